@@ -330,7 +330,7 @@ class App:
         self._made: tuple[Bridge, Desk] | None = None
         self._is_closed = False
         self._warming: Thread | None = None
-        self._collector = QuietCollector(lambda: self.desk.is_generating)
+        self._collector = QuietCollector(lambda: self.desk.replies.is_generating)
         self._collector.hold()
         self._imports = Imports(window, REST, self._start)
         self._reading = Imports(window, READABLE, self._show_last_chat)

@@ -70,7 +70,7 @@ class Visit:
         return self.window.section_acts.section()
 
     def wait_ended(self) -> None:
-        self.wait(lambda: not self.desk.is_generating)
+        self.wait(lambda: not self.desk.replies.is_generating)
         settle(self.app)
 
     def show_panel(self, title: str) -> None:
@@ -88,16 +88,16 @@ class Visit:
         """The window at 100 %, and what `small` returns at 200 %, in both themes. `to_end`: what
         lies below is scrolled into view."""
         for percent, size in SIZES.items():
-            self.desk.set_setting("zoom_percent", percent)
+            self.desk.settings.set("zoom_percent", percent)
             self.window.resize(*size)
             for theme in ("light", "dark"):
-                self.desk.set_setting("theme", theme)
+                self.desk.settings.set("theme", theme)
                 settle(self.app)
                 settle(self.app)
                 scroll(self.section(), to_end)
                 settle(self.app)
                 save(self.window if percent == 100 else small(), f"{scene}-{theme}-{percent}")
-        self.desk.set_setting("zoom_percent", 100)
+        self.desk.settings.set("zoom_percent", 100)
         self.window.resize(*SIZES[100])
         settle(self.app)
 
@@ -141,14 +141,14 @@ def write_text(visit: Visit) -> None:
     QTest.keyClicks(page, TEXT)
     settle(visit.app)
     QTest.keyClick(page, Qt.Key.Key_Return, Qt.KeyboardModifier.ControlModifier)
-    visit.wait(lambda: visit.desk.is_generating or len(visit.desk.messages) > 1)
+    visit.wait(lambda: visit.desk.replies.is_generating or len(visit.desk.shelf.path) > 1)
     visit.wait_ended()
 
 
 def hold_chat(visit: Visit) -> None:
-    visit.desk.new_conversation()
-    visit.desk.send(QUESTION)
-    visit.wait(lambda: visit.desk.is_generating)
+    visit.desk.shelf.open_new()
+    visit.desk.replies.send(QUESTION)
+    visit.wait(lambda: visit.desk.replies.is_generating)
     visit.wait_ended()
 
 
@@ -207,16 +207,16 @@ def step_by_step(visit: Visit, wanted: set[str]) -> None:
         return
     desk = visit.desk
     visit.do("step_mode")
-    desk.new_conversation()
-    desk.send(QUESTION)
+    desk.shelf.open_new()
+    desk.replies.send(QUESTION)
     while True:
-        visit.wait(lambda: desk.held_token is not None or not desk.is_generating)
+        visit.wait(lambda: desk.step.held_token is not None or not desk.replies.is_generating)
         settle(visit.app)
-        if desk.held_token is None or desk.held_token.token.piece == LOOKED_AT:
+        if desk.step.held_token is None or desk.step.held_token.token.piece == LOOKED_AT:
             break
-        desk.step_take()
+        desk.step.take()
     visit.picture("step", small=lambda: visit.window)
-    desk.step_stop()
+    desk.step.stop()
     visit.wait_ended()
     visit.do("step_mode")
 
@@ -230,9 +230,9 @@ def main() -> None:
         try:
             visit = Visit(app)
             app.window.resize(*SIZES[100])
-            visit.wait(lambda: app.desk.engine_state.state == "ready")
+            visit.wait(lambda: app.desk.loader.state.state == "ready")
             for name, value in SETTINGS.items():
-                app.desk.set_setting(name, value)
+                app.desk.settings.set(name, value)
             write_text(visit)
             first_click(visit, wanted)
             panels(visit, "text", wanted)

@@ -115,15 +115,15 @@ class Stay:
             return
         shown = widget or self.view
         for percent, size in SIZES.items():
-            self.desk.set_setting("zoom_percent", percent)
+            self.desk.settings.set("zoom_percent", percent)
             for theme in ("light", "dark"):
-                self.desk.set_setting("theme", theme)
+                self.desk.settings.set("theme", theme)
                 if shown is self.view:
                     shown.resize(*size)
                 settle(self.app)
                 settle(self.app)
                 look_inside.save(shown, f"{scene}-{theme}-{percent}")
-        self.desk.set_setting("zoom_percent", 100)
+        self.desk.settings.set("zoom_percent", 100)
         settle(self.app)
 
 
@@ -141,8 +141,8 @@ def search(stay: Stay) -> None:
     from PySide6.QtWidgets import QListView, QTableView
 
     told: list[str] = []
-    stay.wait(lambda: not stay.desk.hub_state.why_offline)
-    stay.desk.set_hub_endpoint(stay.hub.endpoint, told.append, lambda t: sys.exit(t.sentence))
+    stay.wait(lambda: not stay.desk.hub.state.why_offline)
+    stay.desk.hub.set_endpoint(stay.hub.endpoint, told.append, lambda t: sys.exit(t.sentence))
     stay.wait(lambda: told)
     page = stay.go("hub")
     stay.view.resize(*SIZES[100])
@@ -184,7 +184,7 @@ def downloads(stay: Stay) -> None:
 
     def found(quantisation: str) -> Any:
         name = NAME.format(quantisation)
-        return next((d for d in stay.desk.downloads if d.name == name), None)
+        return next((d for d in stay.desk.downloads.all if d.name == name), None)
 
     def state_of(quantisation: str) -> Any:
         download = found(quantisation)
@@ -196,18 +196,18 @@ def downloads(stay: Stay) -> None:
     choose(stay, "Q8_0").act_button.click()
     stay.wait(lambda: (d := found("Q8_0")) and d.fraction > 0.02)
     running = found("Q8_0")
-    stay.desk.pause_download(running.id)
+    stay.desk.downloads.pause(running.id)
     stay.wait(lambda: state_of("Q8_0") is DownloadState.PAUSED)
     choose(stay, "F16").act_button.click()
     stay.wait(lambda: state_of("F16") is DownloadState.RUNNING)
     stay.go("downloads")
-    stay.wait(lambda: any(d.left_s for d in stay.desk.downloads))
+    stay.wait(lambda: any(d.left_s for d in stay.desk.downloads.all))
     stay.picture("downloads")
-    for each in stay.desk.downloads:
+    for each in stay.desk.downloads.all:
         if each.state is not DownloadState.DONE:
-            stay.desk.cancel_download(each.id)
+            stay.desk.downloads.cancel(each.id)
     over = (DownloadState.DONE, DownloadState.CANCELLED)
-    stay.wait(lambda: all(d.state in over for d in stay.desk.downloads))
+    stay.wait(lambda: all(d.state in over for d in stay.desk.downloads.all))
 
 
 def local(stay: Stay, home: Path) -> None:
@@ -216,20 +216,20 @@ def local(stay: Stay, home: Path) -> None:
     from PySide6.QtTest import QTest
     from PySide6.QtWidgets import QTableView
 
-    fetched = Path(next(d.path for d in stay.desk.downloads if d.path.endswith("Q4_1.gguf")))
+    fetched = Path(next(d.path for d in stay.desk.downloads.all if d.path.endswith("Q4_1.gguf")))
     other = home / ".lmstudio" / "models" / "harbour" / "SmolLM2" / fetched.name
     other.parent.mkdir(parents=True)
     shutil.copy(fetched, other)
     retyped(fetched, other.with_name(NAME.format("Q8_0")), "Q8_0")
     (other.with_name("half.gguf")).write_bytes(fetched.read_bytes()[:5_000_000])
     page = stay.go("local")
-    stay.desk.look_for_weights_again()
+    stay.desk.local.look_again()
     table = page.findChild(QTableView, "local_table")
-    stay.wait(lambda: table.model().rowCount() == 3 and stay.desk._local.found())
-    stay.wait(lambda: any(len(each.all_paths) > 1 for each in stay.desk._local.found()))
+    stay.wait(lambda: table.model().rowCount() == 3 and stay.desk.local.found())
+    stay.wait(lambda: any(len(each.all_paths) > 1 for each in stay.desk.local.found()))
     QTest.keyClick(table, Qt.Key.Key_Home)
-    stay.desk.load_weights(str(fetched))
-    stay.wait(lambda: stay.desk.engine_state.state == "ready")
+    stay.desk.loader.load(str(fetched))
+    stay.wait(lambda: stay.desk.loader.state.state == "ready")
     settle(stay.app)
     stay.picture("local")
 
@@ -257,9 +257,9 @@ def header(stay: Stay) -> None:
 
 
 def defaults(stay: Stay) -> None:
-    path = stay.desk.weights_path
+    path = stay.desk.loader.path
     for name, value in (("n_ctx", 4096), ("type_k", "q8_0"), ("temperature", 0.7)):
-        stay.desk.set_for_weights(path, name, value)
+        stay.desk.defaults.change(path, name, value)
     stay.window.lazy.show_defaults(path, "loading")
     stay.view.resize(*SIZES[100])
     settle(stay.app)
@@ -269,7 +269,7 @@ def defaults(stay: Stay) -> None:
     stay.wait(lambda: shown.template.preview.toPlainText())
     stay.picture("defaults-template")
     larger = next(
-        str(each.path) for each in stay.desk._local.found() if each.path.name.endswith("Q8_0.gguf")
+        str(each.path) for each in stay.desk.local.found() if each.path.name.endswith("Q8_0.gguf")
     )
     stay.window.lazy.show_defaults(larger, "draft")
     stay.wait(lambda: shown.drafts.list.count() > 1)

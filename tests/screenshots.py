@@ -51,10 +51,10 @@ def wait_for(app: App, is_true: Callable[[], bool]) -> None:
 def talk(app: App) -> None:
     """Hold the conversations, the one to be shown last."""
     for questions in CHATS:
-        app.desk.new_conversation()
+        app.desk.shelf.open_new()
         for question in questions:
-            app.desk.send(question)
-            wait_for(app, lambda: not app.desk.is_generating)
+            app.desk.replies.send(question)
+            wait_for(app, lambda: not app.desk.replies.is_generating)
 
 
 def settle(app: App) -> None:
@@ -64,7 +64,7 @@ def settle(app: App) -> None:
 
 
 def take(app: App, theme: str) -> None:
-    app.desk.set_setting("theme", theme)
+    app.desk.settings.set("theme", theme)
     settle(app)
     app.window.chat.transcript.scroll_to_end()
     settle(app)
@@ -80,9 +80,9 @@ def main() -> None:
         app = build(["--data-dir", folder, "--offline"])
         try:
             app.window.resize(*SIZE)
-            wait_for(app, lambda: app.desk.engine_state.state == "ready")
+            wait_for(app, lambda: app.desk.loader.state.state == "ready")
             for name, value in SETTINGS.items():
-                app.desk.set_setting(name, value)
+                app.desk.settings.set(name, value)
             talk(app)
             for theme in ("light", "dark"):
                 take(app, theme)

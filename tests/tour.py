@@ -127,24 +127,26 @@ class Tour:
         settle(self.app)
 
     def ask(self, text: str) -> None:
-        before = len(self.desk.messages)
-        self.desk.send(text)
-        self.wait(lambda: len(self.desk.messages) >= before + 2 and not self.desk.is_generating)
+        before = len(self.desk.shelf.path)
+        self.desk.replies.send(text)
+        self.wait(
+            lambda: len(self.desk.shelf.path) >= before + 2 and not self.desk.replies.is_generating
+        )
 
     def picture(self, scene: str, again: Callable[[], object], *, of: QWidget | None) -> None:
         """Of the window or of `of`, in both themes and sizes; `again` brings the place on screen
         once more, since another size moves it."""
         for percent, size in SIZES.items():
-            self.desk.set_setting("zoom_percent", percent)
+            self.desk.settings.set("zoom_percent", percent)
             self.window.resize(*size)
             for theme in ("light", "dark"):
-                self.desk.set_setting("theme", theme)
+                self.desk.settings.set("theme", theme)
                 settle(self.app)
                 OUT.mkdir(parents=True, exist_ok=True)
                 again()
                 settle(self.app)
                 (of or self.window).grab().save(str(OUT / f"{scene}-{theme}-{percent}.png"))
-        self.desk.set_setting("zoom_percent", 100)
+        self.desk.settings.set("zoom_percent", 100)
         self.window.resize(*SIZES[100])
         settle(self.app)
 
@@ -160,7 +162,7 @@ def main() -> None:
         try:
             tour = Tour(app, Path(folder))
             app.window.resize(*SIZES[100])
-            tour.wait(lambda: app.desk.engine_state.state == "ready")
+            tour.wait(lambda: app.desk.loader.state.state == "ready")
             for scene, show in SCENES.items():
                 shown = show(tour)
                 if not wanted or scene in wanted:
@@ -184,7 +186,7 @@ def technical_chat(tour: Tour) -> QWidget | None:
 
 
 def edit_third_message(tour: Tour) -> QWidget | None:
-    tour.window.message_acts.do("edit", tour.desk.messages[2].id)
+    tour.window.message_acts.do("edit", tour.desk.shelf.path[2].id)
     settle(tour.app)
     return None
 
@@ -195,9 +197,9 @@ def two_answers(tour: Tour) -> QWidget | None:
 
     QTest.keyClick(tour.app.application.focusWidget(), Qt.Key.Key_Escape)
     tour.ask("Say it so that a child sees it.")
-    question = tour.desk.messages[-2]
-    tour.desk.ask_several(question.id, [{"seed": 1}, {"seed": 2}])
-    tour.wait(lambda: not tour.desk.is_generating)
+    question = tour.desk.shelf.path[-2]
+    tour.desk.replies.ask_several(question.id, [{"seed": 1}, {"seed": 2}])
+    tour.wait(lambda: not tour.desk.replies.is_generating)
     settle(tour.app)
     return None
 
@@ -211,7 +213,7 @@ def found_by_a_word(tour: Tour) -> QWidget | None:
     from PySide6.QtTest import QTest
     from PySide6.QtWidgets import QWidget
 
-    tour.desk.new_conversation()
+    tour.desk.shelf.open_new()
     tour.ask("Tell me about the harbour of Hamburg.")
     tour.do("search_chats")
     field = tour.window.findChild(QWidget, "search_field")
@@ -253,15 +255,15 @@ def bring_in(tour: Tour) -> QWidget | None:
     from app.chat.exchange import json_file
     from models.records import WholeConversation
 
-    here = tour.desk.conversations[0]
-    store = tour.desk._around.store
+    here = tour.desk.shelf.conversations[0]
+    store = tour.desk.around.store
     assert store is not None
     there = store.read_whole(here.id).result()
     new = replace(there.conversation, id="new", title="Notes from a journey", active_leaf_id=None)
     path = tour.folder / "Cutaway chats.json"
     with path.open("wb") as file:
         json_file.write(file, [there, WholeConversation(new, ())], [], [], new.created_at)
-    tour.desk.preview_import([str(path)])
+    tour.desk.exchange.preview([str(path)])
     tour.wait(lambda: top_dialog(tour) is not None)
     return top_dialog(tour)
 
@@ -272,7 +274,7 @@ def look_at(tour: Tour, scene: str) -> None:
     if scene.startswith("2"):
         bar.setValue(0)
     elif scene.startswith("3"):
-        tour.window.message_acts.do("edit", tour.desk.messages[2].id)
+        tour.window.message_acts.do("edit", tour.desk.shelf.path[2].id)
 
 
 def top_dialog(tour: Tour) -> QWidget | None:

@@ -68,7 +68,7 @@ def start(data_dir: str) -> dict[str, Any]:
         shown = app.window.chat.transcript
         _wait(app, lambda: shown.repaints and len(shown.rows) and not shown.is_update_due)
         marks.update(readable_cpu_ms=_cpu_ms(), readable_wall_ms=_wall_ms())
-        _wait(app, lambda: app._made is not None and app.desk.messages)
+        _wait(app, lambda: app._made is not None and app.desk.shelf.path)
         marks.update(opened_cpu_ms=_cpu_ms(), opened_wall_ms=_wall_ms())
     finally:
         app.close()
@@ -84,15 +84,15 @@ def opening(data_dir: str, chat_id: str) -> dict[str, Any]:
     marks: dict[str, Any] = {}
     try:
         app.window.resize(*SIZE)
-        _wait(app, lambda: app._made is not None and app.desk.store_state.state == "ok")
-        _wait(app, lambda: app.desk.messages)
+        _wait(app, lambda: app._made is not None and app.desk.around.store_state.state == "ok")
+        _wait(app, lambda: app.desk.shelf.path)
         _settle(app, 1.5)
         view = app.window.chat.transcript
         gaps = _Gaps()
         repaints, cpu, thread = view.repaints, time.process_time(), time.thread_time()
         began = time.monotonic()
-        app.desk.open_conversation(chat_id)
-        _wait(app, lambda: app.desk.conversation.id == chat_id and view.repaints > repaints)
+        app.desk.shelf.open_stored(chat_id)
+        _wait(app, lambda: app.desk.shelf.open.id == chat_id and view.repaints > repaints)
         bar = view.verticalScrollBar()
         bar.setValue(bar.maximum() - 600)
         view.viewport().repaint()
@@ -100,7 +100,7 @@ def opening(data_dir: str, chat_id: str) -> dict[str, Any]:
         marks["cpu_ms"] = (time.process_time() - cpu) * 1000
         marks["gui_cpu_ms"] = (time.thread_time() - thread) * 1000
         marks["n_first"] = len(view.rows)
-        _wait(app, lambda: app.desk.messages[0].parent_id is None)
+        _wait(app, lambda: app.desk.shelf.path[0].parent_id is None)
         marks["whole_ms"] = (time.monotonic() - began) * 1000
         _settle(app, 1.0)
         marks["longest_gap_ms"] = gaps.end()
@@ -121,9 +121,9 @@ def stream(data_dir: str, script: str, look: str = "markdown") -> dict[str, Any]
     marks: dict[str, Any] = {}
     try:
         app.window.resize(*SIZE)
-        _wait(app, lambda: app._made is not None and app.desk.engine_state.state == "ready")
-        _wait(app, lambda: not app.desk.messages or app.desk.messages[0].parent_id is None)
-        app.desk.set_setting("token_view", look == "tokens")
+        _wait(app, lambda: app._made is not None and app.desk.loader.state.state == "ready")
+        _wait(app, lambda: not app.desk.shelf.path or app.desk.shelf.path[0].parent_id is None)
+        app.desk.settings.set("token_view", look == "tokens")
         _settle(app, 1.0)
         assert app.window.windowHandle().isExposed()
         view = app.window.chat.transcript
@@ -131,8 +131,8 @@ def stream(data_dir: str, script: str, look: str = "markdown") -> dict[str, Any]
         repaints, thread = view.repaints, time.thread_time()
         began = time.monotonic()
         gaps = _Gaps()
-        app.desk.send("Explain it.")
-        _wait(app, lambda: not app.desk.is_generating)
+        app.desk.replies.send("Explain it.")
+        _wait(app, lambda: not app.desk.replies.is_generating)
         seconds = time.monotonic() - began
         marks["longest_gap_ms"] = gaps.end()
         marks["longest_cpu_ms"] = gaps.longest_cpu_ms()
@@ -140,7 +140,7 @@ def stream(data_dir: str, script: str, look: str = "markdown") -> dict[str, Any]
         marks["seconds"] = seconds
         marks["gui_cpu_share"] = (time.thread_time() - thread) / seconds
         marks["repaints_per_s"] = (view.repaints - repaints) / seconds
-        reply = app.desk.messages[-1]
+        reply = app.desk.shelf.path[-1]
         marks["bytes"] = len(reply.content.encode())
         marks["tokens_per_s"] = (reply.counts.generated or 0) / seconds
         _settle(app, 1.0)

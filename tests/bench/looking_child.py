@@ -40,18 +40,18 @@ def speed(data_dir: str, gguf: str, panel: str, tokens: str) -> dict[str, Any]:
     app = main.build(["--data-dir", data_dir, "--offline", "--gguf", gguf])
     try:
         app.window.resize(*SIZE)
-        _wait(app, lambda: app._made is not None and app.desk.engine_state.state == "ready")
+        _wait(app, lambda: app._made is not None and app.desk.loader.state.state == "ready")
         for name, value in (BARE_CHAIN | {"max_tokens": int(tokens)}).items():
-            app.desk.set_setting(name, value)
-        app.desk.new_text()
+            app.desk.settings.set(name, value)
+        app.desk.shelf.open_new_text()
         _settle(app, 0.3)
         if panel:
             look(app, panel)
         _settle(app, 0.5)
-        app.desk.continue_text(TEXT, len(TEXT))
-        _wait(app, lambda: app.desk.is_generating)
-        _wait(app, lambda: not app.desk.is_generating, wake_ms=200)  # asking costs, too
-        loaded, counts = app.desk.engine_state.loaded, app.desk.messages[-1].counts
+        app.desk.text.go_on(TEXT, len(TEXT))
+        _wait(app, lambda: app.desk.replies.is_generating)
+        _wait(app, lambda: not app.desk.replies.is_generating, wake_ms=200)  # asking costs, too
+        loaded, counts = app.desk.loader.state.loaded, app.desk.shelf.path[-1].counts
         assert loaded is not None
         return {
             "tokens_per_s": counts.tokens_per_s,
@@ -69,7 +69,7 @@ def look(app: Any, panel: str) -> None:
     """Open the panels at one of them, and the token view."""
     app.window.section_acts.show(True)
     app.window.section_acts.section().show_panel(panel)
-    if not app.desk.settings.token_view:
+    if not app.desk.settings.now.token_view:
         app.window.action_registry.run("toggle_token_view")
 
 
@@ -80,16 +80,16 @@ def stream(data_dir: str, script: str, panel: str) -> dict[str, Any]:
     app = main.build(["--data-dir", data_dir, "--offline", "--scripted", script])
     try:
         app.window.resize(*SIZE)
-        _wait(app, lambda: app._made is not None and app.desk.engine_state.state == "ready")
+        _wait(app, lambda: app._made is not None and app.desk.loader.state.state == "ready")
         look(app, panel)
         _settle(app, 1.0)
         assert app.window.windowHandle().isExposed()
         view = app.window.chat.transcript
         repaints, began, thread = view.repaints, time.monotonic(), time.thread_time()
         gaps = _Gaps()
-        app.desk.send("Explain it.")
-        _wait(app, lambda: app.desk.is_generating)
-        _wait(app, lambda: not app.desk.is_generating)
+        app.desk.replies.send("Explain it.")
+        _wait(app, lambda: app.desk.replies.is_generating)
+        _wait(app, lambda: not app.desk.replies.is_generating)
         seconds = time.monotonic() - began
         found = {
             "longest_gap_ms": gaps.end(),
@@ -97,7 +97,7 @@ def stream(data_dir: str, script: str, panel: str) -> dict[str, Any]:
             "gaps_ms": gaps.longest(8),
             "gui_cpu_share": (time.thread_time() - thread) / seconds,
             "repaints_per_s": (view.repaints - repaints) / seconds,
-            "generated": app.desk.messages[-1].counts.generated,
+            "generated": app.desk.shelf.path[-1].counts.generated,
             "seconds": seconds,
         }
         assert app.window.section_acts.looking().traces, "the panels saw nothing"
@@ -113,12 +113,12 @@ def opening(data_dir: str) -> dict[str, Any]:
     app = main.build(["--data-dir", data_dir, "--offline"])
     try:
         app.window.resize(*SIZE)
-        _wait(app, lambda: app._made is not None and app.desk.messages)
+        _wait(app, lambda: app._made is not None and app.desk.shelf.path)
         _settle(app, 1.0)
         # Panels and numpy are there, as for whoever looked at another reply before.
         look(app, "Tokens")
         looking = app.window.section_acts.looking()
-        replies = [m for m in app.desk.messages if m.role.value == "assistant"]
+        replies = [m for m in app.desk.shelf.path if m.role.value == "assistant"]
         _wait(app, lambda: looking.traces)
         _settle(app, 0.5)
         gaps, began, cpu = _Gaps(), time.monotonic(), time.process_time()

@@ -81,7 +81,7 @@ class Watched:
         self.window = self.app.window
         self.window.resize(*SIZE)
         self.desk = self.app.desk
-        self.wait(lambda: bool(self.desk.conversations))
+        self.wait(lambda: bool(self.desk.shelf.conversations))
         self.sidebar = self.window.sidebar
         watched = self
 

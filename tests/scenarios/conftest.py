@@ -45,7 +45,7 @@ class Person:
         return results[0]
 
     def wait_ready(self) -> None:
-        self.wait(lambda: self.app.desk.engine_state.state == "ready")
+        self.wait(lambda: self.app.desk.loader.state.state == "ready")
 
     def type(self, text: str) -> None:
         self.qtbot.keyClicks(self.find(QWidget, "composer"), text)
@@ -56,7 +56,7 @@ class Person:
     def send(self, text: str) -> None:
         self.type(text)
         self.press(Qt.Key.Key_Return)
-        self.wait(lambda: any(m.content == text for m in self.app.desk.messages))
+        self.wait(lambda: any(m.content == text for m in self.app.desk.shelf.path))
 
     def click(self, name: str) -> None:
         self.qtbot.mouseClick(self.find(QWidget, name), Qt.MouseButton.LeftButton)
@@ -66,11 +66,11 @@ class Person:
         return self.find(MessageEdit, "composer").text()
 
     def reply(self) -> Message | None:
-        last = self.app.desk.messages[-1:]
+        last = self.app.desk.shelf.path[-1:]
         return last[0] if last and last[0].role is Role.ASSISTANT else None
 
     def wait_ended(self) -> Message:
-        return self.wait(lambda: not self.app.desk.is_generating and self.reply())
+        return self.wait(lambda: not self.app.desk.replies.is_generating and self.reply())
 
     def wait_growing(self, at_least: int = 1) -> Message:
         return self.wait(

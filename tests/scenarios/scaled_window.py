@@ -80,11 +80,11 @@ def run(zoom: int, width: int, height: int) -> dict[str, list[str]]:
         places.places_of_others = lambda: ()
         app = main.build(["--data-dir", data, "--offline", "--scripted", str(script)])
         desk, window = app.desk, app.window
-        wait(lambda: desk.engine_state.state == "ready")
-        desk.set_setting("zoom_percent", zoom)
+        wait(lambda: desk.loader.state.state == "ready")
+        desk.settings.set("zoom_percent", zoom)
         window.resize(width, height)
-        desk.send("What is the capital of France?")
-        wait(lambda: not desk.is_generating and len(desk.messages) == 2)
+        desk.replies.send("What is the capital of France?")
+        wait(lambda: not desk.replies.is_generating and len(desk.shelf.path) == 2)
         results = {}
         windows = [("main_window", "")]
         windows += [("settings_window", "settings"), ("levels_window", "chat_settings")]

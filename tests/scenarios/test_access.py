@@ -241,13 +241,13 @@ def test_a_days_work_by_keyboard_alone(person: Any) -> None:
     press(Key.Key_F2)
     type_text("Capitals")
     press(Key.Key_Return)
-    person.wait(lambda: desk.conversation.title == "Capitals")
+    person.wait(lambda: desk.shelf.open.title == "Capitals")
 
-    conversation_id = desk.conversation.id
+    conversation_id = desk.shelf.open.id
     press(Key.Key_Backspace, CONTROL | SHIFT)
-    person.wait(lambda: all(each.id != conversation_id for each in desk.conversations))
+    person.wait(lambda: all(each.id != conversation_id for each in desk.shelf.conversations))
     press(Key.Key_Z, CONTROL | Qt.KeyboardModifier.AltModifier)
-    person.wait(lambda: desk.conversation.id == conversation_id)
+    person.wait(lambda: desk.shelf.open.id == conversation_id)
 
     press(Key.Key_K, CONTROL)
     type_text("settings")
@@ -261,7 +261,7 @@ def test_a_days_work_by_keyboard_alone(person: Any) -> None:
     assert focus is not None
     assert focus.accessibleName() == "Theme: System"
     QTest.keyClick(focus, Key.Key_Right)
-    assert desk.settings.theme == "light"
+    assert desk.settings.now.theme == "light"
     QTest.keyClick(focus, Key.Key_Escape)
     assert not settings.isVisible()
 
@@ -285,11 +285,11 @@ def test_zoom_is_there_after_a_restart_and_the_layout_holds(open_window: Any) ->
     person.wait_ended()
     for _ in range(12):
         person.press(Key.Key_Plus, CONTROL)
-    assert person.app.desk.settings.zoom_percent == 300
+    assert person.app.desk.settings.now.zoom_percent == 300
     person.app.close()
     again = open_window(TALK)
     again.wait_ready()
-    again.wait(lambda: again.app.desk.messages)
+    again.wait(lambda: again.app.desk.shelf.path)
     assert again.window._theme.zoom_percent == 300
     for name in ("composer", "send_button", "transcript"):
         widget = again.find(QWidget, name)

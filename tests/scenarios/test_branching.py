@@ -46,7 +46,7 @@ def show_section(person: Any) -> AlternativesTable:
 
 
 def contents(person: Any) -> list[str]:
-    return [message.content for message in person.app.desk.messages]
+    return [message.content for message in person.app.desk.shelf.path]
 
 
 def test_an_alternative_is_branched_at_and_the_old_version_is_a_click_away(person: Any) -> None:
@@ -65,7 +65,7 @@ def test_an_alternative_is_branched_at_and_the_old_version_is_a_click_away(perso
     assert [token.chosen for token in looking.traces] == [False, True, False, False, False]
     person.app.window.chat.transcript.version_step_requested.emit(new.id, -1)
     person.wait(lambda: contents(person)[-1] == "The blue sky is up.")
-    assert person.app.desk.messages[-1].id == old.id
+    assert person.app.desk.shelf.path[-1].id == old.id
 
 
 def test_a_typed_text_is_branched_at(person: Any) -> None:
@@ -87,7 +87,7 @@ def test_a_reply_is_written_token_by_token_with_the_keyboard_alone(person: Any) 
     person.wait(bar.isVisible)
 
     def at(text: str) -> QWidget:
-        person.wait(lambda: bar.text.text() == text and person.app.desk.held_token is not None)
+        person.wait(lambda: bar.text.text() == text and person.app.desk.step.held_token is not None)
         focus = QApplication.focusWidget()
         assert focus is bar.table
         return focus
@@ -112,12 +112,12 @@ def test_a_held_reply_waits_while_another_chat_is_looked_at(person: Any) -> None
     desk = person.app.desk
     person.click("step_button")
     person.send("Colour?")
-    person.wait(lambda: desk.held_token)
-    first = desk.conversation.id
+    person.wait(lambda: desk.step.held_token)
+    first = desk.shelf.open.id
     bar = person.find(StepBar, "step_bar")
     person.click("new_chat_button")
     person.wait(lambda: not bar.isVisible())
-    desk.open_conversation(first)
+    desk.shelf.open_stored(first)
     person.wait(bar.isVisible)
     person.qtbot.keyClick(person.window, Qt.Key.Key_Escape)
     reply = person.wait_ended()
@@ -129,12 +129,12 @@ def test_a_document_is_continued_token_by_token(person: Any) -> None:
     desk = person.app.desk
     person.click("new_text_button")
     person.click("step_button")
-    assert desk.continue_text("Look up. Look down.", 8)
+    assert desk.text.go_on("Look up. Look down.", 8)
     bar = person.wait(lambda: person.window.findChild(StepBar, "step_bar"))
     person.wait(lambda: bar.isVisible() and bar.text.text() == "Look·up.")
     person.qtbot.keyClick(bar.table, Qt.Key.Key_Space)
     person.wait(lambda: bar.text.text() == "Look·up.The·")
     person.click("step_stop_button")
-    person.wait(lambda: not desk.is_generating)
-    assert desk.text_mode.text == "Look up.The  Look down."
+    person.wait(lambda: not desk.replies.is_generating)
+    assert desk.text.text == "Look up.The  Look down."
     assert not bar.isVisible()

@@ -146,7 +146,7 @@ def test_a_chat_that_is_too_long_has_a_line_where_it_is_cut(open_window: Open) -
     # Where nothing is left out, there is no line.
     panel.policy_card.choice.activated.emit(1)
     person.wait(lambda: not line.isVisible())
-    assert person.app.desk.settings.context_policy == "stop"
+    assert person.app.desk.settings.now.context_policy == "stop"
 
 
 @pytest.mark.weights
@@ -155,14 +155,14 @@ def test_with_the_included_weights_it_tells_a_true_story(open_window: Open) -> N
     person = open_window()
     desk = person.app.desk
     for name, value in {"n_threads": 1, "max_tokens": 12, "temperature": 0.0}.items():
-        desk.set_setting(name, value)
-    person.qtbot.waitUntil(lambda: desk.engine_state.state == "ready", timeout=90_000)
-    desk.new_text()
+        desk.settings.set(name, value)
+    person.qtbot.waitUntil(lambda: desk.loader.state.state == "ready", timeout=90_000)
+    desk.shelf.open_new_text()
     sentence = "The capital of France is"
-    desk.save_text(sentence, len(sentence))
-    assert desk.continue_text(sentence, len(sentence))
+    desk.text.save(sentence, len(sentence))
+    assert desk.text.go_on(sentence, len(sentence))
     person.qtbot.waitUntil(
-        lambda: not desk.is_generating and person.reply() is not None, timeout=90_000
+        lambda: not desk.replies.is_generating and person.reply() is not None, timeout=90_000
     )
     panel, counts = open_cache(person), person.reply().counts
     # The last token that was written is in no cell: nothing has been read after it.

@@ -63,20 +63,20 @@ def test_it_goes_further_down_as_somebody_types_and_there_the_prompt_is_cut(
     open_window: Open,
 ) -> None:
     person = too_long(open_window)
-    ids = [message.id for message in person.app.desk.messages]
+    ids = [message.id for message in person.app.desk.shelf.path]
     first = ids.index(cut_of(person))
     words = " and another word" * 8
     person.type(words)
     person.wait(lambda: ids.index(cut_of(person)) > first)
     below = cut_of(person)
     person.press(Qt.Key.Key_Return)
-    person.wait(lambda: len(person.app.desk.messages) > len(ids))
+    person.wait(lambda: len(person.app.desk.shelf.path) > len(ids))
     assert last_left_out(person.wait_ended()) == below
 
 
 def test_it_goes_back_up_when_what_was_typed_is_taken_out(open_window: Open) -> None:
     person = too_long(open_window)
-    ids = [message.id for message in person.app.desk.messages]
+    ids = [message.id for message in person.app.desk.shelf.path]
     first = cut_of(person)
     person.type(" and another word" * 8)
     person.wait(lambda: ids.index(cut_of(person)) > ids.index(first))
@@ -111,22 +111,22 @@ def test_under_the_other_policy_there_is_none_and_the_panel_says_what_would_happ
     person = too_long(open_window)
     desk = person.app.desk
     assert "above the line in the chat" in policy_words(person)
-    desk.set_setting("context_policy", "stop")
+    desk.settings.set("context_policy", "stop")
     person.wait(lambda: not cut_of(person))
     person.wait(lambda: "window holds 256. It won't be answered." in policy_words(person))
-    desk.set_setting("context_policy", "drop_oldest")
+    desk.settings.set("context_policy", "drop_oldest")
     person.wait(lambda: cut_of(person))
     # At the chat's level too, and back.
-    desk.set_at_level("chat", "context_policy", "stop")
+    desk.levels.change("chat", "context_policy", "stop")
     person.wait(lambda: not cut_of(person))
     assert policy_words(person).startswith("Set for this chat. ")
-    desk.reset_at_level("chat", "context_policy")
+    desk.levels.reset("chat", "context_policy")
     person.wait(lambda: cut_of(person))
 
 
 def test_what_fits_in_no_way_is_not_said_to_fit(open_window: Open) -> None:
     person = too_long(open_window)
-    person.app.desk.save_draft("one more word " * 300)
+    person.app.desk.shelf.save_draft("one more word " * 300)
     person.wait(lambda: "even after dropping older messages" in policy_words(person))
     assert not cut_of(person)
 
@@ -134,31 +134,31 @@ def test_what_fits_in_no_way_is_not_said_to_fit(open_window: Open) -> None:
 def test_other_weights_and_a_larger_window_move_it(open_window: Open) -> None:
     person = too_long(open_window)
     desk = person.app.desk
-    path = desk.engine_state.loaded.path
-    desk.unload_weights()
-    person.wait(lambda: desk.engine_state.loaded is None)
+    path = desk.loader.state.loaded.path
+    desk.loader.unload()
+    person.wait(lambda: desk.loader.state.loaded is None)
     person.wait(lambda: not cut_of(person))  # nobody knows how much will fit
-    desk.load_weights(path)
+    desk.loader.load(path)
     person.wait_ready()
     person.wait(lambda: cut_of(person))
 
 
 def test_it_belongs_to_its_chat(open_window: Open) -> None:
     person = too_long(open_window)
-    chat, below = person.app.desk.conversation.id, cut_of(person)
-    person.app.desk.new_conversation()
+    chat, below = person.app.desk.shelf.open.id, cut_of(person)
+    person.app.desk.shelf.open_new()
     assert not cut_of(person)
     assert "Everything fits now" in policy_words(person)
-    person.app.desk.open_conversation(chat)
+    person.app.desk.shelf.open_stored(chat)
     person.wait(lambda: cut_of(person) == below)
 
 
 def test_of_a_text_its_beginning_is_left_out_and_no_message(open_window: Open) -> None:
     person = filled(open_window, 0)
     desk = person.app.desk
-    desk.new_text()
+    desk.shelf.open_new_text()
     text = "a word " * 300
-    desk.save_text(text, len(text))
+    desk.text.save(text, len(text))
     person.wait(lambda: "drops the beginning of the text" in policy_words(person))
     assert not cut_of(person)
     tip = person.window.chat.status.meter.toolTip()

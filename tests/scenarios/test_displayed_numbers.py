@@ -50,13 +50,13 @@ def answered(open_window: Any) -> Any:
     """A reply of the included weights, drawn warm so that improbable tokens are among it."""
     person = open_window()
     desk = person.app.desk
-    person.wait(lambda: desk.engine_state.state != "loading")
+    person.wait(lambda: desk.loader.state.state != "loading")
     for name, value in {"n_threads": 1, "seed": 11, "temperature": 1.3, "max_tokens": 10}.items():
-        desk.set_setting(name, value)
+        desk.settings.set(name, value)
     person.window.action_registry.run("toggle_section")
     person.send("The capital of France is")
     person.qtbot.waitUntil(
-        lambda: not desk.is_generating and person.reply() is not None, timeout=90_000
+        lambda: not desk.replies.is_generating and person.reply() is not None, timeout=90_000
     )
     return person
 
@@ -64,7 +64,7 @@ def answered(open_window: Any) -> Any:
 def prompt_of(person: Any) -> list[int]:
     """The tokens that the engine was given for the reply."""
     found: list[PromptOf] = []
-    person.app.desk.read_prompt(person.reply().id, found.append)
+    person.app.desk.prompts.read(person.reply().id, found.append)
     person.wait(lambda: found)
     assert found[0].is_given
     assert found[0].tokens is not None
@@ -75,7 +75,7 @@ def native(person: Any, prompt: list[int] | None = None) -> list[dict[str, Any]]
     """The same reply by the script; `prompt`, where the reply's own ends with tokens of another
     version."""
     desk, reply = person.app.desk, person.reply()
-    loaded = desk.engine_state.loaded
+    loaded = desk.loader.state.loaded
     asked = {
         "prompt": prompt_of(person) if prompt is None else prompt,
         "reply": list(reply.token_ids),
@@ -106,7 +106,7 @@ def test_displayed_probabilities_are_the_softmax_of_the_logits(answered: Any) ->
         assert float(entropy) == pytest.approx(each["entropy"], abs=0.02)
     person.find(ReplyTokens, "reply_tokens")
     alternatives = person.find(AlternativesTable, "alternatives_table")
-    words = desk.words_of(person.reply().weights_hash)
+    words = desk.words.of(person.reply().weights_hash)
     for at, each in enumerate(told):
         looking.select(at)
         rows = list(zip(column(alternatives, 0), column(alternatives, 1), strict=True))
@@ -149,7 +149,7 @@ def test_a_branch_by_a_click_is_what_a_fresh_run_would_write(answered: Any) -> N
     old = person.reply()
     person.wait(lambda: looking.words is not None and len(looking.traces) == len(old.token_ids))
     prompt = prompt_of(person)
-    desk.set_setting("temperature", 0.0)
+    desk.settings.set("temperature", 0.0)
     looking.select(AT)
     table = person.find(AlternativesTable, "alternatives_table")
     person.wait(lambda: table.model().rowCount() == 64)
@@ -162,13 +162,13 @@ def test_a_branch_by_a_click_is_what_a_fresh_run_would_write(answered: Any) -> N
     person.qtbot.mouseClick(table.viewport(), Qt.MouseButton.LeftButton, pos=spot)
     person.qtbot.mouseDClick(table.viewport(), Qt.MouseButton.LeftButton, pos=spot)
     person.qtbot.waitUntil(
-        lambda: not desk.is_generating and person.reply().id != old.id, timeout=90_000
+        lambda: not desk.replies.is_generating and person.reply().id != old.id, timeout=90_000
     )
     new = person.reply()
     assert new.token_ids[:AT] == old.token_ids[:AT]
     assert new.token_ids[AT] == chosen
     assert len(new.token_ids) > AT + 1
-    assert desk.messages[-1].sibling_count == 2
+    assert desk.shelf.path[-1].sibling_count == 2
     told = native(person, prompt)
     person.wait(lambda: looking.message.id == new.id and len(looking.traces) == len(told))
     shares = column(person.find(QTableView, "token_table"), 3)

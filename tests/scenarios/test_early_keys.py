@@ -49,7 +49,7 @@ def steps(person: Any, posted: Posted) -> Iterator[None]:
     yield
     person.wait(lambda: app._made is not None)
     yield
-    while app.desk.engine_state.state != "ready" or app.desk._shelf.awaits_last:
+    while app.desk.loader.state.state != "ready" or app.desk.shelf.awaits_last:
         run(app, posted)
         yield
 
@@ -85,13 +85,13 @@ def start(person: Any, posted: Posted, step: int, text: str) -> None:
 
     def is_over() -> bool:
         run(person.app, posted)
-        return not desk.is_generating and not desk.queued
+        return not desk.replies.is_generating and not desk.queue.of_open
 
     person.wait(is_over)
 
 
 def asked(person: Any) -> list[str]:
-    return [m.content for m in person.app.desk.messages if m.role is Role.USER]
+    return [m.content for m in person.app.desk.shelf.path if m.role is Role.USER]
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -122,7 +122,7 @@ def test_where_there_was_a_chat_with_a_draft(
     field by then, else without, and the draft comes to what is written meanwhile."""
     person = open_window(QUICK)
     start(person, posted, step, "one\nmore")
-    assert person.app.desk.conversation.id == former_id
+    assert person.app.desk.shelf.open.id == former_id
     assert asked(person) in (["before", "oldone"], ["before", "one"])
     is_with_draft = asked(person)[-1] == "oldone"
     assert person.written() == "more" if is_with_draft else "old" in person.written()
@@ -137,5 +137,5 @@ def test_typed_words_join_the_draft_that_was_there(
     start(person, posted, step, "new")
     assert asked(person) == ["before"]
     assert person.written() in ("old\nnew", "oldnew")
-    assert person.app.desk.conversation.id == former_id
-    assert len(person.app.desk.conversations) == 1
+    assert person.app.desk.shelf.open.id == former_id
+    assert len(person.app.desk.shelf.conversations) == 1

@@ -62,7 +62,7 @@ def test_a_chat_is_exported_deleted_and_imported_again_by_keyboard(
     person.send("What is the capital of France?")
     person.wait_ended()
     desk = person.app.desk
-    title = desk.conversation.title
+    title = desk.shelf.open.title
     target = tmp_path / "chat.json"
 
     person.press(Qt.Key.Key_S, CTRL_SHIFT)
@@ -71,8 +71,8 @@ def test_a_chat_is_exported_deleted_and_imported_again_by_keyboard(
     assert "1 chat was exported to “chat.json”." in toast(person, "exported")
     assert len(json.loads(target.read_bytes())["conversations"][0]["messages"]) == 2
 
-    desk.trash_conversation(desk.conversation.id)
-    person.wait(lambda: not desk.conversations)
+    desk.folders.trash_one(desk.shelf.open.id)
+    person.wait(lambda: not desk.shelf.conversations)
     person.press(Qt.Key.Key_O, CTRL_SHIFT)
     name_file(person, "import_file_dialog", target)
     preview = dialog(person, "import_dialog")
@@ -80,8 +80,8 @@ def test_a_chat_is_exported_deleted_and_imported_again_by_keyboard(
     assert preview.list.topLevelItem(0).text(2) == "Added next to yours"
     press_return(person, preview)
     toast(person, "imported")
-    person.wait(lambda: [c.title for c in desk.conversations] == [title])
-    desk.open_conversation(desk.conversations[0].id)
+    person.wait(lambda: [c.title for c in desk.shelf.conversations] == [title])
+    desk.shelf.open_stored(desk.shelf.conversations[0].id)
     person.wait(lambda: person.reply() and person.reply().content == "It is **Paris**.")
 
 
@@ -116,7 +116,7 @@ def test_a_file_that_is_no_chat_says_so(open_window: Any, tmp_path: Path) -> Non
     assert any("needs headings such as" in each for each in words)
     person.qtbot.keyClick(preview, Qt.Key.Key_Escape)
     person.wait(lambda: not preview.isVisible())
-    assert not person.app.desk.conversations
+    assert not person.app.desk.shelf.conversations
 
 
 def test_the_list_exports_what_is_chosen_in_it(open_window: Any) -> None:
@@ -124,7 +124,7 @@ def test_the_list_exports_what_is_chosen_in_it(open_window: Any) -> None:
     person.wait_ready()
     person.send("A question")
     person.wait_ended()
-    ids = [c.id for c in person.app.desk.conversations]
+    ids = [c.id for c in person.app.desk.shelf.conversations]
     person.window.sidebar.export_requested.emit(ids)
     export = dialog(person, "export_dialog")
     assert export.findChild(QRadioButton, "export_this").isChecked()

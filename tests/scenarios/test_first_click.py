@@ -199,14 +199,14 @@ def reader(open_window: Any) -> Reader:
     person = open_window()
     desk = person.app.desk
     person.window.resize(1440, 900)
-    person.qtbot.waitUntil(lambda: desk.engine_state.state == "ready", timeout=60_000)
+    person.qtbot.waitUntil(lambda: desk.loader.state.state == "ready", timeout=60_000)
     for name, value in SETTINGS.items():
-        desk.set_setting(name, value)
+        desk.settings.set(name, value)
     person.click("new_text_button")
     person.qtbot.keyClicks(person.find(QPlainTextEdit, "text_document"), TEXT)
     person.click("continue_button")
     person.qtbot.waitUntil(
-        lambda: not desk.is_generating and person.reply() is not None, timeout=90_000
+        lambda: not desk.replies.is_generating and person.reply() is not None, timeout=90_000
     )
     person.click("section_button")
     person.wait(lambda: person.window.findChild(Section, "section"))

@@ -18,8 +18,8 @@ pytestmark = pytest.mark.weights
 def test_the_loaded_weights_are_seen_tried_and_loaded_again(open_window: Any) -> None:
     person = open_window()
     person.wait_ready()
-    person.app.desk.set_setting("n_threads", 1)
-    before = person.app.desk.engine_state.loaded
+    person.app.desk.settings.set("n_threads", 1)
+    before = person.app.desk.loader.state.loaded
     assert before is not None
     person.window.action_registry.run("library")
     library = person.wait(lambda: person.window.findChild(LibraryView))
@@ -44,14 +44,14 @@ def test_the_loaded_weights_are_seen_tried_and_loaded_again(open_window: Any) ->
     person.qtbot.mouseClick(view.load_button, Qt.MouseButton.LeftButton)
     loaded = person.wait(
         lambda: (
-            (s := person.app.desk.engine_state).state == "ready" and s.loaded != before and s.loaded
+            (s := person.app.desk.loader.state).state == "ready" and s.loaded != before and s.loaded
         )
     )
     assert (loaded.n_ctx, loaded.type_k, loaded.type_v) == (512, "q8_0", "q8_0")
     person.wait(lambda: view.fit.n_ctx == 512)
     cache = next(row for row in view.measured.rows if row.what == "kv")
     assert cache.measured_bytes == pytest.approx(512 * 30 * 2 * 204, rel=0.05)
-    assert person.app.desk.load_options_of(loaded.path).n_ctx == 512
+    assert person.app.desk.loader.options_of(loaded.path).n_ctx == 512
     QTest.keySequence(view, "Esc")
     assert view.isHidden()
     assert library.isVisible()

@@ -81,9 +81,9 @@ def test_no_gap_while_loading(person):
     desk = person.app.desk
 
     def load() -> None:
-        desk.unload_weights()
-        person.wait(lambda: desk.engine_state.state == "stopped")
-        desk.load_weights(str(person.app.desk.known_weights()[0].path))
+        desk.loader.unload()
+        person.wait(lambda: desk.loader.state.state == "stopped")
+        desk.loader.load(str(person.app.desk.loader.known_weights()[0].path))
         person.wait_ready()
 
     assert median_gap_ms(load) < LONGEST_GAP_MS

@@ -58,13 +58,13 @@ def test_it_is_read_before_there_is_a_desk_and_stays_where_it_is(
     person.wait_ready()
     person.wait(lambda: len(window.chat.transcript.rows) == 60)
     person.wait(lambda: not window.chat.transcript.is_update_due)
-    assert app.desk.conversation.id == former_id
+    assert app.desk.shelf.open.id == former_id
     assert corners(person) == before
     assert person.written() == "left over"
     assert not window.chat.transcript.is_locked
     person.press(Qt.Key.Key_Return)
     assert person.wait_ended().content == "An answer."
-    assert app.desk.messages[-2].content == "left over"
+    assert app.desk.shelf.path[-2].content == "left over"
 
 
 def test_a_window_that_closes_at_once_leaves_no_mark(

@@ -85,7 +85,7 @@ class Walk:
         self.person.qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
 
     def download(self) -> Any:
-        found = self.desk.downloads
+        found = self.desk.downloads.all
         return found[0] if found else None
 
 
@@ -102,9 +102,9 @@ def test_from_nothing_to_a_reply_and_one_entry(
     person, desk = walk.person, walk.desk
     empty = person.window.chat.empty
     person.wait(empty.library_button.isVisible)
-    person.wait(lambda: not desk.hub_state.why_offline)
+    person.wait(lambda: not desk.hub.state.why_offline)
     told: list[str] = []
-    desk.set_hub_endpoint(hub.endpoint, told.append, lambda t: pytest.fail(t.sentence))
+    desk.hub.set_endpoint(hub.endpoint, told.append, lambda t: pytest.fail(t.sentence))
     person.wait(lambda: told)
 
     # Nothing on this machine: the empty page leads to the hub.
@@ -176,8 +176,8 @@ def test_from_nothing_to_a_reply_and_one_entry(
     assert walk.view.loaded_label.text().startswith("Loaded: SmolLM2-135M-Instruct")
     person.qtbot.mouseClick(walk.view.chat_button, Qt.MouseButton.LeftButton)
     assert walk.view.isHidden()
-    desk.set_setting("max_tokens", 8)
-    desk.set_setting("n_threads", 1)
+    desk.settings.set("max_tokens", 8)
+    desk.settings.set("n_threads", 1)
     person.send("What is the capital of France?")
     assert "Paris" in person.wait_ended().content
 
@@ -192,7 +192,7 @@ def test_from_nothing_to_a_reply_and_one_entry(
     table = local.findChild(QTableView, "local_table")
 
     def one_in_two_places() -> bool:
-        found = desk._local.found()
+        found = desk.local.found()
         return len(found) == 1 and {fetched, other} <= set(found[0].all_paths)
 
     person.wait(one_in_two_places)

@@ -59,12 +59,12 @@ def test_d12_many_files_are_looked_into_and_the_window_goes_on(
     timer.timeout.connect(tick)
     timer.start(5)
     began = time.perf_counter()
-    person.app.desk.add_weights_folder(str(tmp_path / "models"), lambda _sentence: None)
+    person.app.desk.local.add_folder(str(tmp_path / "models"), lambda _sentence: None)
     person.wait(lambda: page.model.rowCount() > N_FILES - 1 and not page._snapshot.is_looking)
     timer.stop()
     assert time.perf_counter() - began > N_FILES * SLOW_DISK_S  # so long it would have stood still
     assert max(late) < N_FILES * SLOW_DISK_S / 4, sorted(late)[-20:]
-    assert person.app.desk.is_generating  # all of it was found beside the reply
+    assert person.app.desk.replies.is_generating  # all of it was found beside the reply
 
     search, table = page.findChild(QLineEdit, "library_search"), page.findChild(QTableView)
     began = time.process_time()

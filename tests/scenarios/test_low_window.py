@@ -20,7 +20,7 @@ def test_no_panel_is_squeezed(open_window: Any, zoom: int) -> None:
     person.wait_ready()
     person.send("Which city?")
     person.wait_ended()
-    person.app.desk.set_setting("zoom_percent", zoom)
+    person.app.desk.settings.set("zoom_percent", zoom)
     person.window.resize(900, 600)
     person.window.action_registry.run("toggle_section")
     section = person.window.section_acts.section()

@@ -31,7 +31,7 @@ def test_each_panel_and_room_has_a_name_and_gets_the_keyboard(open_window: Any) 
             assert focus is shown.rooms
         else:
             assert focus is section.tabs
-        assert person.app.desk.settings.section_panel == panel
+        assert person.app.desk.settings.now.section_panel == panel
 
 
 def test_the_words_that_one_looks_for_find_it(open_window: Any) -> None:
@@ -40,7 +40,7 @@ def test_the_words_that_one_looks_for_find_it(open_window: Any) -> None:
     registry = person.window.action_registry
     rows = [Row(action.title, action.run) for action in registry]
     titles = ("What is the capital of France, and what is it known for?", "Grammars of Jena")
-    chats = [(title, Row(title, person.app.desk.new_conversation)) for title in titles]
+    chats = [(title, Row(title, person.app.desk.shelf.open_new)) for title in titles]
     for words, wanted in (
         ("sampling", "panel_sampling"),
         ("grammar", "panel_grammar"),

@@ -76,7 +76,7 @@ def test_view_says_whence_each_value_comes_and_changes_it_there(person: Any) -> 
     assert hint(window, "temperature") == "Chat: 0.8  ·  overrides App: 0.3"
     choose_level(window, "app")
     type_number(window, "top_k", "11")
-    assert person.app.desk.settings.top_k == 11
+    assert person.app.desk.settings.now.top_k == 11
     assert hint(window, "top_k") == "App: 11"
     choose_level(window, "chat")
     reset = window.findChild(QWidget, "reset_temperature")
@@ -104,7 +104,7 @@ def test_what_does_not_fit_is_refused_in_words_and_changes_nothing(person: Any) 
     chain.setPlainText("warp speed=9")
     chain._tell()
     assert "warp" in row(window, "chain").refusal.text()
-    assert dict(person.app.desk.resolved_settings().levels) == {}
+    assert dict(person.app.desk.levels.resolved().levels) == {}
 
 
 def test_reply_is_made_with_the_chats_own_chain(person: Any) -> None:
@@ -140,7 +140,7 @@ def test_line_of_a_chain_is_read_as_it_stands(line: str, stage: dict[str, Any]) 
 def test_reply_shows_its_settings_and_is_asked_for_again_with_others(person: Any) -> None:
     person.send("Hello")
     first = person.wait_ended()
-    person.app.desk.set_setting("temperature", 1.7)
+    person.app.desk.settings.set("temperature", 1.7)
     person.press(Key.Key_Period, CONTROL | SHIFT)
     window = person.find(LevelsWindow, "levels_window")
     assert "Context" in window.words.text()
@@ -175,19 +175,19 @@ def test_preset_is_used_renamed_deleted_and_brought_back_by_keyboard(person: Any
     assert window.name_field.text() == "The same every time"
     QTest.keyClick(window.list, Key.Key_Return)
     assert not window.isVisible()
-    assert desk.resolved_settings().settings.stages() == (Greedy(),)
-    assert desk.applied_preset()[1]
+    assert desk.levels.resolved().settings.stages() == (Greedy(),)
+    assert desk.presets.applied()[1]
     window = presets_of(person)
     window.name_field.selectAll()
     QTest.keyClicks(window.name_field, "Steady")
     QTest.keyClick(window.name_field, Key.Key_Return)
-    assert "Steady" in [p.name for p in desk.presets]
+    assert "Steady" in [p.name for p in desk.presets.all]
     window.list.setFocus()
     QTest.keyClick(window.list, Key.Key_Delete)
-    assert "Steady" not in [p.name for p in desk.presets]
+    assert "Steady" not in [p.name for p in desk.presets.all]
     window.close()
     person.window.following.undo_last()
-    assert "Steady" in [p.name for p in desk.presets]
+    assert "Steady" in [p.name for p in desk.presets.all]
 
 
 def test_preset_is_made_of_the_chat_and_chosen_in_another(person: Any) -> None:
@@ -199,7 +199,7 @@ def test_preset_is_made_of_the_chat_and_chosen_in_another(person: Any) -> None:
     field = dialog.findChild(QLineEdit)
     QTest.keyClicks(field, "Third")
     QTest.keyClick(field, Key.Key_Return)
-    person.app.desk.new_conversation()
+    person.app.desk.shelf.open_new()
     picker = window.findChild(QComboBox, "preset_picker")
     assert picker is not None
     person.wait(lambda: picker.findText("Third") > 0)
@@ -217,7 +217,7 @@ def test_preset_goes_out_as_a_file_and_comes_back(person: Any, tmp_path: Path) -
     window.list.setCurrentRow(2)
     name = window.name_field.text()
     path = tmp_path / "preset.json"
-    window._write(path, person.app.desk.preset_text(window._presets[2].id))
+    window._write(path, person.app.desk.presets.as_text(window._presets[2].id))
     assert json.loads(path.read_text("utf-8"))["name"] == name
     window.take_file(str(path))
     assert window.name_field.text() == f"{name} 2"
@@ -226,7 +226,7 @@ def test_preset_goes_out_as_a_file_and_comes_back(person: Any, tmp_path: Path) -
 def test_weights_keep_their_own_settings(open_window: Any, starter_gguf: Path) -> None:
     """Which a script cannot show: its weights are not remembered."""
     person = open_window(None, "--gguf", str(starter_gguf))
-    person.app.desk.set_setting("n_threads", 1)
+    person.app.desk.settings.set("n_threads", 1)
     person.wait_ready()
     window = levels_of(person)
     choose_level(window, "weights")
@@ -237,10 +237,10 @@ def test_weights_keep_their_own_settings(open_window: Any, starter_gguf: Path) -
     person.app.close()
     again = open_window(None, "--gguf", str(starter_gguf))
     again.wait_ready()
-    loaded = again.app.desk.engine_state.loaded
+    loaded = again.app.desk.loader.state.loaded
     assert loaded is not None
     assert loaded.n_ctx == 512
-    assert again.app.desk.resolved_settings().level_of("temperature") == "weights"
+    assert again.app.desk.levels.resolved().level_of("temperature") == "weights"
 
 
 def test_windows_close_with_the_main_window(person: Any) -> None:

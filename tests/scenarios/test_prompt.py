@@ -58,7 +58,7 @@ def test_the_prompt_of_a_reply_its_surprise_and_its_difference(open_window: Any)
     assert panel._of.text[:n_same] == first.rendered_prompt + first.content
     assert f"Recorded as cached: {second.counts.reused}" in note.text()
     assert f"Same beginning: {second.counts.reused} tokens" in note.text()
-    assert len(person.app.desk.messages) == 4
+    assert len(person.app.desk.shelf.path) == 4
 
 
 def test_what_is_sent_is_what_was_shown_as_the_next_prompt(open_window: Any) -> None:
@@ -84,7 +84,7 @@ def test_the_prompt_of_a_reply_from_an_earlier_day(open_window: Any) -> None:
 
     again = open_window(SCRIPT)
     again.wait_ready()
-    again.wait(lambda: len(again.app.desk.messages) == 2)
+    again.wait(lambda: len(again.app.desk.shelf.path) == 2)
     panel = open_panel(again)
     again.wait(lambda: sentence(again).startswith("What the engine was given"))
     assert panel._of.text == prompt
@@ -98,7 +98,7 @@ def test_surprise_is_had_between_two_turns_and_costs_the_chat_nothing(
     person = open_window(None, "--gguf", str(starter_gguf))
     desk = person.app.desk
     for name, value in {"n_threads": 1, "seed": 7, "temperature": 0.0, "max_tokens": 12}.items():
-        desk.set_setting(name, value)
+        desk.settings.set(name, value)
     person.wait_ready()
     panel = open_panel(person)
     person.send("What is the capital of France?")

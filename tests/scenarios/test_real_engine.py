@@ -15,7 +15,8 @@ def test_the_included_weights_answer_and_remember(open_window):
     person = open_window()
     person.send("What is the capital of France?")
     person.qtbot.waitUntil(
-        lambda: not person.app.desk.is_generating and person.reply() is not None, timeout=90_000
+        lambda: not person.app.desk.replies.is_generating and person.reply() is not None,
+        timeout=90_000,
     )
     reply = person.reply()
     assert "Paris" in reply.content
@@ -25,9 +26,9 @@ def test_the_included_weights_answer_and_remember(open_window):
     assert reply.counts.prompt_tokens > 10
     assert reply.seed is not None
 
-    person.app.desk.set_setting("max_tokens", 4)
+    person.app.desk.settings.set("max_tokens", 4)
     person.send("And of Italy?")
-    person.qtbot.waitUntil(lambda: not person.app.desk.is_generating, timeout=60_000)
+    person.qtbot.waitUntil(lambda: not person.app.desk.replies.is_generating, timeout=60_000)
     second = person.reply()
     assert second.stop_reason == "max_tokens"
     assert second.counts.reused >= reply.counts.prompt_tokens, (
@@ -39,15 +40,15 @@ def test_each_token_s_sampling_is_shown_as_it_was(open_window):
     """Every token of a reply: what its stages left becomes fewer and fewer, and where the mark of
     the draw is shown it stands on the token that was drawn."""
     person = open_window()
-    person.wait(lambda: person.app.desk.engine_state.state != "loading")
+    person.wait(lambda: person.app.desk.loader.state.state != "loading")
     desk = person.app.desk
     for name, value in {"n_threads": 1, "seed": 7, "temperature": 1.2, "max_tokens": 16}.items():
-        desk.set_setting(name, value)
-    desk.set_setting("section_panel", "Sampling")
+        desk.settings.set(name, value)
+    desk.settings.set("section_panel", "Sampling")
     person.window.section_acts.show(True)
     person.send("What is the capital of France, and what is it known for?")
     person.qtbot.waitUntil(
-        lambda: not desk.is_generating and person.reply() is not None, timeout=90_000
+        lambda: not desk.replies.is_generating and person.reply() is not None, timeout=90_000
     )
     looking = person.window.section_acts.looking()
     person.wait(lambda: len(looking.traces) > 5 and looking.words is not None)
@@ -79,11 +80,11 @@ def test_a_file_that_is_no_weights_costs_nothing(open_window, tmp_path):
     notes.write_text("just a few words")
     person = open_window()
     desk = person.app.desk
-    person.qtbot.waitUntil(lambda: desk.engine_state.state == "ready", timeout=60_000)
-    desk.load_weights(str(notes))
+    person.qtbot.waitUntil(lambda: desk.loader.state.state == "ready", timeout=60_000)
+    desk.loader.load(str(notes))
     toasts = person.app.window.chat.toasts
     person.qtbot.waitUntil(lambda: bool(toasts.cards()), timeout=10_000)
     sentence = toasts.cards()[0].notice.sentence
     assert "“notes.gguf” is a text file" in sentence
     assert "“SmolLM2 135M (included)” stays as it is." in sentence
-    assert desk.engine_state.state == "ready"
+    assert desk.loader.state.state == "ready"

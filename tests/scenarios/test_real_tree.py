@@ -18,24 +18,24 @@ def person(open_window: Any) -> Any:
     """One thread, and a first reply of a few tokens."""
     made = open_window()
     desk = made.app.desk
-    desk.set_setting("n_threads", 1)
-    desk.set_setting("max_tokens", 8)
-    desk.set_setting("seed", 5)
+    desk.settings.set("n_threads", 1)
+    desk.settings.set("max_tokens", 8)
+    desk.settings.set("seed", 5)
     made.send("Tell me a story about a fox.")
     made.qtbot.waitUntil(
-        lambda: not desk.is_generating and made.reply() is not None, timeout=90_000
+        lambda: not desk.replies.is_generating and made.reply() is not None, timeout=90_000
     )
     return made
 
 
 def test_several_answers_are_written_in_one_batch(person: Any):
     desk, prompt = person.app.desk, person.reply().counts.prompt_tokens
-    desk.set_setting("max_tokens", 24)
+    desk.settings.set("max_tokens", 24)
     order: list[str] = []
     person.app.bridge.on(TokenRecorded, lambda event: note(order, event))
-    desk.ask_several(person.reply().id, [{"seed": 1, "temperature": 1.0}, {"seed": 2}])
+    desk.replies.ask_several(person.reply().id, [{"seed": 1, "temperature": 1.0}, {"seed": 2}])
     shown = person.wait(lambda: comparison(person))
-    person.qtbot.waitUntil(lambda: not desk.is_generating, timeout=90_000)
+    person.qtbot.waitUntil(lambda: not desk.replies.is_generating, timeout=90_000)
     left, right = (column.message for column in shown.columns)
     assert left.content
     assert right.content
@@ -48,9 +48,9 @@ def test_several_answers_are_written_in_one_batch(person: Any):
 
 def test_a_reply_goes_on_from_its_own_tokens(person: Any):
     desk, old = person.app.desk, person.reply()
-    desk.continue_reply(old.id)
+    desk.replies.go_on(old.id)
     person.qtbot.waitUntil(
-        lambda: not desk.is_generating and person.reply().id != old.id, timeout=90_000
+        lambda: not desk.replies.is_generating and person.reply().id != old.id, timeout=90_000
     )
     new = person.reply()
     assert new.content.startswith(old.content)
@@ -62,9 +62,9 @@ def test_a_reply_goes_on_from_its_own_tokens(person: Any):
 
 def test_a_reply_begins_with_what_was_written(person: Any):
     desk, old = person.app.desk, person.reply()
-    desk.begin_reply(old.id, "In a dark wood there lived")
+    desk.replies.begin_with(old.id, "In a dark wood there lived")
     person.qtbot.waitUntil(
-        lambda: not desk.is_generating and person.reply().id != old.id, timeout=90_000
+        lambda: not desk.replies.is_generating and person.reply().id != old.id, timeout=90_000
     )
     new = person.reply()
     assert new.content.startswith("In a dark wood there lived ")

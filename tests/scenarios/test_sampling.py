@@ -59,7 +59,7 @@ def person(open_window: Any) -> Any:
 
 
 def panel_of(person: Any) -> SamplingPanel:
-    person.app.desk.set_setting("section_panel", "Sampling")
+    person.app.desk.settings.set("section_panel", "Sampling")
     person.window.section_acts.show(True)
     panel = person.find(SamplingPanel, "panel_sampling")
     person.wait(panel.isVisible)
@@ -123,10 +123,10 @@ def test_the_next_reply_is_drawn_with_what_is_shown(person: Any) -> None:
     sampling = reply.settings["sampling"]
     assert (sampling["seed"], sampling["min_tokens"], reply.seed) == (31, 1, 31)
     # All of it is the chat's, and there again after another chat was looked at.
-    first = person.app.desk.conversation.id
-    person.app.desk.new_conversation()
+    first = person.app.desk.shelf.open.id
+    person.app.desk.shelf.open_new()
     person.wait(lambda: card(panel, TopK).fields["k"].text() == "40")
-    person.app.desk.open_conversation(first)
+    person.app.desk.shelf.open_stored(first)
     person.wait(lambda: card(panel, TopK).fields["k"].text() == "7")
     person.wait(lambda: shown(panel) == wanted)
     assert not card(panel, MinP).switch.isChecked()
@@ -161,9 +161,9 @@ def test_a_grammar_is_asked_of_the_engine_and_kept(person: Any) -> None:
     assert text is not None
     QTest.keyClicks(text, 'root ::= "a" b')
     person.wait(lambda: "Undefined rule identifier 'b'" in panel.grammar.refusal.text())
-    assert person.app.desk.resolved_settings().settings.grammar == ""
+    assert person.app.desk.levels.resolved().settings.grammar == ""
     QTest.keyClick(text, Key.Key_Backspace)
-    person.wait(lambda: person.app.desk.resolved_settings().settings.grammar == 'root ::= "a" ')
+    person.wait(lambda: person.app.desk.levels.resolved().settings.grammar == 'root ::= "a" ')
     assert not panel.grammar.refusal.isVisible()
 
 
@@ -195,8 +195,8 @@ def test_a_bias_by_id_says_what_the_id_stands_for(person: Any) -> None:
     QTest.keyClick(editor.text, Key.Key_Return)
     label = editor.findChild(QLabel, "bias_ids")
     assert label is not None
-    loaded = person.app.desk.engine_state.loaded
-    pieces = person.wait(lambda: person.app.desk.words_of(loaded.fast_hash))
+    loaded = person.app.desk.loader.state.loaded
+    pieces = person.wait(lambda: person.app.desk.words.of(loaded.fast_hash))
     person.wait(lambda: label.text() == f"“{visible(pieces.piece(65))}”" != "“”")
 
 
@@ -210,6 +210,6 @@ def test_a_reply_that_is_written_shows_what_it_is_drawn_with(open_window: Any) -
     person.wait(lambda: panel.note.text() == CHOOSE)
     panel._looking.select(0)
     person.wait(lambda: card(panel, TopK).evidence.isVisible())
-    assert person.app.desk.is_generating
-    person.app.desk.stop()
+    assert person.app.desk.replies.is_generating
+    person.app.desk.replies.stop()
     person.wait_ended()

@@ -51,7 +51,7 @@ def test_a_width_that_was_dragged_is_there_at_each_later_start(
     person.window.columns.moveSplitter(person.window.columns.width() - 520, 2)
     wide = person.find(Section, "section").width()
     assert abs(wide - 520) <= 2
-    person.wait(lambda: person.app.desk.settings.section_width == wide)
+    person.wait(lambda: person.app.desk.settings.now.section_width == wide)
     person.app.close()
     for start in (1, 2):
         if not is_remembered:
@@ -62,12 +62,12 @@ def test_a_width_that_was_dragged_is_there_at_each_later_start(
         person = open_window({})
         person.wait_ready()
         person.wait(lambda p=person: p.window.findChild(Section, "section"))
-        before = person.app.desk.settings.window_geometry
+        before = person.app.desk.settings.now.window_geometry
         person.window.resize(1440 + start, 900)  # offscreen, the screen is smaller than that
         section = person.find(Section, "section")
         assert section.width() == wide
         assert section.panel().objectName() == "panel_cache"
         # And so it is saved again, with the window's place.
-        person.wait(lambda p=person, b=before: p.app.desk.settings.window_geometry != b)
-        assert person.app.desk.settings.section_width == wide
+        person.wait(lambda p=person, b=before: p.app.desk.settings.now.window_geometry != b)
+        assert person.app.desk.settings.now.section_width == wide
         person.app.close()

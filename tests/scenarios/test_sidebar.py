@@ -34,7 +34,7 @@ def person(open_window: Any) -> Any:
 
 
 def store_of(person: Any) -> Any:
-    return person.app.desk._around.store
+    return person.app.desk.around.store
 
 
 def put(person: Any, *titles: str) -> list[str]:
@@ -47,7 +47,7 @@ def put(person: Any, *titles: str) -> list[str]:
         answer = a_message(conversation, question, content="So it is.", role=Role.ASSISTANT)
         store.append_message(answer).result()
         made.append(conversation.id)
-    person.app.desk._shelf.show_list(store.list_conversations().result())
+    person.app.desk.shelf.show_list(store.list_conversations().result())
     return made[::-1]
 
 
@@ -65,7 +65,7 @@ def test_folders_without_the_mouse(person: Any) -> None:
     field = person.wait(lambda: sidebar.view.findChild(QLineEdit, "rename_field"))
     QTest.keyClicks(field, "Work")
     press(field, Key.Key_Return)
-    person.wait(lambda: [f.name for f in desk.folders] == ["Work"])
+    person.wait(lambda: [f.name for f in desk.folders.all] == ["Work"])
 
     sidebar.view.go_to(sidebar._model.index_of(ids[0]))
     sidebar.view.setFocus()
@@ -73,17 +73,17 @@ def test_folders_without_the_mouse(person: Any) -> None:
     press(sidebar.view, (Key.Key_M, CONTROL | SHIFT))
     dialog = person.wait(lambda: sidebar.findChild(QDialog, "folder_dialog"))
     press(dialog.field, Key.Key_Down, Key.Key_Return)
-    work = desk.folders[0].id
-    person.wait(lambda: sum(c.folder_id == work for c in desk.conversations) == 3)
+    work = desk.folders.all[0].id
+    person.wait(lambda: sum(c.folder_id == work for c in desk.shelf.conversations) == 3)
 
     sidebar.view.choose_only_current()
     sidebar.view.go_to(sidebar._model.folder_index(work))
     press(sidebar.view, Key.Key_Delete)
-    assert desk.folders == ()
-    assert {c.folder_id for c in desk.conversations} == {None}
+    assert desk.folders.all == ()
+    assert {c.folder_id for c in desk.shelf.conversations} == {None}
     assert any("was deleted" in c.notice.sentence for c in cards(person))
     press(sidebar.view, (Key.Key_Z, CONTROL))
-    person.wait(lambda: sum(c.folder_id == work for c in desk.conversations) == 3)
+    person.wait(lambda: sum(c.folder_id == work for c in desk.shelf.conversations) == 3)
 
 
 def cards(person: Any) -> list[Any]:
@@ -96,13 +96,13 @@ def test_several_go_to_the_archive_and_one_comes_back(person: Any) -> None:
     sidebar.view.go_to(sidebar._model.index_of(ids[0]))
     sidebar.view.setFocus()
     press(sidebar.view, (Key.Key_Down, SHIFT), (Key.Key_E, CONTROL | SHIFT))
-    person.wait(lambda: sum(c.is_archived for c in desk.conversations) == 2)
+    person.wait(lambda: sum(c.is_archived for c in desk.shelf.conversations) == 2)
     assert [r for r in ids if sidebar._model.index_of(r).isValid()] == ids[2:]
     press(person.window, (Key.Key_H, CONTROL | SHIFT))
     assert sidebar.back_button.isVisible()
     sidebar.view.go_to(sidebar._model.index_of(ids[1]))
     press(sidebar.view, (Key.Key_E, CONTROL | SHIFT))
-    person.wait(lambda: [c.id for c in desk.conversations if c.is_archived] == ids[:1])
+    person.wait(lambda: [c.id for c in desk.shelf.conversations if c.is_archived] == ids[:1])
 
 
 def test_a_word_leads_to_the_message_on_another_branch(person: Any) -> None:
@@ -116,9 +116,9 @@ def test_a_word_leads_to_the_message_on_another_branch(person: Any) -> None:
     store.append_message(
         a_message(conversation, root, content="It is sunny", role=Role.ASSISTANT)
     ).result()
-    desk._shelf.show_list(store.list_conversations().result())
-    desk.open_conversation(conversation.id)
-    person.wait(lambda: [m.content for m in desk.messages] == ["Tell me", "It is sunny"])
+    desk.shelf.show_list(store.list_conversations().result())
+    desk.shelf.open_stored(conversation.id)
+    person.wait(lambda: [m.content for m in desk.shelf.path] == ["Tell me", "It is sunny"])
 
     press(person.window, (Key.Key_F, CONTROL | SHIFT))
     person.wait(sidebar.search_field.hasFocus)
@@ -126,7 +126,7 @@ def test_a_word_leads_to_the_message_on_another_branch(person: Any) -> None:
     person.wait(lambda: sidebar.results.isVisible() and sidebar.results.model().rowCount() == 1)
     press(sidebar.search_field, Key.Key_Down, Key.Key_Return)
     press(sidebar.results, Key.Key_Return)
-    person.wait(lambda: [m.id for m in desk.messages] == [root.id, old.id])
+    person.wait(lambda: [m.id for m in desk.shelf.path] == [root.id, old.id])
     rows = person.window.chat.transcript.rows
     person.wait(lambda: rows.index_of(old.id) is not None)
     press(sidebar.results, Key.Key_Escape)
@@ -140,10 +140,10 @@ def test_many_to_the_trash_and_back_by_one_key(person: Any) -> None:
     sidebar.view.go_to(sidebar._model.index_of(ids[0]))
     sidebar.view.setFocus()
     press(sidebar.view, (Key.Key_Down, SHIFT), Key.Key_Delete)
-    person.wait(lambda: [c.id for c in desk.conversations] == ids[2:])
+    person.wait(lambda: [c.id for c in desk.shelf.conversations] == ids[2:])
     person.wait(lambda: any("2 chats" in c.notice.sentence for c in cards(person)))
     press(sidebar.view, (Key.Key_Z, CONTROL))
-    person.wait(lambda: {c.id for c in desk.conversations} == set(ids))
+    person.wait(lambda: {c.id for c in desk.shelf.conversations} == set(ids))
 
 
 @pytest.mark.parametrize(
@@ -158,8 +158,8 @@ def test_random_keys_in_the_sidebar_lose_nothing(person: Any, n_keys: int, seed:
     store = store_of(person)
     paths = [store.load_conversation(each).result()[1] for each in ids]
     before = {message.id: message.content for path in paths for message in path}
-    folder = desk.create_folder("Work")
-    desk.move_conversations(ids[:10], folder)
+    folder = desk.folders.create("Work")
+    desk.folders.move_chats(ids[:10], folder)
     sidebar.view.setFocus()
     dice = random.Random(seed)
     keys = [
@@ -181,8 +181,8 @@ def test_random_keys_in_the_sidebar_lose_nothing(person: Any, n_keys: int, seed:
     assert kept | trashed >= set(ids)
     for message_id, content in before.items():
         assert store.load_message(message_id).result().content == content
-    desk.restore_conversations(trashed)
-    person.wait(lambda: {c.id for c in desk.conversations} >= set(ids))
+    desk.folders.restore(trashed)
+    person.wait(lambda: {c.id for c in desk.shelf.conversations} >= set(ids))
 
 
 def strike(person: Any, key: Qt.Key, modifier: Qt.KeyboardModifier) -> None:

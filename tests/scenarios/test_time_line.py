@@ -82,8 +82,8 @@ def test_a_stopped_reply_and_one_without_a_record(open_window: Open) -> None:
     panel = open_time(person)
     person.send("A long one")
     person.wait(lambda: panel.caption.text() == GROWING)
-    person.wait(lambda: person.app.desk.engine_state.state == "busy")
-    person.app.desk.stop()
+    person.wait(lambda: person.app.desk.loader.state.state == "busy")
+    person.app.desk.replies.stop()
     person.wait_ended()
     person.wait(lambda: panel.ending.text() == "Ended: stopped by you.")
     assert [one.kind for one in panel.line.stretches] == ["ending"]
@@ -103,14 +103,14 @@ def test_the_capital_of_france_in_text_mode(open_window: Open) -> None:
     """Real weights: what the panel says adds up to the engine's clock, and a token's milliseconds
     are those of its trace."""
     person = open_window()
-    person.qtbot.waitUntil(lambda: person.app.desk.engine_state.state == "ready", timeout=60_000)
+    person.qtbot.waitUntil(lambda: person.app.desk.loader.state.state == "ready", timeout=60_000)
     desk = person.app.desk
-    desk.set_setting("max_tokens", 12)
-    desk.new_text()
+    desk.settings.set("max_tokens", 12)
+    desk.shelf.open_new_text()
     text = "The capital of France is"
-    assert desk.continue_text(text, len(text))
+    assert desk.text.go_on(text, len(text))
     person.qtbot.waitUntil(
-        lambda: not desk.is_generating and person.reply() is not None, timeout=90_000
+        lambda: not desk.replies.is_generating and person.reply() is not None, timeout=90_000
     )
     panel = open_time(person)
     reply = person.reply()

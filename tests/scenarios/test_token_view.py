@@ -56,7 +56,7 @@ def spelled(person: Any, index: int = -1) -> list[str] | None:
 
 
 def is_cut(person: Any, index: int) -> bool:
-    message = person.app.desk.messages[index]
+    message = person.app.desk.shelf.path[index]
     tokens = person.window.chat.transcript.tokens.tokens_of(message.id)
     return tokens is not None and tokens.are_tokens
 
@@ -89,12 +89,12 @@ def test_a_stored_reply_has_its_tokens_after_a_restart(open_window):
     person.app.close()
 
     again = open_window(CITY)
-    again.wait(lambda: again.app.desk.messages)
+    again.wait(lambda: again.app.desk.shelf.path)
     again.wait(lambda: spelled(again) == SHOWN)  # it was on, and is on again
     again.wait_ready()
     again.wait(lambda: is_cut(again, 0))
     assert "".join(spelled(again, 0)) == "Which·city?"
-    tokens = again.window.chat.transcript.tokens.tokens_of(again.app.desk.messages[1].id)
+    tokens = again.window.chat.transcript.tokens.tokens_of(again.app.desk.shelf.path[1].id)
     logprobs = [trace.logprob for trace in tokens.traces]
     assert [round(math.exp(logprob), 2) for logprob in logprobs] == [
         0.9, 0.99, 0.8, 0.99, 0.25, 0.5
@@ -133,15 +133,15 @@ def test_pointing_shows_the_alternatives_and_one_of_them_branches(open_window):
     asked: list[tuple[str, int, int]] = []
     view.tokens.branch_requested.connect(lambda *args: asked.append(args))
     card = view.tokens.card()
-    person.wait(lambda: person.app.desk.words_of(person.reply().weights_hash))
+    person.wait(lambda: person.app.desk.words.of(person.reply().weights_hash))
     move(view, middle_of(view, 1, 4))
     person.wait(card.isVisible)
     (link,) = card.links()
     assert link.accessibleName() == "Branch here with ·Lyon"
     person.qtbot.mouseClick(link, Qt.MouseButton.LeftButton)
     ((message_id, place, token_id),) = asked
-    assert (message_id, place) == (person.app.desk.messages[1].id, 4)
-    words = person.app.desk.words_of("scripted")
+    assert (message_id, place) == (person.app.desk.shelf.path[1].id, 4)
+    words = person.app.desk.words.of("scripted")
     assert words.piece(token_id) == b" Lyon"
     person.wait(lambda: person.reply().id != message_id)
     person.wait_ended()

@@ -76,7 +76,7 @@ def test_without_a_file_merges_are_not_there_and_it_says_so(open_window: Any) ->
 @pytest.mark.weights
 def test_a_text_its_merges_and_its_ids_with_the_included_weights(open_window: Any) -> None:
     person = open_window()
-    person.qtbot.waitUntil(lambda: person.app.desk.engine_state.state == "ready", timeout=60_000)
+    person.qtbot.waitUntil(lambda: person.app.desk.loader.state.state == "ready", timeout=60_000)
     panel = open_panel(person)
     panel.rooms.setCurrentIndex(1)
     field = person.find(QPlainTextEdit, "tokenise_text")

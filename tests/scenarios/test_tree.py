@@ -27,11 +27,11 @@ TURNS = ["How many legs have ants?", "Six legs.", "And spiders?", "Eight legs."]
 
 
 def texts(person: Any) -> list[str]:
-    return [message.content for message in person.app.desk.messages]
+    return [message.content for message in person.app.desk.shelf.path]
 
 
 def wait_for(person: Any, *wanted: str) -> None:
-    person.wait(lambda: texts(person) == list(wanted) and not person.app.desk.is_generating)
+    person.wait(lambda: texts(person) == list(wanted) and not person.app.desk.replies.is_generating)
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def test_what_was_edited_is_there_after_a_restart(person: Any, open_window: Any)
     person.app.close()
     again = open_window(TALK)
     again.wait(lambda: texts(again) == [TURNS[0], "Six, of course.", *TURNS[2:]])
-    assert again.app.desk.messages[1].sibling_count == 2
+    assert again.app.desk.shelf.path[1].sibling_count == 2
 
 
 @pytest.mark.parametrize("button", ["message_editor_send", "message_editor_save"])
@@ -105,7 +105,7 @@ def test_an_edit_that_is_refused_while_a_reply_grows_is_not_lost(open_window: An
     person.wait_ready()
     person.send(TURNS[0])
     person.wait_ended()
-    question = person.app.desk.messages[0]
+    question = person.app.desk.shelf.path[0]
     person.window.message_acts.edit(question)
     shown = editor(person)
     shown.edit.setPlainText("How many legs have crabs?")
@@ -118,22 +118,22 @@ def test_an_edit_that_is_refused_while_a_reply_grows_is_not_lost(open_window: An
         "Wait for it, or stop it first" in card.notice.sentence
         for card in person.window.chat.toasts.cards()
     )
-    assert person.app.desk.kept_edit("edit", question.id) == Edit(shown.text)
+    assert person.app.desk.edits.of("edit", question.id) == Edit(shown.text)
 
     person.click("stop_button")
     person.wait_ended()
     person.click(button)
     person.wait(lambda: texts(person)[0] == "How many legs have crabs?")
     assert person.window.message_acts.editing.editor is None
-    person.wait(lambda: person.app.desk.kept_edit("edit", question.id) is None)
+    person.wait(lambda: person.app.desk.edits.of("edit", question.id) is None)
 
 
 def test_what_is_attached_to_a_sent_message_is_removed_by_editing_it(person: Any):
-    person.app.desk.attach_text("a long text " * 500)
-    person.wait(lambda: person.app.desk.attachments)
+    person.app.desk.attachments.add_paste("a long text " * 500)
+    person.wait(lambda: person.app.desk.attachments.of_open)
     person.send("And crabs?")
     person.wait_ended()
-    question = person.app.desk.messages[-2]
+    question = person.app.desk.shelf.path[-2]
     assert len(question.attachments) == 1
     person.window.message_acts.edit(question)
     shown = editor(person)
@@ -144,14 +144,14 @@ def test_what_is_attached_to_a_sent_message_is_removed_by_editing_it(person: Any
     )
     assert not shown.chips.isVisible()
     person.click("message_editor_send")
-    person.wait(lambda: person.app.desk.messages[-2].id != question.id and person.wait_ended())
-    assert person.app.desk.messages[-2].attachments == ()
-    assert person.app.desk.messages[-2].content == "And crabs?"
+    person.wait(lambda: person.app.desk.shelf.path[-2].id != question.id and person.wait_ended())
+    assert person.app.desk.shelf.path[-2].attachments == ()
+    assert person.app.desk.shelf.path[-2].content == "And crabs?"
 
 
 def test_an_edited_question_is_answered_anew_by_mouse(person: Any):
     view = person.window.chat.transcript
-    view.show_message(person.app.desk.messages[2].id)
+    view.show_message(person.app.desk.shelf.path[2].id)
     click_action(person, 2, "edit")
     editor(person).edit.setPlainText("And crabs?")
     person.qtbot.mouseClick(editor(person).buttons[0], Qt.MouseButton.LeftButton)
@@ -165,15 +165,15 @@ def test_two_answers_are_asked_for_compared_and_one_is_picked(person: Any):
     dialog = person.wait(lambda: person.window.findChild(QDialog, "several_answers_dialog"))
     person.qtbot.mouseClick(dialog.ask, Qt.MouseButton.LeftButton)
     shown = person.wait(lambda: comparison(person))
-    person.wait(lambda: not person.app.desk.is_generating)
+    person.wait(lambda: not person.app.desk.replies.is_generating)
     for column in shown.columns:
         column.view.select_all()
         assert column.view.selected_text() == "Eight legs."
     second = shown.columns[1].message.id
     QTest.keyClick(shown.columns[0].pick, Qt.Key.Key_3)
-    person.wait(lambda: person.app.desk.messages[-1].id == second)
+    person.wait(lambda: person.app.desk.shelf.path[-1].id == second)
     assert comparison(person) is None
-    assert person.app.desk.messages[-1].sibling_count == 3
+    assert person.app.desk.shelf.path[-1].sibling_count == 3
     person.send("And crabs?")
     wait_for(person, *TURNS, "And crabs?", "Ten legs.")
 
@@ -225,41 +225,41 @@ def test_the_map_leads_to_another_branch_and_prunes(person: Any):
     crabs = person.wait(lambda: find_line(shown, "And crabs?"))
     shown.tree.setCurrentItem(crabs)
     QTest.keyClick(shown.tree, Qt.Key.Key_Delete)
-    person.wait(lambda: person.app.desk.messages[2].sibling_count == 1)
+    person.wait(lambda: person.app.desk.shelf.path[2].sibling_count == 1)
     person.wait(lambda: find_line(shown, "And crabs?") is None)
     assert texts(person) == TURNS
     shown.close()
 
 
 def test_a_branch_to_a_new_chat_from_the_menu(person: Any):
-    first_id = person.app.desk.conversation.id
+    first_id = person.app.desk.shelf.open.id
     transcript = on_message(person, 1)
     menu = transcript.pointer.open_menu(1, transcript.mapToGlobal(transcript.rect().center()))
     assert isinstance(menu, QMenu)
     entry = next(a for a in menu.actions() if a.objectName() == "branch_off")
     entry.trigger()
     menu.close()
-    person.wait(lambda: person.app.desk.conversation.id != first_id)
+    person.wait(lambda: person.app.desk.shelf.open.id != first_id)
     wait_for(person, *TURNS[:2])
     person.send("And crabs?")
     wait_for(person, *TURNS[:2], "And crabs?", "Ten legs.")
-    assert person.app.desk.conversation.title.endswith("(branch)")
+    assert person.app.desk.shelf.open.title.endswith("(branch)")
 
 
 def test_regenerating_without_weights_keeps_all_and_offers_to_choose(person: Any, tmp_path: Path):
     """C11."""
     desk = person.app.desk
-    before = [m.id for m in desk.messages]
-    desk.unload_weights()
-    person.wait(lambda: desk.engine_state.state == "stopped")
-    person.app.desk._loader._path = ""  # as after a load of a file that is gone
+    before = [m.id for m in desk.shelf.path]
+    desk.loader.unload()
+    person.wait(lambda: desk.loader.state.state == "stopped")
+    person.app.desk.loader._path = ""  # as after a load of a file that is gone
     for key in (Qt.Key.Key_R, Qt.Key.Key_G):
         person.press(key, CONTROL)
-        person.wait(lambda: desk.is_waiting)
-        assert [m.id for m in desk.messages] == before
+        person.wait(lambda: desk.replies.is_waiting)
+        assert [m.id for m in desk.shelf.path] == before
         assert person.window.chat.toasts.cards() or person.window.chat.banners.card("engine")
-        desk.stop()
-        person.wait(lambda: not desk.is_generating)
+        desk.replies.stop()
+        person.wait(lambda: not desk.replies.is_generating)
     assert texts(person) == TURNS
     assert person.window.chat.header.weights_button.isEnabled()
 

@@ -52,14 +52,14 @@ def shown_for(person: Any, path: Path) -> WeightsSettings:
 
 def test_what_is_typed_is_kept_and_loading_again_is_offered(person: Any) -> None:
     view, defaults = opened(person)
-    desk, path = person.app.desk, person.app.desk.weights_path
+    desk, path = person.app.desk, person.app.desk.loader.path
     assert defaults.path == path
     assert defaults.load_button.isHidden()
     field = defaults._rows["n_ctx"].field
     field.setFocus()
     person.qtbot.keyClicks(field, "2048")
     person.qtbot.keyClick(field, Key.Key_Return)
-    assert desk.weights_values(path) == {"n_ctx": 2048}
+    assert desk.defaults.own(path) == {"n_ctx": 2048}
     assert "context window" in defaults.load_words.text()
     assert defaults.load_button.text() == "Reload"
     batch = defaults._rows["load.n_ubatch"].field
@@ -67,13 +67,13 @@ def test_what_is_typed_is_kept_and_loading_again_is_offered(person: Any) -> None
     person.qtbot.keyClicks(batch, "0")
     person.qtbot.keyClick(batch, Key.Key_Return)
     assert "Prefill batch" in defaults._rows["load.n_ubatch"].refusal.text()
-    assert desk.weights_values(path) == {"n_ctx": 2048}
+    assert desk.defaults.own(path) == {"n_ctx": 2048}
     person.qtbot.mouseClick(defaults.load_button, Qt.MouseButton.LeftButton)
     assert QApplication.focusWidget() is defaults.segments  # not what would reset them
-    person.wait(lambda: desk.awaiting_load(path) == ())
+    person.wait(lambda: desk.defaults.awaiting_load(path) == ())
     person.wait(lambda: not defaults.load_button.isVisible())
     defaults._resets["n_ctx"].click()
-    assert desk.weights_values(path) == {}
+    assert desk.defaults.own(path) == {}
     assert defaults._rows["n_ctx"].field.text() == ""
     person.qtbot.keyClick(view, Key.Key_Escape)
     assert view.isVisible()  # back on the pages
@@ -97,7 +97,7 @@ def test_every_control_shows_what_it_was_told(person: Any, file: Path) -> None:
         "load.rope.yarn_beta_slow": 1.0, "load.loras": [{"path": "/a.gguf", "scale": 0.5}],
     }  # fmt: skip
     for name, value in told.items():
-        assert desk.set_for_weights(path, name, value) == "", name
+        assert desk.defaults.change(path, name, value) == "", name
     for name, value in told.items():
         field = defaults._rows[name].field
         shown = field.value()
@@ -116,9 +116,9 @@ def test_every_control_shows_what_it_was_told(person: Any, file: Path) -> None:
         field.setFocus()
         field.setText(text)
         field._tell()
-        assert desk.weights_value(path, name) == value
+        assert desk.defaults.value(path, name) == value
     defaults.reset_button.click()
-    assert desk.weights_values(path) == {}
+    assert desk.defaults.own(path) == {}
     assert not defaults.reset_button.isEnabled()
 
 
@@ -133,7 +133,7 @@ def test_a_template_of_ones_own_is_rendered_as_it_is_written(person: Any, file: 
     marked = editor.preview.extraSelections()
     assert "<|im_start|>" in {mark.cursor.selectedText() for mark in marked}
     editor.edit_button.click()
-    assert desk.weights_values(path) == {"chat_format": "own", "chat_template": CHATML}
+    assert desk.defaults.own(path) == {"chat_format": "own", "chat_template": CHATML}
     assert not editor.source.isReadOnly()
     editor.source.selectAll()
     person.qtbot.keyClicks(editor.source, "{{ bos_token }}")
@@ -151,26 +151,26 @@ def test_a_template_of_ones_own_is_rendered_as_it_is_written(person: Any, file: 
     assert "knows no system prompt" in editor.words.text()
     assert editor.source.extraSelections() == []
     editor.format_field.setFocus()  # leaving keeps it
-    assert desk.weights_values(path)["chat_template"] == "{{ messages[-1].content }}"
+    assert desk.defaults.own(path)["chat_template"] == "{{ messages[-1].content }}"
     editor.format_field.changed_by_user.emit("gemma")
     person.wait(lambda: "<start_of_turn>user" in editor.preview.toPlainText())
     editor.format_field.changed_by_user.emit("")
     person.wait(lambda: editor.source.toPlainText() == CHATML)
     editor.format_field.changed_by_user.emit("own")  # what was written is still there
     person.wait(lambda: editor.preview.toPlainText() == "And of Italy?")
-    assert desk.weights_resolved(path).settings.template == "{{ messages[-1].content }}"
+    assert desk.defaults.resolved(path).settings.template == "{{ messages[-1].content }}"
 
 
 def test_draft_partners_are_found_and_chosen(person: Any, file: Path) -> None:
     desk, path = person.app.desk, str(file)
-    desk.set_for_weights(str(file.with_name("other.gguf")), "notes", "known")
+    desk.defaults.change(str(file.with_name("other.gguf")), "notes", "known")
     defaults = shown_for(person, file)
     defaults.segments.setCurrentIndex(NAMES.index("draft"))
     partners = defaults.drafts.list
     person.wait(lambda: "other: " in defaults.drafts.others.text())
     assert partners.count() == 1
     defaults.segments.setCurrentIndex(NAMES.index("notes"))
-    desk.set_for_weights(str(file.with_name("draft.gguf")), "notes", "known by now")
+    desk.defaults.change(str(file.with_name("draft.gguf")), "notes", "known by now")
     defaults.segments.setCurrentIndex(NAMES.index("draft"))
     person.wait(lambda: partners.count() == 2)
     assert "not used yet" in defaults.drafts.words.text()
@@ -178,15 +178,15 @@ def test_draft_partners_are_found_and_chosen(person: Any, file: Path) -> None:
     partners.setFocus()
     person.qtbot.keyClick(partners, Key.Key_Down)
     draft = str(file.with_name("draft.gguf"))
-    assert desk.weights_value(path, "draft") == draft
+    assert desk.defaults.value(path, "draft") == draft
     assert partners.currentItem().text().startswith("draft · ")
     Path(draft).unlink()
-    desk.set_for_weights(str(file.with_name("other.gguf")), "notes", "changed")
+    desk.defaults.change(str(file.with_name("other.gguf")), "notes", "changed")
     shown_for(person, file.with_name("other.gguf"))
     shown_for(person, file)
     person.wait(lambda: "no longer fits" in partners.currentItem().text())
     person.qtbot.keyClick(partners, Key.Key_Home)
-    assert desk.weights_values(path) == {}
+    assert desk.defaults.own(path) == {}
 
 
 def test_notes_stay_with_the_file_that_they_were_written_for(person: Any, file: Path) -> None:
@@ -198,7 +198,7 @@ def test_notes_stay_with_the_file_that_they_were_written_for(person: Any, file: 
     person.qtbot.keyClicks(defaults.notes, "Good at verse.")
     shown_for(person, copy)
     assert defaults.notes.toPlainText() == ""
-    assert person.app.desk.weights_values(str(file)) == {"notes": "Good at verse."}
+    assert person.app.desk.defaults.own(str(file)) == {"notes": "Good at verse."}
     shown_for(person, file)
     assert defaults.notes.toPlainText() == "Good at verse."
     defaults.reset_button.click()  # notes are no setting
@@ -209,7 +209,7 @@ def test_notes_stay_with_the_file_that_they_were_written_for(person: Any, file: 
 def test_nothing_is_squeezed_in_a_low_window(person: Any, file: Path, zoom: int) -> None:
     defaults = shown_for(person, file)
     view = person.find(LibraryView, "library_view")
-    person.app.desk.set_setting("zoom_percent", zoom)
+    person.app.desk.settings.set("zoom_percent", zoom)
     view.resize(900, 600)
     for place in range(len(NAMES)):
         defaults.segments.setCurrentIndex(place)

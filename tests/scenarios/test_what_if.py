@@ -40,10 +40,10 @@ def person(open_window: Any) -> Any:
     person = open_window(TALK)
     person.wait_ready()
     for name, value in (("temperature", 0.8), ("top_k", 0), ("top_p", 0.95), ("min_p", 0.05)):
-        person.app.desk.set_setting(name, value)
+        person.app.desk.settings.set(name, value)
     person.send("Which city?")
     person.wait_ended()
-    person.app.desk.set_setting("section_panel", "Sampling")
+    person.app.desk.settings.set("section_panel", "Sampling")
     person.window.section_acts.show(True)
     panel = person.find(SamplingPanel, "panel_sampling")
     person.wait(panel.isVisible)
@@ -61,9 +61,9 @@ def test_values_that_are_moved_change_the_token_s_shares_and_then_the_chat(perso
     card.values.sliders["temperature"].setValue(40)
     assert [row.after for row in card.bars.rows[:3]] == ["66.7%", "33.3%", "cut: min-p"]
     assert [row.is_hit for row in card.bars.rows[:2]] == [False, True]
-    assert person.app.desk.resolved_settings().settings.temperature == 0.8
+    assert person.app.desk.levels.resolved().settings.temperature == 0.8
     QTest.mouseClick(card.use_button, LEFT)
-    person.wait(lambda: person.app.desk.resolved_settings().settings.temperature == 2)
+    person.wait(lambda: person.app.desk.levels.resolved().settings.temperature == 2)
 
 
 def test_what_is_moved_above_is_what_the_dice_begin_with(person: Any) -> None:
@@ -94,10 +94,10 @@ def test_the_same_dice_with_other_settings_lead_to_a_branch(person: Any) -> None
     assert card.answer.text() == "Token 1 would have been “Lyon” instead of “Paris”."
     person.wait(lambda: not card.caption.visibleRegion().isEmpty())
     QTest.mouseClick(card.branch_button, LEFT)
-    person.wait(lambda: person.app.desk.messages[-1].content.startswith("Lyon"))
+    person.wait(lambda: person.app.desk.shelf.path[-1].content.startswith("Lyon"))
     person.wait_ended()
-    reply = person.app.desk.messages[-1]
+    reply = person.app.desk.shelf.path[-1]
     assert reply.content == "Lyon."
     # What is written behind the branch is drawn with what was asked about; the chat stays.
     assert Temperature(2.0) in stages_of_reply(reply.settings)
-    assert person.app.desk.resolved_settings().settings.temperature == 0.8
+    assert person.app.desk.levels.resolved().settings.temperature == 0.8

@@ -48,25 +48,25 @@ def test_it_is_said_in_the_window_that_is_open(person: Any, name: str) -> None:
     person.send("A question")
     person.wait_ended()
     desk = person.app.desk
-    (chat,) = desk.conversations
+    (chat,) = desk.shelf.conversations
     window = beside(person, name)
-    desk.trash_conversation(chat.id)
+    desk.folders.trash_one(chat.id)
     (card,) = person.wait(lambda: cards(window))
     assert window.rect().contains(card.geometry().translated(card.parentWidget().pos()))
     undo = next(each for each in card.findChildren(QPushButton) if each.text() == "Undo")
     undo.click()
     assert cards(window) == []
-    person.wait(lambda: [each.id for each in desk.conversations] == [chat.id])
+    person.wait(lambda: [each.id for each in desk.shelf.conversations] == [chat.id])
     window.close()
-    desk.trash_conversation(chat.id)
-    person.wait(lambda: not desk.conversations)
+    desk.folders.trash_one(chat.id)
+    person.wait(lambda: not desk.shelf.conversations)
     assert cards(window) == []
 
 
 @pytest.mark.parametrize("name", OPENERS)
 def test_a_notice_that_is_put_away_leaves_the_focus_in_its_window(person: Any, name: str) -> None:
     window = beside(person, name)
-    person.app.desk.set_setting("top_k", -1)
+    person.app.desk.settings.set("top_k", -1)
     (card,) = person.wait(lambda: cards(window))
     close = card.findChild(QAbstractButton, "close_notice_button")
     close.setFocus()

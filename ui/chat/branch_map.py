@@ -134,18 +134,18 @@ class BranchMap(QDialog):
         self.raise_()
         self.activateWindow()
         self.tree.setFocus()
-        self._desk.read_tree()
+        self._desk.tree.read_tree()
 
     def prune(self) -> None:
         """The branch that begins with this line goes to the trash."""
         node = self._current()
         if node is not None and node.trashed_at is None:
-            self._desk.prune(node.id)
+            self._desk.tree.prune(node.id)
 
     def restore(self) -> None:
         node = self._current()
         if node is not None and node.trashed_at is not None:
-            self._desk.restore_message(node.id, self._desk.conversation.id)
+            self._desk.tree.restore(node.id, self._desk.shelf.open.id)
 
     def item(self, message_id: str) -> QTreeWidgetItem | None:
         return self._items.get(message_id)
@@ -153,11 +153,11 @@ class BranchMap(QDialog):
     # --- filling --------------------------------------------------------------------------------
 
     def _on_changed(self, _event: object) -> None:
-        if self.isVisible() and not self._desk.is_generating:
-            self._desk.read_tree()
+        if self.isVisible() and not self._desk.replies.is_generating:
+            self._desk.tree.read_tree()
 
     def _on_tree_read(self, event: TreeRead) -> None:
-        if event.conversation_id == self._desk.conversation.id and self.isVisible():
+        if event.conversation_id == self._desk.shelf.open.id and self.isVisible():
             self._nodes, self._path = event.nodes, event.path_ids
             self._fill()
 

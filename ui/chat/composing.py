@@ -44,14 +44,14 @@ class Composing(QObject):
         composer.picture_pasted.connect(self.refuse_picture)
         composer.attach_requested.connect(self.choose_files)
         composer.attachment_opened.connect(self.open_attachment)
-        composer.attachment_removed.connect(desk.remove_attachment)
+        composer.attachment_removed.connect(desk.attachments.remove)
         composer.attachment_wanted_as_text.connect(self._put_into_text)
         chat.transcript.attachment_opened.connect(self.open_attachment)
-        composer.queued_edit_begun.connect(desk.edit_queued)
-        composer.queued_typed.connect(desk.type_queued)
-        composer.queued_changed.connect(desk.change_queued)
-        composer.queued_removed.connect(desk.remove_queued)
-        composer.send_next_requested.connect(desk.send_queued)
+        composer.queued_edit_begun.connect(desk.queue.edit)
+        composer.queued_typed.connect(desk.queue.type_into)
+        composer.queued_changed.connect(desk.queue.change)
+        composer.queued_removed.connect(desk.queue.remove)
+        composer.send_next_requested.connect(desk.queue.send_next)
         bridge.on(AttachmentsChanged, self._on_attachments_changed)
         bridge.on(QueueChanged, self._on_queue_changed)
         bridge.on(ContextCounted, self._on_context_counted)
@@ -64,9 +64,9 @@ class Composing(QObject):
     def give_files(self, paths: list[str]) -> None:
         """Weights are loaded, exports of Cutaway offered for import, all else is attached."""
         if len(paths) == 1 and paths[0].lower().endswith(".gguf"):
-            self._desk.load_weights(paths[0])
+            self._desk.loader.load(paths[0])
         else:
-            self._desk.take_files(paths)
+            self._desk.exchange.take_files(paths)
 
     def refuse_picture(self) -> None:
         """One that is no file was pasted or dropped: a screenshot."""
@@ -76,7 +76,7 @@ class Composing(QObject):
         dialog = QFileDialog(self._chat, "Attach text files", str(Path.home()))
         dialog.setObjectName("attach_dialog")
         dialog.setFileMode(QFileDialog.FileMode.ExistingFiles)
-        dialog.filesSelected.connect(self._desk.attach_files)
+        dialog.filesSelected.connect(self._desk.attachments.add_files)
         dialog.finished.connect(dialog.deleteLater)
         dialog.open()
 
@@ -84,10 +84,10 @@ class Composing(QObject):
         """To read, one of the draft or of a message on screen."""
         from ui.chat.attachment_reader import AttachmentReader
 
-        attachment = _find(self._desk.attachments, attachment_id)
+        attachment = _find(self._desk.attachments.of_open, attachment_id)
         is_draft = attachment is not None
         if attachment is None:
-            sent = (a for message in self._desk.messages for a in message.attachments)
+            sent = (a for message in self._desk.shelf.path for a in message.attachments)
             attachment = next((a for a in sent if a.id == attachment_id), None)
         if attachment is None:
             return
@@ -96,9 +96,9 @@ class Composing(QObject):
             attachment,
             self._chat.window(),
             put_into_text=(lambda: self._put_into_text(attachment_id)) if is_draft else None,
-            remove=(lambda: self._desk.remove_attachment(attachment_id)) if is_draft else None,
-            encoding=self._desk.attachment_encoding(attachment_id) if is_draft else "",
-            read_as=lambda encoding: self._desk.read_attachment_as(attachment_id, encoding),
+            remove=(lambda: self._desk.attachments.remove(attachment_id)) if is_draft else None,
+            encoding=self._desk.attachments.encoding(attachment_id) if is_draft else "",
+            read_as=lambda encoding: self._desk.attachments.read_as(attachment_id, encoding),
         )
         self._readers[attachment_id] = reader
         reader.destroyed.connect(lambda: self._forget(attachment_id, reader))
@@ -109,21 +109,21 @@ class Composing(QObject):
             del self._readers[attachment_id]
 
     def _put_into_text(self, attachment_id: str) -> None:
-        text = self._desk.take_attachment_as_text(attachment_id)
+        text = self._desk.attachments.take_as_text(attachment_id)
         if text:
             self._chat.composer.insert_text(text)
             self._chat.composer.focus()
 
     def _on_long_pasted(self, text: str) -> None:
-        if not self._desk.attach_text(text):
+        if not self._desk.attachments.add_paste(text):
             self._chat.composer.insert_text(text)
 
     def _on_queue_requested(self, text: str) -> None:
-        if not self._desk.queue_message(text):
+        if not self._desk.queue.add(text):
             self._chat.composer.set_text(text)
 
     def _history(self) -> list[str]:
-        texts = [m.content for m in self._desk.messages if m.role is Role.USER]
+        texts = [m.content for m in self._desk.shelf.path if m.role is Role.USER]
         return texts[-HISTORY_LENGTH:]
 
     # --- following ------------------------------------------------------------------------------

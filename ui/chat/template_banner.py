@@ -52,8 +52,8 @@ class TemplateBanner(QObject):
         menu = QMenu(banners)
         menu.setObjectName("format_menu")
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        now = self._desk.resolved_settings().settings.chat_format
-        loaded = self._desk.engine_state.loaded
+        now = self._desk.levels.resolved().settings.chat_format
+        loaded = self._desk.loader.state.loaded
         if now != FILE and loaded is not None and loaded.has_template:
             self._add(menu, FILE, "From the file", message_id)
         for each in FORMATS:
@@ -86,23 +86,23 @@ class TemplateBanner(QObject):
             self.choose(message_id)
 
     def _take(self, name: str, message_id: str, _is_checked: bool = False) -> None:
-        resolved = self._desk.resolved_settings()
+        resolved = self._desk.levels.resolved()
         settings = resolved.settings
         is_broken = bool(message_id) and settings.chat_format == OWN
         if name == OWN and (is_broken or not settings.chat_template.strip()):
             self.own_requested.emit()
             return
         level = "chat" if resolved.level_of("chat_format") == "chat" else "weights"
-        self._desk.set_at_level(level, "chat_format", name)
+        self._desk.levels.change(level, "chat_format", name)
         if message_id:
-            self._desk.retry(message_id)
+            self._desk.replies.answer(message_id)
 
     def _has_chosen(self) -> bool:
-        settings = self._desk.resolved_settings().settings
+        settings = self._desk.levels.resolved().settings
         return settings.template is not None or settings.chat_format == PLAIN
 
     def _follow(self) -> None:
-        loaded = self._desk.engine_state.loaded
+        loaded = self._desk.loader.state.loaded
         if loaded is not None and not loaded.has_template and not self._has_chosen():
             act = Act("Choose a format…", self._choose)
             self._chat.banners.show_notice(Notice(KEY, "warning", SENTENCE, acts=(act,)))

@@ -42,7 +42,7 @@ class TemporaryChat(QObject):
                 "Discard the temporary chat",
                 "Ctrl+Shift+K",
                 self.end,
-                lambda: self._desk.is_temporary or self._desk.has_temporary,
+                lambda: self._desk.temporary.is_open or self._desk.temporary.is_begun,
             )
         )
 
@@ -50,22 +50,22 @@ class TemporaryChat(QObject):
 
     def toggle(self) -> None:
         """Into the temporary chat; out of it, to a new one that is kept."""
-        if self._desk.is_temporary:
-            self._desk.new_conversation()
+        if self._desk.temporary.is_open:
+            self._desk.shelf.open_new()
         else:
-            self._desk.open_temporary()
+            self._desk.temporary.open()
         self._chat.focus_writing()
 
     def end(self) -> None:
         """Ask first where it holds something: there is no way back."""
-        if not self._desk.has_temporary:
-            self._desk.end_temporary()
+        if not self._desk.temporary.is_begun:
+            self._desk.temporary.end()
             return
-        self._ask("Discard this temporary chat?", "Discard", self._desk.end_temporary)
+        self._ask("Discard this temporary chat?", "Discard", self._desk.temporary.end)
 
     def warn_before_close(self) -> bool:
         """Whether the window has to wait: the user is asked, and closes it again if they want."""
-        if self._may_close or not self._desk.has_temporary:
+        if self._may_close or not self._desk.temporary.is_begun:
             return False
 
         def close() -> None:
@@ -103,7 +103,7 @@ class TemporaryChat(QObject):
     # --- following ------------------------------------------------------------------------------
 
     def _on_conversation_opened(self, _event: ConversationOpened) -> None:
-        is_temporary = self._desk.is_temporary
+        is_temporary = self._desk.temporary.is_open
         self._chat.composer.set_temporary(is_temporary)
         self._chat.header.set_temporary(is_temporary)
         if is_temporary:

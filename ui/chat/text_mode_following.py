@@ -40,7 +40,7 @@ class TextFollowing(QObject):
         self._open_id = ""
         self._is_shown = False
         self._page: TextPage | None = None
-        chat.header.new_text_requested.connect(desk.new_text)
+        chat.header.new_text_requested.connect(desk.shelf.open_new_text)
         bridge.on(ConversationOpened, self._on_conversation_opened)
         bridge.on(EarlierArrived, self._on_earlier_arrived)
         bridge.on(PathChanged, self._on_path_changed)
@@ -50,7 +50,11 @@ class TextFollowing(QObject):
         bridge.on(ContextCounted, self._on_context_counted)
 
     def add_actions(self, actions: Actions) -> None:
-        actions.add(Action("new_text", "New text (no template)", NEW_TEXT_KEY, self._desk.new_text))
+        actions.add(
+            Action(
+                "new_text", "New text (no template)", NEW_TEXT_KEY, self._desk.shelf.open_new_text
+            )
+        )
         for name, title, key, act in (
             ("continue_text", "Continue the text from the cursor", "Ctrl+Enter", self._continue),
             ("retry_text", "Regenerate the continuation", "Alt+R", self._retry),
@@ -70,10 +74,10 @@ class TextFollowing(QObject):
             page = self._page = TextPage(self._theme)
             page.changed.connect(self._on_changed)
             page.continue_requested.connect(self._on_continue_requested)
-            page.stop_requested.connect(self._desk.stop)
-            page.retry_requested.connect(self._desk.retry_text)
-            page.version_step_requested.connect(self._desk.show_text_version)
-            self._desk.text_mode.when_asked(page.flush)
+            page.stop_requested.connect(self._desk.replies.stop)
+            page.retry_requested.connect(self._desk.text.retry)
+            page.version_step_requested.connect(self._desk.text.show_version)
+            self._desk.text.when_asked(page.flush)
         return self._page
 
     def set_generating(self, is_generating: bool) -> None:
@@ -98,13 +102,13 @@ class TextFollowing(QObject):
     # --- asking -----------------------------------------------------------------------------
 
     def _on_changed(self, text: str, caret: int) -> None:
-        self._desk.save_text(text, caret)
+        self._desk.text.save(text, caret)
         self._show_marks()
-        if self.page.trouble.text() and text != document(self._desk.messages):  # it was read
+        if self.page.trouble.text() and text != document(self._desk.shelf.path):  # it was read
             self.page.set_trouble("")
 
     def _on_continue_requested(self, text: str, caret: int) -> None:
-        self._desk.continue_text(text, caret)
+        self._desk.text.go_on(text, caret)
 
     # --- following --------------------------------------------------------------------------
 
@@ -120,12 +124,12 @@ class TextFollowing(QObject):
         self._open_document()
 
     def _open_document(self) -> None:
-        mode, page = self._desk.text_mode, self.page
+        mode, page = self._desk.text, self.page
         page.setEnabled(mode.is_whole)
         if not mode.is_whole:
             return
         page.open_document(mode.text)
-        page.set_generating(self._desk.is_generating)
+        page.set_generating(self._desk.replies.is_generating)
         self._after_change()
         page.report()
         page.focus()
@@ -137,7 +141,7 @@ class TextFollowing(QObject):
 
     def _on_path_changed(self, event: PathChanged) -> None:
         if self._is_shown and event.conversation_id == self._open_id:
-            self.page.show_document(self._desk.text_mode.text)
+            self.page.show_document(self._desk.text.text)
             self._after_change()
 
     def _on_message_added(self, event: MessageAdded) -> None:
@@ -146,7 +150,7 @@ class TextFollowing(QObject):
 
     def _after_change(self) -> None:
         """Marks and versions as they are now; a continuation that grows goes on growing."""
-        path = self._desk.messages
+        path = self._desk.shelf.path
         last = path[-1] if path else None
         if last is not None and last.state is MessageState.STREAMING:
             start, _end = place_of(last, len(document(path[:-1])))
@@ -164,22 +168,22 @@ class TextFollowing(QObject):
             return
         if message.role is Role.ASSISTANT and message.state is not MessageState.STREAMING:
             self.page.end_growth()
-            if not self._desk.is_generating:
+            if not self._desk.replies.is_generating:
                 self.page.set_generating(False)
-                self.page.show_document(self._desk.text_mode.text)
+                self.page.show_document(self._desk.text.text)
                 self.page.report()
         self._show_marks()
         self._show_trouble()
 
     def _show_trouble(self) -> None:
         """What is to be said of the last continuation, where nothing was written behind it."""
-        path = self._desk.messages
+        path = self._desk.shelf.path
         last = path[-1] if path else None
         is_asked = last is not None and last.role is Role.ASSISTANT
         self.page.set_trouble(continuation_trouble(last) if is_asked and last is not None else "")
 
     def _show_marks(self) -> None:
-        mode = self._desk.text_mode
+        mode = self._desk.text
         continuation = mode.continuation
         self.page.set_generated(mode.generated)
         if continuation is None:

@@ -160,7 +160,7 @@ class LibraryView(WindowBeside):
         self.tabs.currentChanged.connect(self.pages.setCurrentIndex)
         self.chat_button.clicked.connect(self._on_chat)
         self.memory_button.clicked.connect(lambda: self.show_fit())
-        self.cancel_button.clicked.connect(self._desk.cancel_load)
+        self.cancel_button.clicked.connect(self._desk.loader.cancel)
         QShortcut(QKeySequence("Esc"), self, self._on_escape)
         # The keys by which the chat's window opens it work here, too.
         for key, name in ((LIBRARY_KEY, "local"), (HUB_KEY, "hub"), (DOWNLOADS_KEY, "downloads")):
@@ -174,7 +174,7 @@ class LibraryView(WindowBeside):
             if hasattr(page, "follow"):
                 page.follow(bridge)
         self.toasts.focus_released.connect(self._focus_page)
-        self.destroyed.connect(self._desk.follow_downloads(self._on_downloads))
+        self.destroyed.connect(self._desk.downloads.follow(self._on_downloads))
         self._theme.changed.connect(self._arrange)
 
     # --- opening ------------------------------------------------------------------------
@@ -197,8 +197,8 @@ class LibraryView(WindowBeside):
         self._come_forward()
 
     def _show_loaded_defaults(self) -> None:
-        if self._desk.weights_path:
-            self.show_defaults(self._desk.weights_path)
+        if self._desk.loader.path:
+            self.show_defaults(self._desk.loader.path)
 
     def defaults(self) -> WeightsSettings:
         if self._defaults is None:
@@ -282,7 +282,7 @@ class LibraryView(WindowBeside):
             self.tabs.setTabText(place, title)
 
     def _show_engine(self) -> None:
-        state = self._desk.engine_state
+        state = self._desk.loader.state
         is_loading, is_loaded = state.state in LOADING, state.state in LOADED
         name = plain_name(state.weights_name)
         if not is_loading:
@@ -325,7 +325,7 @@ class LibraryView(WindowBeside):
         self._column.setContentsMargins(px(16), gap, px(16), gap)
         self._column.setSpacing(gap)
         self._shelf_column.setSpacing(gap)
-        self._foot.setVisible(not is_short or self._desk.engine_state.state in LOADING)
+        self._foot.setVisible(not is_short or self._desk.loader.state.state in LOADING)
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """What was typed last is applied, even without Return."""

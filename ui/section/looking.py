@@ -93,12 +93,12 @@ class Looking(QObject):
     def words(self) -> Pieces | None:
         """What IDs of this reply stand for; None where the weights that wrote it are not loaded,
         or their vocabulary is not read yet."""
-        return None if self.message is None else self._desk.words_of(self.message.weights_hash)
+        return None if self.message is None else self._desk.words.of(self.message.weights_hash)
 
     @property
     def n_vocab(self) -> int | None:
         """How many tokens the weights know that wrote this reply; None where others are loaded."""
-        words, loaded = self.words, self._desk.engine_state.loaded
+        words, loaded = self.words, self._desk.loader.state.loaded
         if words is not None:
             return len(words)
         if self.message is None or loaded is None or not loaded.fast_hash:
@@ -119,12 +119,12 @@ class Looking(QObject):
         was_awake = self._is_awake
         self._watchers.add(who)
         if not was_awake:
-            self._desk.read_vocabulary()
+            self._desk.words.read()
             self._follow_newest() if self.message is None or self._follows else self._read()
 
     def look_at(self, message_id: str, index: int | None = None) -> None:
         """Look at a message of the open chat, and at one of its tokens."""
-        found = next((each for each in self._desk.messages if each.id == message_id), None)
+        found = next((each for each in self._desk.shelf.path if each.id == message_id), None)
         if found is None:
             return
         newest = self._newest()
@@ -155,7 +155,7 @@ class Looking(QObject):
     # --- following ------------------------------------------------------------------------------
 
     def _newest(self) -> Message | None:
-        replies = (m for m in reversed(self._desk.messages) if m.role is Role.ASSISTANT)
+        replies = (m for m in reversed(self._desk.shelf.path) if m.role is Role.ASSISTANT)
         return next(replies, None)
 
     def _follow_newest(self) -> None:
@@ -181,12 +181,12 @@ class Looking(QObject):
         if message is None or message.role is not Role.ASSISTANT:
             self._show((), NO_REPLY if message is None else NOT_A_REPLY)
             return
-        growing = self._desk.growing_trace(message.id)
+        growing = self._desk.growing.trace_of(message.id)
         if growing is not None:
             self._show(growing, "" if len(growing) else NO_TOKEN_YET)
         elif self._is_awake and not len(self.traces):
             self._show((), READING)
-            self._desk.read_trace(message.id)
+            self._desk.growing.read_trace(message.id)
 
     def _show(self, traces: Sequence[TokenTrace], sentence: str) -> None:
         self.traces, self.sentence = traces, sentence
@@ -211,7 +211,7 @@ class Looking(QObject):
 
     def _on_path(self, _event: PathChanged) -> None:
         """Another version: what was looked at may be gone from the screen."""
-        path = {each.id for each in self._desk.messages}
+        path = {each.id for each in self._desk.shelf.path}
         if self._follows or self.message is None or self.message.id not in path:
             self._follow_newest()
 
@@ -234,7 +234,7 @@ class Looking(QObject):
         if not self._is_looked_at(event.message_id):
             return
         if not len(self.traces):
-            self.traces = self._desk.growing_trace(event.message_id) or ()
+            self.traces = self._desk.growing.trace_of(event.message_id) or ()
         self.sentence = ""
         if self._is_awake and self._is_awaited_here:
             self.trace_changed.emit()
@@ -260,7 +260,7 @@ class Looking(QObject):
 
     def _on_engine(self, _event: object) -> None:
         if self._is_awake:
-            self._desk.read_vocabulary()
+            self._desk.words.read()
 
 
 def _has_no_tokens(message: Message) -> bool:

@@ -90,11 +90,11 @@ class LevelsWindow(WindowBeside):
     def show_chat(self) -> None:
         self._reply = None
         self._changes = {}
-        self._desk.list_presets()
+        self._desk.presets.list()
         self._present("Chat settings")
 
     def show_reply(self, message_id: str) -> None:
-        found = next((m for m in self._desk.messages if m.id == message_id), None)
+        found = next((m for m in self._desk.shelf.path if m.id == message_id), None)
         if found is None:
             return
         self._reply = found
@@ -211,15 +211,15 @@ class LevelsWindow(WindowBeside):
             "Settings for the next reply. Chat overrides model; model overrides app."
         )
         self._show_presets()
-        app = self._desk.settings
-        weights, chat = self._desk.level_values("weights"), self._desk.level_values("chat")
-        found = self._desk.resolved_settings()
+        app = self._desk.settings.now
+        weights, chat = self._desk.levels.own("weights"), self._desk.levels.own("chat")
+        found = self._desk.levels.resolved()
         steps = (
             (APP, resolve(app)),
             ("weights", resolve(app, weights)),
             ("chat", resolve(app, weights, chat)),
         )
-        own = self._desk.level_values(self._level)
+        own = self._desk.levels.own(self._level)
         for name, row in self._rows.items():
             counting = found.level_of(name)
             said = [
@@ -235,7 +235,7 @@ class LevelsWindow(WindowBeside):
             self._resets[name].setToolTip(f"Use the value below {LEVEL_WORDS[self._level]}")
 
     def _show_reply_values(self, reply: Message) -> None:
-        settings, refusal = settings_of(reply.settings, self._desk.settings)
+        settings, refusal = settings_of(reply.settings, self._desk.settings.now)
         self.words.setText(refusal or _reply_words(reply))
         recorded = reply.settings.get("levels")
         levels = recorded if isinstance(recorded, Mapping) else {}
@@ -259,10 +259,10 @@ class LevelsWindow(WindowBeside):
         row.show_value(value)
 
     def _show_presets(self) -> None:
-        applied, is_whole = self._desk.applied_preset()
+        applied, is_whole = self._desk.presets.applied()
         self.preset_picker.clear()
         self.preset_picker.addItem(NO_PRESET, "")
-        for preset in self._desk.presets:
+        for preset in self._desk.presets.all:
             is_own = applied is not None and preset.id == applied.id
             words = f"{preset.name} (changed)" if is_own and not is_whole else preset.name
             self.preset_picker.addItem(words, preset.id)
@@ -281,7 +281,7 @@ class LevelsWindow(WindowBeside):
             self._changes[name] = value
             self._show_values()
         else:
-            self._desk.set_at_level(self._level, name, value)
+            self._desk.levels.change(self._level, name, value)
         return ""
 
     def _on_reset(self, name: str) -> None:
@@ -290,7 +290,7 @@ class LevelsWindow(WindowBeside):
             self._changes.pop(name, None)
             self._show_values()
         else:
-            self._desk.reset_at_level(self._level, name)
+            self._desk.levels.reset(self._level, name)
         self._rows[name].field.setFocus()
 
     def _on_level_chosen(self, level: object) -> None:
@@ -300,10 +300,10 @@ class LevelsWindow(WindowBeside):
     def _on_preset_chosen(self, place: int) -> None:
         preset_id = self.preset_picker.itemData(place)
         if preset_id:
-            self._desk.apply_preset(preset_id, self._level)
+            self._desk.presets.apply(preset_id, self._level)
         else:
-            for name in self._desk.level_values("chat"):
-                self._desk.reset_at_level("chat", name)
+            for name in self._desk.levels.own("chat"):
+                self._desk.levels.reset("chat", name)
 
     def _on_save(self) -> None:
         dialog = QInputDialog(self)
@@ -311,25 +311,25 @@ class LevelsWindow(WindowBeside):
         dialog.setWindowTitle("Save as preset")
         dialog.setLabelText("Preset name")
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.textValueSelected.connect(lambda name: self._desk.create_preset(name))
+        dialog.textValueSelected.connect(lambda name: self._desk.presets.create(name))
         dialog.open()
 
     def _on_run_again(self) -> None:
         if self._reply is not None:
-            self._desk.run_again(self._reply.id)
+            self._desk.again.run(self._reply.id)
             self.close()
 
     def _on_answer_again(self) -> None:
         if self._reply is None:
             return
-        settings, _ = settings_of(self._reply.settings, self._desk.settings)
+        settings, _ = settings_of(self._reply.settings, self._desk.settings.now)
         found = resolve(settings, None, None, self._changes).settings
         values = {
             name: as_stored(getattr(found, name))
             for name in SHAPING
             if name not in IN_CHAIN or not found.chain
         }
-        self._desk.ask_several(self._reply.id, [values])
+        self._desk.replies.ask_several(self._reply.id, [values])
         self.close()
 
 

@@ -92,7 +92,7 @@ class SettingsWindow(WindowBeside):
         bridge.on(SettingsChanged, self._on_settings_changed)
         bridge.on(LogLineArrived, self._on_log_line)
         bridge.on(EngineStateChanged, self._show_loaded)
-        self.log_view.set_lines(desk.log_lines())
+        self.log_view.set_lines(desk.loader.log_lines())
         self._show_values(frozenset(self._rows))
         self._show_loaded()
         theme.space(self._column, 12, margins=(16, 12, 16, 16))
@@ -404,29 +404,29 @@ class SettingsWindow(WindowBeside):
             value = checked(name, value)
         except SettingRefused as refused:
             return str(refused)
-        self._desk.set_setting(name, value)
+        self._desk.settings.set(name, value)
         return ""
 
     def _on_defaults(self) -> None:
         defaults = Settings()
         for name in SAMPLING_SETTINGS:
-            if getattr(self._desk.settings, name) != getattr(defaults, name):
-                self._desk.set_setting(name, getattr(defaults, name))
+            if getattr(self._desk.settings.now, name) != getattr(defaults, name):
+                self._desk.settings.set(name, getattr(defaults, name))
 
     def _on_reload(self) -> None:
-        loaded = self._desk.engine_state.loaded
+        loaded = self._desk.loader.state.loaded
         if loaded is not None:
-            self._desk.load_weights(loaded.path)
+            self._desk.loader.load(loaded.path)
 
     def _on_log_line(self, line: LogLineArrived) -> None:
         self.log_view.add_line(line.level, line.text)
 
     def _show_loaded(self) -> None:
-        loaded = self._desk.engine_state.loaded
+        loaded = self._desk.loader.state.loaded
         self.reload_button.setEnabled(loaded is not None)
         self.loaded_label.setText(loaded_details(loaded) if loaded else "No model.")
         self.devices_label.setText(
-            "\n".join(map(known_device_text, self._desk.devices))
+            "\n".join(map(known_device_text, self._desk.loader.devices))
             or "Shown once the engine has started."
         )
 
@@ -440,7 +440,7 @@ class SettingsWindow(WindowBeside):
 
     def _show_values(self, names: frozenset[str]) -> None:
         for name in names & self._rows.keys():
-            value = getattr(self._desk.settings, name)
+            value = getattr(self._desk.settings.now, name)
             is_forced = name == "offline" and self._desk.offline
             self._rows[name].show_value(True if is_forced else value)
 

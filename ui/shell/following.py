@@ -84,7 +84,7 @@ class Following(QObject):
         bridge.on(Noticed, self._on_noticed)
         bridge.on(StoreStateChanged, self._on_store_state_changed)
         bridge.on(ReplyingChanged, self._on_replying_changed)
-        desk.follow_downloads(self._on_downloads)
+        desk.downloads.follow(self._on_downloads)
 
     def read_desk(self, peeked: Conversation | None = None) -> None:
         """Take over what was there before anybody listened. Words in the field stay there.
@@ -92,16 +92,16 @@ class Following(QObject):
         `peeked`: the chat that is shown already, though the desk has not opened it yet.
         """
         desk = self._desk
-        if desk.conversations:  # none yet is not the same as none: the list comes later
-            self._on_conversations_changed(ConversationsChanged(tuple(desk.conversations)))
+        if desk.shelf.conversations:  # none yet is not the same as none: the list comes later
+            self._on_conversations_changed(ConversationsChanged(tuple(desk.shelf.conversations)))
         if peeked is not None:
             self._open_id, self._has_messages = peeked.id, True
             self._show_title(peeked.title)
         else:
-            typed = self._chat.composer.text() or desk.conversation.draft
-            conversation = dataclasses.replace(desk.conversation, draft=typed)
-            self._on_conversation_opened(ConversationOpened(conversation, tuple(desk.messages)))
-        self._on_engine_state_changed(desk.engine_state)
+            typed = self._chat.composer.text() or desk.shelf.open.draft
+            conversation = dataclasses.replace(desk.shelf.open, draft=typed)
+            self._on_conversation_opened(ConversationOpened(conversation, tuple(desk.shelf.path)))
+        self._on_engine_state_changed(desk.loader.state)
 
     # --- conversations ------------------------------------------------------------------
 
@@ -129,7 +129,7 @@ class Following(QObject):
         self._chat.transcript.set_conversation(event.messages)
         self._show_cut("")
         self._chat.composer.set_text(conversation.draft)
-        self._show_waiting(self._desk.is_waiting)
+        self._show_waiting(self._desk.replies.is_waiting)
         self._chat.status.clear_reply()
         self._show_body()
         self._look_whether_generating()
@@ -149,7 +149,7 @@ class Following(QObject):
 
     def _show_body(self) -> None:
         """The transcript, or what to do first where there is none."""
-        state = self._desk.engine_state
+        state = self._desk.loader.state
         if not self._has_messages:
             if self._has_no_weights():
                 self._chat.empty.show_no_weights(state.sentence)
@@ -160,8 +160,8 @@ class Following(QObject):
         self._chat.show_transcript(self._has_messages)
 
     def _has_no_weights(self) -> bool:
-        state = self._desk.engine_state
-        return state.state == "stopped" and not self._desk.known_weights()
+        state = self._desk.loader.state
+        return state.state == "stopped" and not self._desk.loader.known_weights()
 
     # --- messages -----------------------------------------------------------------------
 
@@ -184,7 +184,7 @@ class Following(QObject):
         message = event.message
         if message.conversation_id == self._open_id:
             self._chat.transcript.change_message(message)
-            is_last = bool(self._desk.messages) and self._desk.messages[-1].id == message.id
+            is_last = bool(self._desk.shelf.path) and self._desk.shelf.path[-1].id == message.id
             if is_last and message.state is not MessageState.STREAMING:
                 self._chat.status.set_counts(message.counts)
         self._look_whether_generating()
@@ -194,7 +194,7 @@ class Following(QObject):
             self._chat.transcript.append_text(event.message_id, event.text, event.part)
 
     def _look_whether_generating(self) -> None:
-        is_generating = self._desk.is_generating
+        is_generating = self._desk.replies.is_generating
         if is_generating != self._is_generating:
             self._is_generating = is_generating
             self._chat.composer.set_generating(is_generating)
@@ -219,13 +219,13 @@ class Following(QObject):
 
     def _show_waiting(self, is_waiting: bool, place: int = 0) -> None:
         """That the last message waits, and what for: below it, and in the status line."""
-        messages = self._desk.messages if is_waiting else ()
+        messages = self._desk.shelf.path if is_waiting else ()
         waiting_id = messages[-1].id if messages else ""
         if self._waiting_id and self._waiting_id != waiting_id:
             self._chat.transcript.set_progress(self._waiting_id, "")
         self._waiting_id = waiting_id
         if waiting_id:
-            words = _waiting_words(self._desk.engine_state, place)
+            words = _waiting_words(self._desk.loader.state, place)
             self._chat.transcript.set_progress(waiting_id, words)
         self._chat.status.set_waiting(is_waiting)
 
@@ -288,11 +288,11 @@ class Following(QObject):
             return None
         acts = [Act("Show log", self.log_requested.emit)]
         if event.state == "crashed" and self._last_path:
-            acts.append(Act("Reload", lambda: self._desk.load_weights(self._last_path)))
+            acts.append(Act("Reload", lambda: self._desk.loader.load(self._last_path)))
         else:
             acts.append(Act("Choose a model…", self._chat.header.open_menu))
         level, sentence = "error", event.sentence
-        if self._desk.messages and self._desk.messages[-1].error == sentence:
+        if self._desk.shelf.path and self._desk.shelf.path[-1].error == sentence:
             # The whole sentence stands under the reply that it cut off.
             level, sentence = "warning", NOT_RUNNING
         return Notice("engine", level, sentence, event.evidence, tuple(acts))
@@ -312,7 +312,7 @@ class Following(QObject):
         if key == self._last_undo:
             self._last_undo = ""
         self._chat.toasts.dismiss(key)
-        self._desk.undo(key)
+        self._desk.shelf.undo(key)
 
     def _on_noticed(self, event: Noticed) -> None:
         if self._is_said(event.sentence):
@@ -326,7 +326,7 @@ class Following(QObject):
 
     def _is_said(self, sentence: str) -> bool:
         """Whether these words stand somewhere already: no news then."""
-        state = self._desk.engine_state
+        state = self._desk.loader.state
         if self._chat.banners.card("engine") is not None and state.sentence == sentence:
             return True
         if self._chat.banners.card("template") is not None and sentence.startswith(NO_TEMPLATE):

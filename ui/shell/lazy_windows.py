@@ -56,13 +56,13 @@ class LazyWindows(QObject):
                 self._window,
                 self._theme,
                 self._actions,
-                lambda: self._desk.conversations,
+                lambda: self._desk.shelf.conversations,
                 self._open_conversation,
             )
         return self._palette
 
     def _open_conversation(self, conversation_id: str) -> None:
-        self._desk.open_conversation(conversation_id)
+        self._desk.shelf.open_stored(conversation_id)
         self._focus_composer()
 
     def show_levels(self) -> None:
@@ -98,8 +98,8 @@ class LazyWindows(QObject):
 
     def show_defaults(self, path: str = "", part: str = "") -> None:
         """What is set for weights: those in the file, or those that are loaded or were last."""
-        known = self._desk.known_weights()
-        path = path or self._desk.weights_path or (known[0].path if known else "")
+        known = self._desk.loader.known_weights()
+        path = path or self._desk.loader.path or (known[0].path if known else "")
         if path:
             self._library_view().show_defaults(path, part)
 

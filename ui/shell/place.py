@@ -35,7 +35,7 @@ class WindowPlace(QObject):
         """The columns are as somebody has put them, which the settings do not say yet."""
         self._timer = rest_timer(self, self.save, SAVE_AFTER_MS)
         columns.moved.connect(self._on_columns_moved)
-        if desk.settings.window_geometry:
+        if desk.settings.now.window_geometry:
             self._restore()
 
     def follow(self, names: frozenset[str]) -> None:
@@ -69,11 +69,11 @@ class WindowPlace(QObject):
         self.note()
 
     def _set(self, name: str, value: object) -> None:
-        if getattr(self._desk.settings, name) != value:
-            self._desk.set_setting(name, value)
+        if getattr(self._desk.settings.now, name) != value:
+            self._desk.settings.set(name, value)
 
     def _restore(self) -> None:
-        settings = self._desk.settings
+        settings = self._desk.settings.now
         geometry = QByteArray.fromHex(settings.window_geometry.encode())
         if not geometry.isEmpty():
             self._window.restoreGeometry(geometry)
@@ -84,7 +84,7 @@ class WindowPlace(QObject):
         self._is_restored = True
 
     def _restore_columns(self) -> None:
-        settings = self._desk.settings
+        settings = self._desk.settings.now
         self._columns.restore(
             settings.sidebar_visible, settings.sidebar_width, settings.section_width
         )

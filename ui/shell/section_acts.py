@@ -81,7 +81,7 @@ class SectionActs(QObject):
     def go_to(self, panel: str, room: str = "") -> None:
         """Show a panel, and a room of it; the keyboard goes there."""
         self.section().show_panel(panel)
-        self._desk.set_setting("section_panel", panel)
+        self._desk.settings.set("section_panel", panel)
         self.show(True)
         self.section().enter(room)
 
@@ -98,7 +98,7 @@ class SectionActs(QObject):
         """The settings are there: the first time, what was open is open again."""
         if not self._is_restored:
             self._is_restored = True
-            if self._desk.settings.section_visible:
+            if self._desk.settings.now.section_visible:
                 self.show(True)
 
     def section(self) -> Section:
@@ -109,9 +109,9 @@ class SectionActs(QObject):
 
             tools = Tools(self._theme, self.looking(), self._desk, self._bridge)
             self._section = Section(tools, KINDS)
-            self._section.show_panel(self._desk.settings.section_panel)
+            self._section.show_panel(self._desk.settings.now.section_panel)
             self._section.tab_changed.connect(
-                lambda title: self._desk.set_setting("section_panel", title)
+                lambda title: self._desk.settings.set("section_panel", title)
             )
             self._section.hide_requested.connect(lambda: self.show(False))
             self._columns.set_section(self._section)

@@ -97,7 +97,7 @@ class MainWindow(QMainWindow):
         from ui.chat.chat_column import ChatColumn
 
         def known_weights() -> Sequence[Weights]:
-            return self._desk.weights_for_menu() if self._is_complete else ()
+            return self._desk.local.for_menu() if self._is_complete else ()
 
         return ChatColumn(self._theme, known_weights, self._frame.composer)
 
@@ -173,7 +173,7 @@ class MainWindow(QMainWindow):
             bridge.on(ConversationOpened, self._settle)
             bridge.on(LastChatStays, self._on_last_chat_stays)
             if typed:
-                desk.save_draft(typed)
+                desk.shelf.save_draft(typed)
         self.chat.focus_writing()
 
     def _on_sent_early(self, text: str) -> None:
@@ -189,18 +189,18 @@ class MainWindow(QMainWindow):
         if self._peeked is None:
             return
         self._peeked = None
-        self.chat.transcript.is_locked = self._desk.is_generating
+        self.chat.transcript.is_locked = self._desk.replies.is_generating
         self._take_early(self.chat.composer.text())
 
     def _take_early(self, typed: str) -> None:
         """What was written before anybody listened. The field is left as it is, caret and all."""
         composer, sent = self.chat.composer, self._sent_early
         self._sent_early = []
-        refused = [t for t in sent if not (self._desk.send(t) or self._desk.queue_message(t))]
+        refused = [t for t in sent if not (self._desk.replies.send(t) or self._desk.queue.add(t))]
         if refused:
             composer.set_text("\n".join((*refused, typed) if typed else refused))
         if typed or refused:
-            self._desk.save_draft(composer.text())
+            self._desk.shelf.save_draft(composer.text())
 
     def _restore_place(self, look: Mapping[str, Any]) -> None:
         geometry = look.get("window_geometry")
@@ -222,16 +222,16 @@ class MainWindow(QMainWindow):
     def _connect_chat(self) -> None:
         chat, desk = self.chat, self._desk
         chat.composer.send_requested.connect(self._on_send_requested)
-        chat.composer.stop_requested.connect(desk.stop)
-        chat.composer.draft_changed.connect(desk.save_draft)
-        chat.transcript.retry_requested.connect(desk.retry)
+        chat.composer.stop_requested.connect(desk.replies.stop)
+        chat.composer.draft_changed.connect(desk.shelf.save_draft)
+        chat.transcript.retry_requested.connect(desk.replies.answer)
         chat.transcript.new_chat_requested.connect(self.new_chat)
-        chat.transcript.version_step_requested.connect(desk.show_version)
+        chat.transcript.version_step_requested.connect(desk.paths.show_version)
         chat.transcript.link_activated.connect(self._on_link_activated)
         chat.transcript.typed.connect(self._on_typed)
-        chat.header.weights_chosen.connect(desk.load_weights)
-        chat.header.unload_requested.connect(desk.unload_weights)
-        chat.header.cancel_load_requested.connect(desk.cancel_load)
+        chat.header.weights_chosen.connect(desk.loader.load)
+        chat.header.unload_requested.connect(desk.loader.unload)
+        chat.header.cancel_load_requested.connect(desk.loader.cancel)
         chat.header.open_file_requested.connect(self.open_gguf)
         chat.header.show_sidebar_requested.connect(self.toggle_sidebar)
         chat.empty.open_file_requested.connect(self.open_gguf)
@@ -266,7 +266,7 @@ class MainWindow(QMainWindow):
     # --- acts ---------------------------------------------------------------------------
 
     def new_chat(self) -> None:
-        self._desk.new_conversation()
+        self._desk.shelf.open_new()
         self.focus_composer()
 
     def focus_composer(self) -> None:
@@ -279,7 +279,7 @@ class MainWindow(QMainWindow):
 
     def rename(self) -> None:
         """Rename the chat under the list's keyboard, or the one on screen."""
-        conversation = self._desk.conversation
+        conversation = self._desk.shelf.open
         self.columns.show_sidebar()
         self.sidebar.rename(conversation.id)
 
@@ -292,9 +292,9 @@ class MainWindow(QMainWindow):
     def open_gguf(self) -> None:
         from ui.shell.dialogs import choose_gguf
 
-        known = self._desk.known_weights()
+        known = self._desk.loader.known_weights()
         folder = Path(known[0].path).parent if known else Path.home()
-        choose_gguf(self, folder, self._desk.load_weights)
+        choose_gguf(self, folder, self._desk.loader.load)
 
     def show_settings(self, page: str = "") -> None:
         self.settings_window().show_page(page)
@@ -323,7 +323,7 @@ class MainWindow(QMainWindow):
         """What the desk does not take (it says why) stays in the field."""
         if self._peeked is not None:
             self._sent_early.append(text)
-        elif not self._desk.send(text):
+        elif not self._desk.replies.send(text):
             self.chat.composer.set_text(text)
 
     def _on_typed(self, text: str) -> None:
@@ -340,7 +340,7 @@ class MainWindow(QMainWindow):
         confirm_link(self, address)
 
     def _on_open_requested(self, conversation_id: str) -> None:
-        self._desk.open_conversation(conversation_id)
+        self._desk.shelf.open_stored(conversation_id)
         self.focus_composer()
 
     def _on_generating_changed(self, is_generating: bool) -> None:
@@ -354,7 +354,7 @@ class MainWindow(QMainWindow):
         percent = stepped(self._theme.zoom_percent, direction) if direction else 100
         # At once, and remembered: a held key must not wait for the way through the desk.
         self._theme.set_zoom(percent)
-        self._desk.set_setting("zoom_percent", percent)
+        self._desk.settings.set("zoom_percent", percent)
 
     def _on_settings_changed(self, event: SettingsChanged) -> None:
         self._apply_settings(event.names)
@@ -362,7 +362,7 @@ class MainWindow(QMainWindow):
         self.section_acts.follow()
 
     def _apply_settings(self, names: frozenset[str]) -> None:
-        settings = self._desk.settings
+        settings = self._desk.settings.now
         if "theme" in names:
             self._theme.set_mode(settings.theme)
         if "zoom_percent" in names:
@@ -399,7 +399,7 @@ class MainWindow(QMainWindow):
             self._place.save()
             if self._peeked is not None and self._sent_early:
                 unsent = "\n".join((*self._sent_early, self.chat.composer.text()))
-                self._desk.save_draft(unsent.rstrip("\n"))
+                self._desk.shelf.save_draft(unsent.rstrip("\n"))
         for window in (self._settings_window, self._trash_window):
             if window is not None:
                 window.close()

@@ -75,14 +75,14 @@ def _of_chats(
             "Rename this chat",
             "F2",
             window.rename,
-            lambda: sidebar.may_rename(desk.conversation.id),
+            lambda: sidebar.may_rename(desk.shelf.open.id),
         ),
         Action(
             "trash_chat",
             "Move this chat to the trash",
             "Ctrl+Shift+Backspace",
-            lambda: desk.trash_conversation(desk.conversation.id),
-            lambda: any(each.id == desk.conversation.id for each in desk.conversations),
+            lambda: desk.folders.trash_one(desk.shelf.open.id),
+            lambda: any(each.id == desk.shelf.open.id for each in desk.shelf.conversations),
         ),
         Action(
             "undo",
@@ -91,7 +91,9 @@ def _of_chats(
             following.undo_last,
             lambda: following.can_undo,
         ),
-        Action("stop", "Stop the reply", "Esc", desk.stop, lambda: desk.is_generating),
+        Action(
+            "stop", "Stop the reply", "Esc", desk.replies.stop, lambda: desk.replies.is_generating
+        ),
         Action(
             "find",
             "Find in this chat",
@@ -108,13 +110,13 @@ def _of_chats(
 
 def _of_settings(desk: Desk, lazy: LazyWindows) -> tuple[Action, ...]:
     def last_reply() -> Message | None:
-        replies = (m for m in reversed(desk.messages) if m.role is Role.ASSISTANT)
+        replies = (m for m in reversed(desk.shelf.path) if m.role is Role.ASSISTANT)
         return next(replies, None)
 
     def run_again() -> None:
         reply = last_reply()
         if reply is not None:
-            desk.run_again(reply.id)
+            desk.again.run(reply.id)
 
     def show_reply_settings() -> None:
         reply = last_reply()
@@ -135,7 +137,7 @@ def _of_settings(desk: Desk, lazy: LazyWindows) -> tuple[Action, ...]:
             "Rerun the last reply exactly",
             "Ctrl+Shift+R",
             run_again,
-            lambda: last_reply() is not None and not desk.is_generating,
+            lambda: last_reply() is not None and not desk.replies.is_generating,
             group="Reply settings",
         ),
         Action(
@@ -185,8 +187,8 @@ def _of_themes(desk: Desk) -> tuple[Action, ...]:
             f"theme_{mode}",
             title,
             key,
-            partial(desk.set_setting, "theme", mode),
-            lambda mode=mode: desk.settings.theme != mode,  # type: ignore[misc]
+            partial(desk.settings.set, "theme", mode),
+            lambda mode=mode: desk.settings.now.theme != mode,  # type: ignore[misc]
             group="View",
         )
         for mode, title, key in (
@@ -210,7 +212,7 @@ def _of_weights(window: WindowActs, desk: Desk, lazy: LazyWindows) -> tuple[Acti
             "Model defaults",
             DEFAULTS_KEY,
             lazy.show_defaults,
-            lambda: bool(desk.weights_path or desk.known_weights()),
+            lambda: bool(desk.loader.path or desk.loader.known_weights()),
             group="Models",
         ),
         Action(
@@ -220,8 +222,8 @@ def _of_weights(window: WindowActs, desk: Desk, lazy: LazyWindows) -> tuple[Acti
             "unload_weights",
             "Unload the model",
             "Ctrl+Shift+U",
-            desk.unload_weights,
-            lambda: desk.engine_state.loaded is not None,
+            desk.loader.unload,
+            lambda: desk.loader.state.loaded is not None,
             group="Models",
         ),
     )

@@ -28,7 +28,7 @@ class WindowToasts(ToastArea):
         bridge.on(Noticed, self._on_noticed)
 
     def _on_noticed(self, event: Noticed) -> None:
-        loaded = self._desk.engine_state.loaded
+        loaded = self._desk.loader.state.loaded
         is_note = loaded is not None and event.sentence in loaded.notes
         if is_note or not self.window().isVisible():
             return  # the weights' own notes stand with them
@@ -38,4 +38,4 @@ class WindowToasts(ToastArea):
 
     def _undo(self, key: str) -> None:
         self.dismiss(key)
-        self._desk.undo(key)
+        self._desk.shelf.undo(key)

@@ -44,26 +44,26 @@ class SidebarActs(QObject):
         bridge.on(MessageSought, self._on_message_sought)
         bridge.on(EarlierArrived, self._on_earlier_arrived)
         bridge.on(SettingsChanged, self._on_settings_changed)
-        self._sidebar.set_closed_folders(desk.settings.closed_folders)
-        self._sidebar.set_folders(desk.folders)
+        self._sidebar.set_closed_folders(desk.settings.now.closed_folders)
+        self._sidebar.set_folders(desk.folders.all)
 
     def _connect(self) -> None:
         sidebar, desk = self._sidebar, self._desk
-        sidebar.rename_requested.connect(desk.rename_conversation)
+        sidebar.rename_requested.connect(desk.shelf.rename)
         sidebar.trash_requested.connect(self._trash)
-        sidebar.pin_requested.connect(desk.pin_conversations)
-        sidebar.archive_requested.connect(desk.archive_conversations)
-        sidebar.move_requested.connect(desk.move_conversations)
+        sidebar.pin_requested.connect(desk.folders.pin)
+        sidebar.archive_requested.connect(desk.folders.archive)
+        sidebar.move_requested.connect(desk.folders.move_chats)
         sidebar.move_to_new_requested.connect(self._move_to_new)
         sidebar.folder_requested.connect(self._new_folder)
-        sidebar.folder_rename_requested.connect(desk.rename_folder)
-        sidebar.folder_move_requested.connect(desk.move_folder)
-        sidebar.folder_delete_requested.connect(desk.delete_folder)
+        sidebar.folder_rename_requested.connect(desk.folders.rename)
+        sidebar.folder_move_requested.connect(desk.folders.move)
+        sidebar.folder_delete_requested.connect(desk.folders.delete)
         sidebar.closed_folders_changed.connect(
-            lambda closed: desk.set_setting("closed_folders", closed)
+            lambda closed: desk.settings.set("closed_folders", closed)
         )
-        sidebar.search_requested.connect(desk.search)
-        sidebar.search_more_requested.connect(desk.search_more)
+        sidebar.search_requested.connect(desk.searching.search)
+        sidebar.search_more_requested.connect(desk.searching.more)
         sidebar.hit_requested.connect(self._open_hit)
 
     def add_actions(self, actions: Actions) -> None:
@@ -105,13 +105,13 @@ class SidebarActs(QObject):
 
     def _trash(self, ids: tuple[str, ...]) -> None:
         if len(ids) == 1:
-            self._desk.trash_conversation(ids[0])
+            self._desk.folders.trash_one(ids[0])
         else:
-            self._desk.trash_conversations(ids)
+            self._desk.folders.trash(ids)
 
     def _new_folder(self, parent_id: str | None) -> None:
         """Made, then named in its place."""
-        folder_id = self._desk.create_folder("New folder", parent_id)
+        folder_id = self._desk.folders.create("New folder", parent_id)
         if folder_id:
             if parent_id:
                 self._sidebar.view.model().toggle(parent_id, True)  # type: ignore[attr-defined]
@@ -128,16 +128,16 @@ class SidebarActs(QObject):
         self._sidebar.view.setFocus()
 
     def _move_to_new(self, ids: tuple[str, ...], name: str) -> None:
-        folder_id = self._desk.create_folder(name)
+        folder_id = self._desk.folders.create(name)
         if folder_id:
-            self._desk.move_conversations(ids, folder_id)
+            self._desk.folders.move_chats(ids, folder_id)
 
     def _open_hit(self, hit: SearchHit) -> None:
         """The keyboard stays in what was found: the next hit is one key away."""
         if hit.message_id is None:
-            self._desk.open_conversation(hit.conversation_id)
+            self._desk.shelf.open_stored(hit.conversation_id)
         else:
-            self._desk.open_message(hit.conversation_id, hit.message_id)
+            self._desk.searching.open_at(hit.conversation_id, hit.message_id)
         self._columns.show_chat()
 
     # --- said by the desk ---------------------------------------------------------------
@@ -147,7 +147,7 @@ class SidebarActs(QObject):
 
     def _on_settings_changed(self, event: SettingsChanged) -> None:
         if "closed_folders" in event.names:
-            self._sidebar.set_closed_folders(self._desk.settings.closed_folders)
+            self._sidebar.set_closed_folders(self._desk.settings.now.closed_folders)
 
     def _on_search_answered(self, event: SearchAnswered) -> None:
         self._sidebar.show_answer(event)

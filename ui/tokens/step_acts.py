@@ -47,21 +47,21 @@ class StepActs(QObject):
 
     def add_actions(self, actions: Actions) -> None:
         def is_held() -> bool:
-            return self._desk.held_token is not None
+            return self._desk.step.held_token is not None
 
         for name, title, key, run, is_enabled in (
             ("step_mode", "Step mode: choose each token yourself", STEP_KEY, self.toggle, always),
-            ("step_take", "Take the drawn token", "Ctrl+Shift+J", self._desk.step_take, is_held),
-            ("step_run_on", "Run to the end", "Ctrl+Alt+J", self._desk.step_run_on, is_held),
+            ("step_take", "Take the drawn token", "Ctrl+Shift+J", self._desk.step.take, is_held),
+            ("step_run_on", "Run to the end", "Ctrl+Alt+J", self._desk.step.run_on, is_held),
         ):
             actions.add(Action(name, title, key, run, is_enabled, group="Step mode"))
 
     def toggle(self) -> None:
-        if self._desk.is_stepping:
-            self._desk.step_end()
+        if self._desk.step.is_on:
+            self._desk.step.run_on()
         else:
-            self._desk.read_vocabulary()
-            self._desk.step_begin()
+            self._desk.words.read()
+            self._desk.step.begin()
 
     def bar(self) -> StepBar:
         if self._bar is None:
@@ -69,10 +69,10 @@ class StepActs(QObject):
 
             self._bar = StepBar(self._theme)
             self._bar.hide()
-            self._bar.took.connect(self._desk.step_take)
-            self._bar.chose.connect(self._desk.step_choose)
-            self._bar.run_on_requested.connect(self._desk.step_run_on)
-            self._bar.stop_requested.connect(self._desk.step_stop)
+            self._bar.took.connect(self._desk.step.take)
+            self._bar.chose.connect(self._desk.step.choose)
+            self._bar.run_on_requested.connect(self._desk.step.run_on)
+            self._bar.stop_requested.connect(self._desk.step.stop)
             self._chat.add_step_bar(self._bar)
         return self._bar
 
@@ -88,13 +88,13 @@ class StepActs(QObject):
         self._follow()
 
     def _on_words(self, _event: object = None) -> None:
-        held = self._desk.held_token
+        held = self._desk.step.held_token
         if self._bar is not None and held is not None:
             self._bar.show_words(self._words(self._message(held.message_id)))
 
     def _follow(self, _event: object = None) -> None:
         """Another chat is on screen, or a reply waits no more."""
-        held = self._desk.held_token
+        held = self._desk.step.held_token
         if held is not None:
             self._show(held)
         elif self._bar is not None and not self._bar.isHidden():
@@ -117,14 +117,14 @@ class StepActs(QObject):
             return ""
         place = message.settings.get(PLACE)
         if isinstance(place, list):
-            return self._desk.text_mode.text[: place[0] + len(message.content)]
+            return self._desk.text.text[: place[0] + len(message.content)]
         return message.content or message.reasoning
 
     def _message(self, message_id: str) -> Message | None:
-        return next((m for m in reversed(self._desk.messages) if m.id == message_id), None)
+        return next((m for m in reversed(self._desk.shelf.path) if m.id == message_id), None)
 
     def _words(self, message: Message | None) -> Pieces | None:
-        return None if message is None else self._desk.words_of(message.weights_hash)
+        return None if message is None else self._desk.words.of(message.weights_hash)
 
     def _is_writing(self) -> bool:
         """Whether somebody is in the middle of a text, whose keys are not to be taken."""

@@ -69,7 +69,7 @@ class TokenViewActs(QObject):
         bridge.on(EngineStateChanged, self._on_engine)
         self._mode.wanted.connect(self._on_wanted)
         self._mode.chosen.connect(self._on_chosen)
-        self._mode.branch_requested.connect(desk.branch_at)
+        self._mode.branch_requested.connect(desk.branches.at)
         self._mode.moved.connect(self._say)
 
     def add_actions(self, actions: Actions) -> None:
@@ -117,11 +117,11 @@ class TokenViewActs(QObject):
     # --- on and off -----------------------------------------------------------------------------
 
     def toggle(self) -> None:
-        self._desk.set_setting("token_view", not self._mode.is_on)
+        self._desk.settings.set("token_view", not self._mode.is_on)
 
     def follow(self) -> None:
         """Bring the view into line with the settings."""
-        settings = self._desk.settings
+        settings = self._desk.settings.now
         self._mode.set_tint(settings.token_tint)  # type: ignore[arg-type]
         if settings.token_view != self._mode.is_on:
             self._show(settings.token_view)
@@ -131,9 +131,9 @@ class TokenViewActs(QObject):
     def _show(self, is_on: bool) -> None:
         if is_on:
             self._follow_looking()
-            self._mode.words_of = lambda message: self._desk.words_of(message.weights_hash)
+            self._mode.words_of = lambda message: self._desk.words.of(message.weights_hash)
             self._mode.may_branch = self._may_branch
-            self._desk.read_vocabulary()
+            self._desk.words.read()
         if self._looking is not None:
             self._looking.set_awake(is_on, "tokens")
         self._mode.set_on(is_on)
@@ -151,7 +151,7 @@ class TokenViewActs(QObject):
             from ui.tokens.token_bar import TokenBar
 
             self._bar = TokenBar(self._theme, self._chat)
-            self._bar.tint_chosen.connect(lambda tint: self._desk.set_setting("token_tint", tint))
+            self._bar.tint_chosen.connect(lambda tint: self._desk.settings.set("token_tint", tint))
             self._bar.uncertain_requested.connect(self.go_to_uncertain)
             self._bar.picture_requested.connect(self.copy_picture)
         return self._bar
@@ -180,14 +180,14 @@ class TokenViewActs(QObject):
         """A reply that has ended keeps the trace that grew in the view."""
         growing = self._growing.pop(message.id, None)
         if growing is None:
-            growing = self._desk.growing_trace(message.id)
+            growing = self._desk.growing.trace_of(message.id)
         if growing is not None:
             if message.state is MessageState.STREAMING:
                 self._growing[message.id] = growing
             self._show_reply(message, growing)
         elif len(self._asked) < AT_ONCE:
             self._asked[message.id] = message
-            self._desk.read_trace(message.id)
+            self._desk.growing.read_trace(message.id)
 
     def _on_trace(self, event: TraceRead) -> None:
         """Whoever asked for it: what lacks its tokens takes them."""
@@ -202,7 +202,7 @@ class TokenViewActs(QObject):
         from app.insight.trace.message_tokens import of_reply, plain
         from ui.transcript.tokens.mode import text_of
 
-        words = self._desk.words_of(message.weights_hash)
+        words = self._desk.words.of(message.weights_hash)
         tokens = of_reply(message, traces, words, NOTHING_RECORDED)
         is_growing = message.state is MessageState.STREAMING
         if tokens is None and is_growing:
@@ -219,7 +219,7 @@ class TokenViewActs(QObject):
         """A message that nobody drew: as the loaded vocabulary cuts it."""
         from app.insight.trace.message_tokens import plain
 
-        text, loaded = message.content, self._desk.engine_state.loaded
+        text, loaded = message.content, self._desk.loader.state.loaded
         key = (loaded.fast_hash if loaded is not None else "", text)
         if not text or key in self._cut:
             self._show_cut(message, self._cut.get(key))
@@ -229,7 +229,7 @@ class TokenViewActs(QObject):
             self._mode.show(message, plain(text, hint=NO_WEIGHTS.replace(" · ", " ")))
         else:
             self._asked[message.id] = message
-            self._desk.tokenize(
+            self._desk.questions.tokenize(
                 text,
                 partial(self._on_cut, message, key),
                 partial(self._on_not_cut, message),
@@ -261,7 +261,7 @@ class TokenViewActs(QObject):
     def _on_engine(self, event: EngineStateChanged) -> None:
         if self._mode.is_on:
             if event.loaded is not None:
-                self._desk.read_vocabulary()
+                self._desk.words.read()
             self._mode.ask_again()
 
     def _on_vocabulary(self) -> None:
@@ -345,7 +345,7 @@ class TokenViewActs(QObject):
         self._bar.set_has_trace(message is not None)
         if self._mode.tint == "time":
             self._say_tint()
-        is_loaded = self._desk.engine_state.loaded is not None
+        is_loaded = self._desk.loader.state.loaded is not None
         lacking = not is_loaded and any(
             (tokens := self._mode.tokens_of(m.id)) is not None and not tokens.are_tokens
             for m in self._mode.messages_in_view()

@@ -51,7 +51,7 @@ class ExchangeActs(QObject):
                 "Export chats…",
                 EXPORT_KEY,
                 lambda: self.export(sidebar.chosen()),
-                lambda: bool(desk.conversations),
+                lambda: bool(desk.shelf.conversations),
             ),
             Action("import_chats", "Import chats…", IMPORT_KEY, self.choose_import),
         ):
@@ -63,12 +63,12 @@ class ExchangeActs(QObject):
         """Ask what to export; `ids` are chats that were chosen for it."""
         from ui.windows.export_dialog import ExportDialog
 
-        listed = {each.id: each for each in self._desk.conversations}
+        listed = {each.id: each for each in self._desk.shelf.conversations}
         if not listed:
             return
         ExportDialog(
             self._theme,
-            listed.get(self._desk.conversation.id),
+            listed.get(self._desk.shelf.open.id),
             [listed[each] for each in ids if each in listed],
             len(listed),
             self._ask_where,
@@ -76,7 +76,7 @@ class ExchangeActs(QObject):
         ).open()
 
     def _ask_where(self, ids: Sequence[str] | None, form: str) -> None:
-        names = {each.id: each for each in self._desk.conversations}
+        names = {each.id: each for each in self._desk.shelf.conversations}
         is_folder = form == "markdown" and (ids is None or len(ids) > 1)
         dialog = QFileDialog(self._window, "Export to a folder" if is_folder else "Export")
         dialog.setObjectName("export_file_dialog")
@@ -91,7 +91,7 @@ class ExchangeActs(QObject):
         dialog.setDirectory(self._usual_folder())
         if not is_folder:
             dialog.selectFile(_file_name(ids, names, SUFFIXES[form]))
-        self._open(dialog, lambda files: self._desk.export_chats(ids, files[0], form))
+        self._open(dialog, lambda files: self._desk.exchange.export(ids, files[0], form))
 
     # --- import -------------------------------------------------------------------------
 
@@ -103,7 +103,7 @@ class ExchangeActs(QObject):
             ["Chats (*.json *.md *.markdown *.txt)", *FILTERS.values(), "All files (*)"]
         )
         dialog.setDirectory(self._usual_folder())
-        self._open(dialog, self._desk.preview_import)
+        self._open(dialog, self._desk.exchange.preview)
 
     def _on_import_previewed(self, event: ImportPreviewed) -> None:
         from ui.windows.import_dialog import ImportDialog
@@ -111,8 +111,8 @@ class ExchangeActs(QObject):
         ImportDialog(
             self._theme,
             event,
-            self._desk.import_previewed,
-            self._desk.forget_import,
+            self._desk.exchange.import_previewed,
+            self._desk.exchange.forget_preview,
             self._window,
         ).open()
 
@@ -127,7 +127,7 @@ class ExchangeActs(QObject):
             from ui.windows.import_progress import ImportProgress
 
             self._progress = ImportProgress(self._theme, self._window)
-            self._progress.cancelled.connect(self._desk.cancel_import)
+            self._progress.cancelled.connect(self._desk.exchange.cancel)
             self._progress.show()
         self._progress.show_progress(event.done, event.total)
 

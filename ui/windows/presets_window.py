@@ -190,7 +190,7 @@ class PresetsWindow(WindowBeside):
     # --- showing ------------------------------------------------------------------------
 
     def open(self) -> None:
-        self._desk.list_presets()
+        self._desk.presets.list()
         self.come_forward(self.list)
 
     def _on_listed(self, event: PresetsListed) -> None:
@@ -226,19 +226,19 @@ class PresetsWindow(WindowBeside):
     def _put(self, level: str) -> None:
         preset = self._chosen()
         if preset is not None:
-            self._desk.apply_preset(preset.id, level)
+            self._desk.presets.apply(preset.id, level)
             self.close()
 
     def _on_new(self) -> None:
-        values = values_of(self._desk.resolved_settings().settings)
-        self._choose(self._desk.create_preset("New preset", values))
+        values = values_of(self._desk.levels.resolved().settings)
+        self._choose(self._desk.presets.create("New preset", values))
         self.name_field.setFocus()
         self.name_field.selectAll()
 
     def _on_duplicate(self) -> None:
         preset = self._chosen()
         if preset is not None:
-            self._choose(self._desk.duplicate_preset(preset.id))
+            self._choose(self._desk.presets.duplicate(preset.id))
 
     def _choose(self, preset_id: str) -> None:
         """The list may have been told already, or be told of it later."""
@@ -251,25 +251,25 @@ class PresetsWindow(WindowBeside):
     def _on_update(self) -> None:
         preset = self._chosen()
         if preset is not None:
-            values = values_of(self._desk.resolved_settings().settings)
-            self._desk.change_preset(preset.id, values)
+            values = values_of(self._desk.levels.resolved().settings)
+            self._desk.presets.change(preset.id, values)
 
     def _on_named(self) -> None:
         preset = self._chosen()
         if preset is not None and self.name_field.text() != preset.name:
-            self._desk.rename_preset(preset.id, self.name_field.text())
+            self._desk.presets.rename(preset.id, self.name_field.text())
             self._show_chosen()
 
     def _on_delete(self) -> None:
         preset = self._chosen()
         if preset is not None:
-            self._desk.delete_preset(preset.id)
+            self._desk.presets.delete(preset.id)
 
     def _on_export(self) -> None:
         preset = self._chosen()
         if preset is None:
             return
-        text = self._desk.preset_text(preset.id)
+        text = self._desk.presets.as_text(preset.id)
         dialog = QFileDialog(self, "Export a preset", str(Path.home()))
         dialog.setObjectName("export_preset_dialog")
         dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
@@ -301,7 +301,7 @@ class PresetsWindow(WindowBeside):
         except OSError as error:
             self._say(f"The file can't be read: {error.strerror}. Choose another file.")
             return
-        self._choose(self._desk.take_preset_text(text))
+        self._choose(self._desk.presets.take_text(text))
 
     def _say(self, sentence: str) -> None:
         self.toasts.show_notice(Notice(sentence, "error", sentence))

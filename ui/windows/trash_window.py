@@ -143,8 +143,8 @@ class TrashWindow(WindowBeside):
         bridge.on(SettingsChanged, self._on_settings_changed)
 
     def open(self) -> None:
-        self._desk.list_trash()
-        self._desk.list_trashed_messages()
+        self._desk.shelf.list_trash()
+        self._desk.tree.list_trashed()
         self.come_forward(self.list)
 
     # --- what is shown ------------------------------------------------------------------
@@ -172,7 +172,7 @@ class TrashWindow(WindowBeside):
             reverse=True,
         )
         self.list.clear()
-        days = self._desk.settings.trash_days
+        days = self._desk.settings.now.trash_days
         for what in everything:
             item = QListWidgetItem(_line(what), self.list)
             item.setData(_WHAT, what)
@@ -188,7 +188,7 @@ class TrashWindow(WindowBeside):
             self.list.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def _sentence(self, has_some: bool) -> str:
-        days = self._desk.settings.trash_days
+        days = self._desk.settings.now.trash_days
         if not has_some:
             return "The trash is empty."
         if days == 0:
@@ -200,7 +200,7 @@ class TrashWindow(WindowBeside):
         if what.trashed_at is None:
             return ""
         thrown = f"Deleted on {what.trashed_at.astimezone():%Y-%m-%d %H:%M}"
-        days = self._desk.settings.trash_days
+        days = self._desk.settings.now.trash_days
         if days == 0:
             return thrown
         until = (what.trashed_at + timedelta(days=days)).astimezone()
@@ -221,12 +221,12 @@ class TrashWindow(WindowBeside):
     def _on_restore(self) -> None:
         chats = self._chosen_chats()
         if len(chats) == 1:
-            self._desk.restore_conversation(chats[0])
+            self._desk.shelf.restore(chats[0])
         elif chats:
-            self._desk.restore_conversations(chats)
+            self._desk.folders.restore(chats)
         for what in self._chosen():
             if isinstance(what, TrashedBranch):
-                self._desk.restore_message(what.id, what.conversation_id)
+                self._desk.tree.restore(what.id, what.conversation_id)
 
     def _on_delete(self) -> None:
         self._ask(self._chosen_chats())
@@ -259,9 +259,9 @@ class TrashWindow(WindowBeside):
         box.setDefaultButton(QMessageBox.StandardButton.Cancel)
 
         def act() -> None:
-            self._desk.delete_for_good(ids)
+            self._desk.folders.delete_for_good(ids)
             if backups.isChecked():
-                self._desk.delete_backups()
+                self._desk.folders.delete_backups()
 
         delete.clicked.connect(act)
         box.open()

@@ -58,7 +58,7 @@ class Room:
 
     @property
     def store(self) -> Store:
-        store = self.desk._around.store
+        store = self.desk.around.store
         assert store is not None
         return store
 
@@ -89,7 +89,7 @@ class Room:
 
     def start_ready(self) -> Room:
         self.start()
-        self.until(lambda: self.desk.engine_state.state == "ready", "ready")
+        self.until(lambda: self.desk.loader.state.state == "ready", "ready")
         return self
 
     def of(self, kind: type[Event]) -> list[Event]:
@@ -97,24 +97,24 @@ class Room:
 
     def ask(self, text: str) -> Message:
         """Send and wait for the end of the reply."""
-        assert self.desk.send(text)
+        assert self.desk.replies.send(text)
         return self.until(self.ended_reply, f"the reply to {text!r}")
 
     def ended_reply(self) -> Message | None:
-        last = self.desk.messages[-1] if self.desk.messages else None
+        last = self.desk.shelf.path[-1] if self.desk.shelf.path else None
         is_reply = last is not None and last.role is Role.ASSISTANT
-        return last if is_reply and not self.desk.is_generating else None
+        return last if is_reply and not self.desk.replies.is_generating else None
 
     def growing(self, at_least: int = 1) -> Message | None:
-        last = self.desk.messages[-1] if self.desk.messages else None
+        last = self.desk.shelf.path[-1] if self.desk.shelf.path else None
         has_text = last is not None and last.state == "streaming" and len(last.content) >= at_least
         return last if has_text else None
 
     def stored(self, conversation_id: str | None = None) -> tuple[Message, ...]:
         """The active path as the database has it."""
-        store = self.desk._around.store
+        store = self.desk.around.store
         assert store is not None
-        wanted = conversation_id or self.desk.conversation.id
+        wanted = conversation_id or self.desk.shelf.open.id
         return store.load_conversation(wanted).result(PATIENCE_S)[1]
 
     def close(self) -> None:

@@ -50,7 +50,7 @@ def test_a_message_is_answered_and_kept(make_room):
     assert kept.content == reply.content
     assert kept.state is MessageState.COMPLETE
     assert kept.counts == reply.counts
-    assert kept.settings["temperature"] == room.desk.settings.temperature
+    assert kept.settings["temperature"] == room.desk.settings.now.temperature
     assert kept.weights_name == reply.weights_name != ""
 
 
@@ -75,14 +75,14 @@ def test_events_tell_the_reply_from_begin_to_end(make_room):
 def test_views_that_ask_at_each_event_see_when_send_is_stop(make_room):
     room = make_room().start_ready()
     seen: list[tuple[str, bool]] = []
-    emit = room.desk._around.emit
+    emit = room.desk.around.emit
 
     def listen(event: events.Event) -> None:
         if isinstance(event, events.MessageAdded | events.MessageChanged | events.SendQueued):
-            seen.append((type(event).__name__, room.desk.is_generating))
+            seen.append((type(event).__name__, room.desk.replies.is_generating))
         emit(event)
 
-    room.desk._around.emit = listen
+    room.desk.around.emit = listen
     room.ask("Hello")
     assert seen == [
         ("MessageAdded", True),
@@ -95,22 +95,22 @@ def test_views_that_ask_at_each_event_see_when_send_is_stop(make_room):
 def test_a_reply_that_grows_says_what_it_is_drawn_with(make_room):
     tokens = [{"text": "again ", "ms": 5, "repeat": 4000}]
     room = make_room({"replies": [{"tokens": tokens}]}).start_ready()
-    room.desk.send("Go on")
+    room.desk.replies.send("Go on")
     room.until(lambda: room.growing(2), "some text")
     (told,) = room.of(events.MessageChanged)
-    assert told.message.settings == room.desk.messages[-1].settings
+    assert told.message.settings == room.desk.shelf.path[-1].settings
     assert stages_of_reply(told.message.settings)[-1] == Dist()
-    room.desk.stop()
+    room.desk.replies.stop()
     room.until(room.ended_reply, "the end")
     assert stages_of_reply(told.message.settings) == stages_of_reply(
-        room.desk.messages[-1].settings
+        room.desk.shelf.path[-1].settings
     )
 
 
 def test_the_chats_that_reply_are_told_and_told_once(make_room):
     room = make_room().start_ready()
     room.ask("Hello")
-    own = room.desk.conversation.id
+    own = room.desk.shelf.open.id
     told = [event.conversation_ids for event in room.of(events.ReplyingChanged)]
     assert told == [frozenset({own}), frozenset()]
 
@@ -118,14 +118,14 @@ def test_the_chats_that_reply_are_told_and_told_once(make_room):
 def test_first_message_names_the_conversation_until_the_user_does(make_room):
     room = make_room().start_ready()
     room.ask("Tell me about whales")
-    assert room.desk.conversation.title == "Tell me about whales"
-    assert room.desk.conversations[0].title == "Tell me about whales"
+    assert room.desk.shelf.open.title == "Tell me about whales"
+    assert room.desk.shelf.conversations[0].title == "Tell me about whales"
 
-    room.desk.rename_conversation(room.desk.conversation.id, "  Whales \n of the sea ")
-    assert room.desk.conversation.title == "Whales of the sea"
-    assert room.desk.conversation.is_titled_by_user
-    room.desk.rename_conversation(room.desk.conversation.id, "   ")
-    assert room.desk.conversation.title == "Whales of the sea"
+    room.desk.shelf.rename(room.desk.shelf.open.id, "  Whales \n of the sea ")
+    assert room.desk.shelf.open.title == "Whales of the sea"
+    assert room.desk.shelf.open.is_titled_by_user
+    room.desk.shelf.rename(room.desk.shelf.open.id, "   ")
+    assert room.desk.shelf.open.title == "Whales of the sea"
 
 
 def test_message_is_on_disk_before_the_engine_sees_it(make_room, monkeypatch):
@@ -145,10 +145,10 @@ def test_message_is_on_disk_before_the_engine_sees_it(make_room, monkeypatch):
 
 def test_send_waits_for_weights_and_is_then_answered(make_room):
     room = make_room({"load": {"ms": 600}, "replies": [{"text": "Here."}]}).start()
-    assert room.desk.send("Are you there?")
+    assert room.desk.replies.send("Are you there?")
     room.until(lambda: room.of(events.SendQueued), "queued")
 
-    assert room.desk.is_generating
+    assert room.desk.replies.is_generating
     assert [m.role for m in room.stored()] == [Role.USER]
     reply = room.until(room.ended_reply)
     assert reply.content == "Here."
@@ -157,7 +157,7 @@ def test_send_waits_for_weights_and_is_then_answered(make_room):
 
 def test_message_sent_before_the_start_is_answered(make_room):
     room = make_room()
-    assert room.desk.send("Early bird")
+    assert room.desk.replies.send("Early bird")
     room.start()
     assert room.until(room.ended_reply).content == "Paris is the capital of France."
     assert next(m.content for m in room.stored()) == "Early bird"
@@ -165,22 +165,22 @@ def test_message_sent_before_the_start_is_answered(make_room):
 
 def test_stop_forgets_what_waits_but_keeps_the_message(make_room):
     room = make_room({"load": {"ms": 600}, "replies": [{"text": "Here."}]}).start()
-    room.desk.send("Are you there?")
+    room.desk.replies.send("Are you there?")
     room.until(lambda: room.of(events.SendQueued))
-    room.desk.stop()
-    assert not room.desk.is_generating
-    room.until(lambda: room.desk.engine_state.state == "ready")
-    assert [m.role for m in room.desk.messages] == [Role.USER]
+    room.desk.replies.stop()
+    assert not room.desk.replies.is_generating
+    room.until(lambda: room.desk.loader.state.state == "ready")
+    assert [m.role for m in room.desk.shelf.path] == [Role.USER]
 
-    room.desk.retry(room.desk.messages[0].id)
+    room.desk.replies.answer(room.desk.shelf.path[0].id)
     assert room.until(room.ended_reply).content == "Here."
 
 
 def test_stop_keeps_what_has_arrived(make_room):
     room = make_room(slow()).start_ready()
-    room.desk.send("Go on")
+    room.desk.replies.send("Go on")
     room.until(lambda: room.growing(30))
-    room.desk.stop()
+    room.desk.replies.stop()
     reply = room.until(room.ended_reply)
 
     assert reply.state is MessageState.STOPPED
@@ -191,19 +191,19 @@ def test_stop_keeps_what_has_arrived(make_room):
 
 def test_stop_right_after_send_ends_the_reply(make_room):
     room = make_room(slow()).start_ready()
-    room.desk.send("Go on")
-    room.until(lambda: len(room.desk.messages) == 2)
-    room.desk.stop()
+    room.desk.replies.send("Go on")
+    room.until(lambda: len(room.desk.shelf.path) == 2)
+    room.desk.replies.stop()
     assert room.until(room.ended_reply).state is MessageState.STOPPED
 
 
 def test_empty_and_second_sends_are_not_taken(make_room):
     room = make_room(slow()).start_ready()
-    assert not room.desk.send("  \n ")
-    assert room.desk.send("Go on")
-    assert not room.desk.send("And this?")
-    room.desk.stop()
-    room.until(lambda: not room.desk.is_generating)
+    assert not room.desk.replies.send("  \n ")
+    assert room.desk.replies.send("Go on")
+    assert not room.desk.replies.send("And this?")
+    room.desk.replies.stop()
+    room.until(lambda: not room.desk.replies.is_generating)
 
 
 def test_text_is_cleaned_before_it_is_stored(make_room):
@@ -231,10 +231,10 @@ def test_death_of_the_engine_keeps_the_text_and_can_be_retried(make_room, happen
     assert reply.error.endswith(".")
     assert room.stored()[-1].error == reply.error
 
-    room.until(lambda: room.desk.engine_state.state == "crashed")
-    assert room.desk.engine_state.sentence
-    room.desk.retry(reply.id)
-    room.until(lambda: room.desk.messages[-1].id != reply.id)
+    room.until(lambda: room.desk.loader.state.state == "crashed")
+    assert room.desk.loader.state.sentence
+    room.desk.replies.answer(reply.id)
+    room.until(lambda: room.desk.shelf.path[-1].id != reply.id)
     again = room.until(room.ended_reply)
     assert again.id != reply.id
     assert (again.sibling_index, again.sibling_count) == (1, 2)
@@ -243,9 +243,9 @@ def test_death_of_the_engine_keeps_the_text_and_can_be_retried(make_room, happen
 def test_next_message_after_a_death_is_answered(make_room):
     room = make_room(dying({"signal": "ABRT"})).start_ready()
     room.ask("Please die")
-    room.until(lambda: room.desk.engine_state.state == "crashed")
-    room.desk.send("And now?")
-    room.until(lambda: len(room.desk.messages) == 4)
+    room.until(lambda: room.desk.loader.state.state == "crashed")
+    room.desk.replies.send("And now?")
+    room.until(lambda: len(room.desk.shelf.path) == 4)
     assert room.until(room.ended_reply).content == "All is well."
 
 
@@ -288,40 +288,40 @@ def test_retry_adds_a_version_and_versions_can_be_flipped(make_room):
     script = {"load": {"ms": 10}, "replies": [{"text": "First."}, {"text": "Second."}]}
     room = make_room(script).start_ready()
     first = room.ask("Hello")
-    room.desk.retry(first.id)
-    room.until(lambda: room.desk.messages[-1].id != first.id)
+    room.desk.replies.answer(first.id)
+    room.until(lambda: room.desk.shelf.path[-1].id != first.id)
     second = room.until(room.ended_reply)
 
     assert second.content == "Second."
     assert (second.sibling_index, second.sibling_count) == (1, 2)
     assert second.parent_id == first.parent_id
-    room.desk.show_version(second.id, -1)
-    room.until(lambda: room.desk.messages[-1].id == first.id)
-    assert room.desk.messages[-1].sibling_count == 2
-    room.desk.show_version(first.id, -1)
-    room.desk.show_version(first.id, +1)
-    room.until(lambda: room.desk.messages[-1].id == second.id)
+    room.desk.paths.show_version(second.id, -1)
+    room.until(lambda: room.desk.shelf.path[-1].id == first.id)
+    assert room.desk.shelf.path[-1].sibling_count == 2
+    room.desk.paths.show_version(first.id, -1)
+    room.desk.paths.show_version(first.id, +1)
+    room.until(lambda: room.desk.shelf.path[-1].id == second.id)
 
 
 def test_other_conversation_can_be_read_while_a_reply_grows(make_room):
     room = make_room(slow()).start_ready()
-    room.desk.send("Go on")
+    room.desk.replies.send("Go on")
     room.until(lambda: room.growing(30))
-    writing = room.desk.conversation.id
-    room.desk.new_conversation()
-    assert room.desk.messages == ()
-    assert not room.desk.is_generating
+    writing = room.desk.shelf.open.id
+    room.desk.shelf.open_new()
+    assert room.desk.shelf.path == ()
+    assert not room.desk.replies.is_generating
     left_at = len(room.events)
     room.until(lambda: len(room.of(events.TokenRecorded)) > 20)
 
-    room.desk.open_conversation(writing)
-    room.until(lambda: room.desk.conversation.id == writing)
-    assert room.desk.is_generating
+    room.desk.shelf.open_stored(writing)
+    room.until(lambda: room.desk.shelf.open.id == writing)
+    assert room.desk.replies.is_generating
     opened = room.of(events.ConversationOpened)[-1]
     opened_at = room.events.index(opened)
     away = room.events[left_at:opened_at]
     assert not any(isinstance(event, events.TextArrived) for event in away)
-    room.desk.stop()
+    room.desk.replies.stop()
     reply = room.until(room.ended_reply)
     back = [e.text for e in room.events[opened_at:] if isinstance(e, events.TextArrived)]
     assert opened.messages[-1].content + "".join(back) == reply.content
@@ -329,28 +329,28 @@ def test_other_conversation_can_be_read_while_a_reply_grows(make_room):
 
 def test_growing_reply_is_saved_within_a_second(make_room):
     room = make_room(slow(ms=10)).start_ready()
-    room.desk.send("Go on")
+    room.desk.replies.send("Go on")
     room.until(lambda: room.growing(1))
-    begun = room.desk._around.clock()
+    begun = room.desk.around.clock()
     room.until(lambda: room.stored()[-1].content, "text on disk")
-    assert room.desk._around.clock() - begun < 1.0
+    assert room.desk.around.clock() - begun < 1.0
     saved = room.stored()[-1]
     assert saved.state is MessageState.STREAMING
     assert saved.token_ids
-    room.desk.stop()
+    room.desk.replies.stop()
     room.until(room.ended_reply)
 
 
 def test_closing_keeps_a_growing_reply_marked_as_interrupted(make_room):
     room = make_room(slow()).start_ready()
-    room.desk.send("Go on")
+    room.desk.replies.send("Go on")
     room.until(lambda: room.growing(30))
-    conversation_id, text = room.desk.conversation.id, room.desk.messages[-1].content
+    conversation_id, text = room.desk.shelf.open.id, room.desk.shelf.path[-1].content
     room.close()
 
     again = make_room().start()
-    again.until(lambda: again.desk.conversation.id == conversation_id)
-    reply = again.desk.messages[-1]
+    again.until(lambda: again.desk.shelf.open.id == conversation_id)
+    reply = again.desk.shelf.path[-1]
     assert reply.state is MessageState.INTERRUPTED
     assert reply.content.startswith(text)
     assert reply.error
@@ -363,13 +363,13 @@ def test_locked_database_delays_the_reply_and_loses_nothing(make_room):
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     try:
-        assert room.desk.send("Are you there?")
-        room.until(lambda: room.desk.store_state.state == "unsaved")
-        assert room.desk.store_state.sentence
-        assert len(room.desk.messages) == 3, "nothing is asked before the message is on disk"
+        assert room.desk.replies.send("Are you there?")
+        room.until(lambda: room.desk.around.store_state.state == "unsaved")
+        assert room.desk.around.store_state.sentence
+        assert len(room.desk.shelf.path) == 3, "nothing is asked before the message is on disk"
         other.execute("ROLLBACK")
-        room.until(lambda: room.desk.store_state.state == "ok")
-        room.until(lambda: len(room.desk.messages) == 4)
+        room.until(lambda: room.desk.around.store_state.state == "ok")
+        room.until(lambda: len(room.desk.shelf.path) == 4)
         room.until(room.ended_reply)
     finally:
         other.close()
@@ -382,7 +382,7 @@ def test_closing_under_a_lock_waits_for_the_sent_message(make_room):
     (path,) = room.data_dir.glob("db/*.sqlite3")
     other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     other.execute("BEGIN IMMEDIATE")
-    assert room.desk.send("Do not forget me.")
+    assert room.desk.replies.send("Do not forget me.")
     free = threading.Timer(6.0, lambda: other.execute("ROLLBACK"))
     free.start()
     room.close()
@@ -404,23 +404,23 @@ def test_halves_of_characters_are_replaced_and_told_once(make_room):
 def test_the_status_line_follows_the_threads(make_room):
     """The engine steers them; replies to come begin with the number that it settled on."""
     room = make_room(slow()).start_ready()
-    assert room.desk.send("Hello")
+    assert room.desk.replies.send("Hello")
     room.until(lambda: room.growing(20), "text")
-    (request_id,) = room.desk._replies.growing._requests
+    (request_id,) = room.desk.growing._requests
     room.desk._take(ThreadsChanged(request_id, 1, "Another program takes processor time."))
     assert room.of(events.StatusFigures)[-1].n_threads == 1
     assert room.of(events.StatusFigures)[-1].is_shown
-    chat = room.desk.conversation.id
-    room.desk.new_conversation()
+    chat = room.desk.shelf.open.id
+    room.desk.shelf.open_new()
     room.desk._take(ThreadsChanged(request_id, 1, "Another program takes processor time."))
     assert not room.of(events.StatusFigures)[-1].is_shown
-    room.desk.open_conversation(chat)
-    room.until(lambda: room.desk.conversation.id == chat)
-    room.desk.stop()
+    room.desk.shelf.open_stored(chat)
+    room.until(lambda: room.desk.shelf.open.id == chat)
+    room.desk.replies.stop()
     room.until(room.ended_reply, "the end")
     count = len(room.of(events.StatusFigures))
-    assert room.desk.send("Again")
+    assert room.desk.replies.send("Again")
     room.until(lambda: len(room.of(events.StatusFigures)) > count, "figures")
     assert room.of(events.StatusFigures)[-1].n_threads == 1
-    room.desk.stop()
+    room.desk.replies.stop()
     room.until(room.ended_reply, "the end")

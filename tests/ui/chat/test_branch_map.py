@@ -46,7 +46,7 @@ def map_(qtbot: Any, desk: FakeDesk, bridge: FakeBridge, theme: Theme) -> Iterat
 
 
 def test_it_asks_for_the_tree_and_shows_where_you_are(map_: BranchMap, desk: FakeDesk):
-    assert desk.called("read_tree") == [()]
+    assert desk.called("tree.read_tree") == [()]
     assert map_.tree.currentItem() is map_.item("c")
     assert map_.item("c").text(1) == HERE
     assert map_.item("a").text(0) == "Reply: First answer."
@@ -91,9 +91,9 @@ def test_a_click_goes_there(qtbot: Any, map_: BranchMap):
 def test_delete_prunes_the_branch(map_: BranchMap, desk: FakeDesk):
     map_.tree.setCurrentItem(map_.item("a"))
     QTest.keyClick(map_.tree, Qt.Key.Key_Delete)
-    assert desk.called("prune") == [("a",)]
+    assert desk.called("tree.prune") == [("a",)]
     map_.prune_button.click()
-    assert desk.called("prune") == [("a",), ("a",)]
+    assert desk.called("tree.prune") == [("a",), ("a",)]
 
 
 def test_what_was_deleted_can_be_shown_and_brought_back(map_: BranchMap, desk: FakeDesk):
@@ -103,9 +103,9 @@ def test_what_was_deleted_can_be_shown_and_brought_back(map_: BranchMap, desk: F
     assert map_.item("d").font(0).strikeOut()
     assert not map_.prune_button.isEnabled()
     map_.restore_button.click()
-    assert desk.called("restore_message") == [("d", "c0")]
+    assert desk.called("tree.restore") == [("d", "c0")]
     QTest.keyClick(map_.tree, Qt.Key.Key_Delete)
-    assert desk.called("prune") == []
+    assert desk.called("tree.prune") == []
 
 
 def test_it_follows_the_chat_and_keeps_its_place(
@@ -113,7 +113,7 @@ def test_it_follows_the_chat_and_keeps_its_place(
 ):
     map_.tree.setCurrentItem(map_.item("a"))
     bridge.emit_event(MessageAdded(message(1, Role.USER, "x")))
-    assert len(desk.called("read_tree")) == 2
+    assert len(desk.called("tree.read_tree")) == 2
     bridge.emit_event(TreeRead("c0", NODES, ("q", "a")))
     assert map_.tree.currentItem() is map_.item("a")
     assert map_.item("a").text(1) == f"1 of 2 · {HERE}"

@@ -39,9 +39,9 @@ TALK = (
 
 @pytest.fixture
 def window(open_window: Callable[..., MainWindow], desk: FakeDesk) -> MainWindow:
-    desk.conversation = conversation(1, "A chat")
-    desk.conversations = (desk.conversation,)
-    desk.messages = TALK
+    desk.shelf.open = conversation(1, "A chat")
+    desk.shelf.conversations = (desk.shelf.open,)
+    desk.shelf.path = TALK
     return open_window()
 
 
@@ -83,7 +83,7 @@ def test_e_on_a_message_opens_its_editor_and_control_enter_sends_it_anew(
     assert editor(window).text == "One?"
     QTest.keyClicks(editor(window).edit, " Please.")
     QTest.keyClick(editor(window).edit, Qt.Key.Key_Return, CONTROL)
-    assert desk.called("edit_and_send") == [("m1", "One? Please.", {"attachments": ()})]
+    assert desk.called("tree.edit_and_send") == [("m1", "One? Please.", {"attachments": ()})]
 
 
 @pytest.mark.parametrize("key", [Qt.Key.Key_E, Qt.Key.Key_F])
@@ -118,27 +118,27 @@ def test_save_only_asks_nothing_of_the_weights(window: MainWindow, desk: FakeDes
     editor(window).keep.setChecked(False)
     QTest.keyClick(editor(window).edit, Qt.Key.Key_Return, CONTROL)
     named = {"reasoning": None, "attachments": ()}
-    assert desk.called("edit_message") == [
+    assert desk.called("tree.edit") == [
         ("m1", "Uno?", {"keep_following": True, **named}),
         ("m2", "Erste Antwort.", {"keep_following": False, **named}),
     ]
-    assert desk.called("edit_and_send") == []
+    assert desk.called("tree.edit_and_send") == []
 
 
 def test_a_reply_is_saved_and_continued(window: MainWindow, desk: FakeDesk):
     window.message_acts.do("edit", "m4")
     editor(window).edit.setPlainText("Second")
     editor(window).buttons[1].click()
-    assert desk.called("begin_reply") == [("m4", "Second", None)]
+    assert desk.called("replies.begin_with") == [("m4", "Second", None)]
 
 
 def test_the_reasoning_of_a_reply_is_edited_in_a_field_of_its_own(
     open_window: Callable[..., MainWindow], desk: FakeDesk
 ):
-    desk.conversation = conversation(1, "A chat")
-    desk.messages = (TALK[0], replace(TALK[1], reasoning="First, think."))
+    desk.shelf.open = conversation(1, "A chat")
+    desk.shelf.path = (TALK[0], replace(TALK[1], reasoning="First, think."))
     saved: list[Any] = []
-    desk.edit_message = lambda *args, **names: saved.append((args, names["reasoning"]))
+    desk.tree.edit = lambda *args, **names: saved.append((args, names["reasoning"]))
     window = open_window()
     window.message_acts.do("edit", "m1")
     assert editor(window).thoughts is None, "a question has none"
@@ -146,21 +146,21 @@ def test_the_reasoning_of_a_reply_is_edited_in_a_field_of_its_own(
     field = editor(window).thoughts
     assert field.toPlainText() == "First, think."
     field.setPlainText("Think twice.")
-    assert desk.called("keep_edit")[-1] == ("edit", "m2", Edit("First answer.", "Think twice."))
+    assert desk.called("edits.keep")[-1] == ("edit", "m2", Edit("First answer.", "Think twice."))
     QTest.keyClick(field, Qt.Key.Key_Return, CONTROL)
     window.message_acts.do("edit", "m2")
     editor(window).thoughts.setPlainText("And then?")
     editor(window).buttons[1].click()
     assert saved == [(("m2", "First answer."), "Think twice.")]
-    assert desk.called("begin_reply") == [("m2", "First answer.", "And then?")]
+    assert desk.called("replies.begin_with") == [("m2", "First answer.", "And then?")]
 
 
 def test_what_is_typed_into_an_editor_is_kept_by_the_desk(window: MainWindow, desk: FakeDesk):
     window.message_acts.do("edit", "m2")
     QTest.keyClicks(editor(window).edit, " x")
-    assert desk.called("keep_edit")[-1] == ("edit", "m2", Edit("First answer. x"))
+    assert desk.called("edits.keep")[-1] == ("edit", "m2", Edit("First answer. x"))
     QTest.keyClick(editor(window).edit, Qt.Key.Key_Escape)
-    desk.kept_edit = lambda task, message_id: Edit(f"{task} of {message_id}")
+    desk.edits.of = lambda task, message_id: Edit(f"{task} of {message_id}")
     window.message_acts.do("edit", "m4")
     assert editor(window).text == "edit of m4"
 
@@ -188,15 +188,15 @@ def test_an_editor_whose_text_is_refused_stays_with_it(
     opened.buttons[button].click()
     assert editor(window) is opened
     assert (opened.text, opened.isVisible()) == ("Mine.", True)
-    assert desk.called("drop_edit") == []
+    assert desk.called("edits.drop") == []
 
     desk.takes_texts = True
     opened.buttons[button].click()
     assert window.message_acts.editing.editor is None
-    assert desk.called("drop_edit") == [], "it is not on disk yet"
+    assert desk.called("edits.drop") == [], "it is not on disk yet"
     desk.saved[0]()
-    (dropped,) = desk.called("drop_edit")
-    assert dropped == desk.called("keep_edit")[-1][:2]
+    (dropped,) = desk.called("edits.drop")
+    assert dropped == desk.called("edits.keep")[-1][:2]
 
 
 NOTES = Attachment("a1", "c1", "notes.txt", "some notes", 10, NOON)
@@ -206,8 +206,8 @@ HUGE = Attachment("a2", "c1", "huge.txt", "x" * 900, 900, NOON, tokens=300)
 @pytest.fixture
 def attached(open_window: Callable[..., MainWindow], desk: FakeDesk) -> MainWindow:
     """Two texts go along with the first message."""
-    desk.conversation = conversation(1, "A chat")
-    desk.messages = (replace(TALK[0], attachments=(NOTES, HUGE)), *TALK[1:])
+    desk.shelf.open = conversation(1, "A chat")
+    desk.shelf.path = (replace(TALK[0], attachments=(NOTES, HUGE)), *TALK[1:])
     return open_window()
 
 
@@ -222,7 +222,7 @@ def test_what_is_attached_to_an_edited_message_can_be_removed(attached: MainWind
     assert shown.is_changed
     shown.buttons[1].click()
     named = {"keep_following": True, "reasoning": None, "attachments": (NOTES,)}
-    assert desk.called("edit_message") == [("m1", "One?", named)]
+    assert desk.called("tree.edit") == [("m1", "One?", named)]
 
 
 def test_what_is_attached_can_become_a_part_of_the_text(attached: MainWindow, desk: FakeDesk):
@@ -232,7 +232,7 @@ def test_what_is_attached_can_become_a_part_of_the_text(attached: MainWindow, de
     shown.chips.chips()[0].wanted_as_text.emit(NOTES.id)
     shown.buttons[0].click()
     sent = ("m1", "One?some notes", {"attachments": (HUGE,)})
-    assert desk.called("edit_and_send") == [sent]
+    assert desk.called("tree.edit_and_send") == [sent]
 
 
 def test_a_message_may_be_nothing_but_its_attachments(attached: MainWindow, desk: FakeDesk):
@@ -251,11 +251,11 @@ def test_what_was_removed_stays_so_when_the_editor_is_left_and_can_be_put_back(
     attached.message_acts.do("edit", "m1")
     assert not editor(attached).put_back.isVisible()
     editor(attached).chips.chips()[1].removed.emit(HUGE.id)
-    kept = desk.called("keep_edit")[-1]
+    kept = desk.called("edits.keep")[-1]
     assert kept == ("edit", "m1", Edit("One?", removed=(HUGE.id,)))
     QTest.keyClick(editor(attached).edit, Qt.Key.Key_Escape)
 
-    desk.kept_edit = lambda task, message_id: kept[2]
+    desk.edits.of = lambda task, message_id: kept[2]
     attached.message_acts.do("edit", "m1")
     shown = editor(attached)
     assert [chip.attachment for chip in shown.chips.chips()] == [NOTES]
@@ -268,7 +268,7 @@ def test_what_was_removed_stays_so_when_the_editor_is_left_and_can_be_put_back(
     QTest.keyClick(shown.put_back, Qt.Key.Key_Space)
     assert [chip.attachment for chip in shown.chips.chips()] == [NOTES, HUGE]
     assert not shown.put_back.isVisible()
-    assert desk.called("keep_edit")[-1] == ("edit", "m1", None)
+    assert desk.called("edits.keep")[-1] == ("edit", "m1", None)
 
 
 def test_an_attachment_that_is_all_that_is_left_of_a_message_is_kept(
@@ -276,7 +276,7 @@ def test_an_attachment_that_is_all_that_is_left_of_a_message_is_kept(
 ):
     attached.message_acts.do("edit", "m1")
     editor(attached).edit.clear()
-    assert desk.called("keep_edit")[-1] == ("edit", "m1", Edit(""))
+    assert desk.called("edits.keep")[-1] == ("edit", "m1", Edit(""))
 
 
 def test_an_attachment_is_read_from_the_editor_and_reached_by_tab(
@@ -299,7 +299,7 @@ def test_an_attachment_is_read_from_the_editor_and_reached_by_tab(
 def test_a_text_that_was_not_changed_is_not_saved_again(window: MainWindow, desk: FakeDesk):
     window.message_acts.do("edit", "m2")
     QTest.keyClick(editor(window).edit, Qt.Key.Key_Return, CONTROL)
-    assert desk.called("edit_message") == []
+    assert desk.called("tree.edit") == []
 
 
 def test_the_beginning_of_a_reply_is_written_below_the_question(window: MainWindow, desk: FakeDesk):
@@ -307,7 +307,7 @@ def test_the_beginning_of_a_reply_is_written_below_the_question(window: MainWind
     assert editor(window).task.is_below
     QTest.keyClicks(editor(window).edit, "Well,")
     QTest.keyClick(editor(window).edit, Qt.Key.Key_Return, CONTROL)
-    assert desk.called("begin_reply") == [("m3", "Well,", None)]
+    assert desk.called("replies.begin_with") == [("m3", "Well,", None)]
 
 
 @pytest.mark.parametrize(
@@ -325,12 +325,12 @@ def test_a_message_is_inserted_with_the_role_that_lies_near(
     window.message_acts.do(name, at)
     QTest.keyClicks(editor(window).edit, "New")
     QTest.keyClick(editor(window).edit, Qt.Key.Key_Return, CONTROL)
-    assert desk.called("insert_message") == [(after, role, "New")]
+    assert desk.called("tree.insert") == [(after, role, "New")]
 
 
 def test_what_is_sent_anew_is_followed(window: MainWindow, desk: FakeDesk, bridge: FakeBridge):
     many = tuple(message(n, Role.USER, "text\n" * 20) for n in range(1, 12))
-    desk.messages = many
+    desk.shelf.path = many
     bridge.emit_event(PathChanged("c1", many))
     transcript = window.chat.transcript
     transcript.show_message("m3")
@@ -347,14 +347,14 @@ def test_what_is_sent_anew_is_followed(window: MainWindow, desk: FakeDesk, bridg
 @pytest.mark.parametrize(
     ("name", "asked"),
     [
-        ("continue", ("continue_reply", ("m4",))),
-        ("swap_role", ("swap_role", ("m4",))),
-        ("branch_off", ("branch_off", ("m4",))),
-        ("trash", ("trash_message", ("m4",))),
-        ("compare", ("read_versions", ("m4",))),
-        ("enlarge", ("make_room", ("m4", "enlarge"))),
-        ("trim", ("make_room", ("m4", "trim"))),
-        ("retry", ("retry", ("m4",))),
+        ("continue", ("replies.go_on", ("m4",))),
+        ("swap_role", ("tree.swap_role", ("m4",))),
+        ("branch_off", ("tree.branch_off", ("m4",))),
+        ("trash", ("tree.trash", ("m4",))),
+        ("compare", ("tree.read_versions", ("m4",))),
+        ("enlarge", ("room.enlarge", ("m4",))),
+        ("trim", ("room.trim", ("m4",))),
+        ("retry", ("replies.answer", ("m4",))),
     ],
 )
 def test_what_a_message_offers_is_asked_of_the_desk(
@@ -373,9 +373,9 @@ def test_a_message_that_is_gone_is_not_acted_on(window: MainWindow, desk: FakeDe
 @pytest.mark.parametrize(
     ("key", "modifier", "asked"),
     [
-        (Qt.Key.Key_R, CONTROL, ("retry", ("m4",))),
-        (Qt.Key.Key_G, CONTROL, ("continue_reply", ("m4",))),
-        (Qt.Key.Key_B, CONTROL | Qt.KeyboardModifier.ShiftModifier, ("branch_off", ("m4",))),
+        (Qt.Key.Key_R, CONTROL, ("replies.answer", ("m4",))),
+        (Qt.Key.Key_G, CONTROL, ("replies.go_on", ("m4",))),
+        (Qt.Key.Key_B, CONTROL | Qt.KeyboardModifier.ShiftModifier, ("tree.branch_off", ("m4",))),
     ],
 )
 def test_keys_of_the_window_act_on_the_last_message_that_fits(
@@ -393,24 +393,24 @@ def test_the_editing_key_takes_the_last_message_of_the_user(window: MainWindow):
 
 
 def test_while_a_reply_grows_the_keys_do_nothing(window: MainWindow, desk: FakeDesk):
-    desk.is_generating = True
+    desk.replies.is_generating = True
     for key in (Qt.Key.Key_R, Qt.Key.Key_G, Qt.Key.Key_E, Qt.Key.Key_D):
         QTest.keyClick(window, key, CONTROL)
     assert window.message_acts.editing.editor is None
-    assert not desk.called("retry")
-    assert not desk.called("continue_reply")
+    assert not desk.called("replies.answer")
+    assert not desk.called("replies.go_on")
 
 
 def test_what_changes_one_message_is_never_done_to_another(window: MainWindow, desk: FakeDesk):
     registry = window.action_registry
     registry.run("delete_message")
-    assert desk.called("trash_message") == []
+    assert desk.called("tree.trash") == []
     transcript = window.chat.transcript
     transcript.setFocus(Qt.FocusReason.TabFocusReason)
     QTest.keyClick(transcript, Qt.Key.Key_Home)
     window.chat.composer.focus()
     registry.run("delete_message")
-    assert desk.called("trash_message") == [("m1",)]
+    assert desk.called("tree.trash") == [("m1",)]
 
 
 def test_every_act_is_in_the_registry_with_a_key(window: MainWindow):
@@ -433,13 +433,13 @@ def test_asking_for_several_answers(window: MainWindow, desk: FakeDesk):
     dialog.temperatures[1].setText("1,5")
     dialog.temperatures[2].setText("hot")
     dialog.ask.click()
-    assert desk.called("ask_several") == [
+    assert desk.called("replies.ask_several") == [
         ("m4", [{"seed": 7}, {"seed": None, "temperature": 1.5}, {"seed": None}])
     ]
 
 
 def test_only_as_many_rows_as_answers_are_shown(qtbot: Any, theme: Theme, desk: FakeDesk):
-    dialog = AskSeveral(theme, desk.settings)
+    dialog = AskSeveral(theme, desk.settings.now)
     qtbot.addWidget(dialog)
     dialog.show()
     assert [seed.isVisible() for seed in dialog.seeds] == [True, True, False, False]
@@ -488,7 +488,7 @@ def test_one_answer_is_stopped_alone(window: MainWindow, desk: FakeDesk, bridge:
     growing = answers("", "", state=MessageState.STREAMING)
     bridge.emit_event(AnswersBegan("c1", "m3", growing))
     comparison(window).columns[1].stop.click()
-    assert desk.called("stop_reply") == [("v1",)]
+    assert desk.called("growing.stop_reply") == [("v1",)]
 
 
 def test_picking_by_button_or_number_goes_to_that_version(
@@ -501,7 +501,7 @@ def test_picking_by_button_or_number_goes_to_that_version(
         bridge.emit_event(VersionsRead("c1", answers("Left", "Right")))
         pick()
         assert comparison(window) is None
-    assert desk.called("go_to_message") == [("v1",), ("v1",)]
+    assert desk.called("tree.go_to") == [("v1",), ("v1",)]
     assert window.chat.body.currentWidget() is window.chat.transcript
 
 
@@ -509,7 +509,7 @@ def test_escape_leads_back_to_the_chat(window: MainWindow, desk: FakeDesk, bridg
     bridge.emit_event(VersionsRead("c1", answers("Left", "Right")))
     QTest.keyClick(comparison(window).columns[0].pick, Qt.Key.Key_Escape)
     assert comparison(window) is None
-    assert desk.called("go_to_message") == []
+    assert desk.called("tree.go_to") == []
 
 
 def test_another_chat_ends_the_comparison(window: MainWindow, bridge: FakeBridge):
@@ -572,9 +572,9 @@ def test_a_message_of_another_path_is_shown_once_it_is_there(
     window: MainWindow, desk: FakeDesk, bridge: FakeBridge
 ):
     window.message_acts.go_to("m9")
-    assert desk.called("go_to_message") == [("m9",)]
+    assert desk.called("tree.go_to") == [("m9",)]
     many = tuple(message(n, Role.USER, "text\n" * 20) for n in range(5, 12))
-    desk.messages = many
+    desk.shelf.path = many
     bridge.emit_event(PathChanged("c1", many))
     transcript = window.chat.transcript
     index = transcript.rows.index_of("m9")
@@ -586,5 +586,5 @@ def test_the_map_opens_beside_the_chat(window: MainWindow, desk: FakeDesk):
     shown = window.findChild(QDialog, "branch_map")
     assert shown.isVisible()
     assert not shown.isModal()
-    assert desk.called("read_tree") == [()]
+    assert desk.called("tree.read_tree") == [()]
     shown.close()

@@ -23,13 +23,13 @@ from ui.shell.window import MainWindow
 
 @pytest.fixture
 def window(open_window: Callable[..., MainWindow], desk: FakeDesk) -> MainWindow:
-    desk.resolved_settings = lambda message=None: Resolved(desk.settings, {})
+    desk.levels.resolved = lambda message=None: Resolved(desk.settings.now, {})
     return open_window()
 
 
 def load(desk: FakeDesk, bridge: FakeBridge, *, has_template: bool) -> None:
-    desk.engine_state = EngineStateChanged("ready", "Some", loaded(has_template=has_template))
-    bridge.emit_event(desk.engine_state)
+    desk.loader.state = EngineStateChanged("ready", "Some", loaded(has_template=has_template))
+    bridge.emit_event(desk.loader.state)
 
 
 def test_it_stands_there_until_a_format_is_chosen(
@@ -47,9 +47,9 @@ def test_it_stands_there_until_a_format_is_chosen(
     entry.trigger()
     menu.close()
     assert banner is not None
-    assert desk.called("set_at_level") == [("weights", "chat_format", "chatml")]
+    assert desk.called("levels.change") == [("weights", "chat_format", "chatml")]
 
-    desk.settings = Settings(chat_format="chatml")
+    desk.settings.now = Settings(chat_format="chatml")
     bridge.emit_event(LevelsChanged("weights"))
     assert window.chat.banners.card(KEY) is None
 
@@ -60,7 +60,7 @@ def test_a_template_of_ones_own_is_written_among_the_defaults(
     monkeypatch.setattr(LibraryView, "_add_pages", lambda _: None)  # they ask a real desk
     shown: list[tuple[str, str]] = []
     monkeypatch.setattr(window.lazy._library_view(), "show_defaults", lambda *of: shown.append(of))
-    desk.weights_path = "/weights/base.gguf"
+    desk.loader.path = "/weights/base.gguf"
     load(desk, bridge, has_template=False)
     banner = window.findChild(TemplateBanner)
     assert banner is not None
@@ -72,14 +72,14 @@ def test_a_template_of_ones_own_is_written_among_the_defaults(
 
     choose_own()
     assert shown == [("/weights/base.gguf", "template")]
-    desk.settings = Settings(chat_format="own")  # nothing is written yet
+    desk.settings.now = Settings(chat_format="own")  # nothing is written yet
     bridge.emit_event(LevelsChanged("weights"))
     assert window.chat.banners.card(KEY) is not None
-    desk.settings = Settings(chat_format="own", chat_template="{{ 1 }}")
+    desk.settings.now = Settings(chat_format="own", chat_template="{{ 1 }}")
     bridge.emit_event(LevelsChanged("weights"))
     assert window.chat.banners.card(KEY) is None
     choose_own()
-    assert desk.called("set_at_level") == [("weights", "chat_format", "own")]
+    assert desk.called("levels.change") == [("weights", "chat_format", "own")]
 
 
 def test_weights_with_a_template_have_no_banner(
@@ -120,30 +120,30 @@ def test_a_reply_that_failed_at_its_template_is_tried_again_in_the_format_that_i
 ):
     """At the level that counts: what weights say does not reach a chat that says otherwise."""
     load(desk, bridge, has_template=True)
-    desk.resolved_settings = lambda message=None: Resolved(desk.settings, {"chat_format": level})
+    desk.levels.resolved = lambda message=None: Resolved(desk.settings.now, {"chat_format": level})
     fail(window)
     menu = press(window)
     assert not [a for a in menu.actions() if a.objectName() == "file"]
     pick(menu, "chatml")
-    assert desk.called("set_at_level") == [(set_at, "chat_format", "chatml")]
-    assert desk.called("retry") == [("r",)]
+    assert desk.called("levels.change") == [(set_at, "chat_format", "chatml")]
+    assert desk.called("replies.answer") == [("r",)]
 
 
 def test_a_template_of_ones_own_that_failed_is_opened_or_left_for_the_files(
     window: MainWindow, desk: FakeDesk, bridge: FakeBridge, qtbot: QtBot
 ):
     load(desk, bridge, has_template=True)
-    desk.settings = Settings(chat_format="own", chat_template="{{ broken")
+    desk.settings.now = Settings(chat_format="own", chat_template="{{ broken")
     fail(window)
     banner = window.findChild(TemplateBanner)
     assert banner is not None
     banner.own_requested.disconnect()
     with qtbot.waitSignal(banner.own_requested):
         pick(press(window), "own")
-    assert desk.called("retry") == []
+    assert desk.called("replies.answer") == []
     pick(press(window), "file")
-    assert desk.called("set_at_level") == [("weights", "chat_format", "")]
-    assert desk.called("retry") == [("r",)]
+    assert desk.called("levels.change") == [("weights", "chat_format", "")]
+    assert desk.called("replies.answer") == [("r",)]
 
 
 def test_what_the_banner_says_is_not_said_again(

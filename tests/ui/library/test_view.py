@@ -77,7 +77,7 @@ def test_its_foot_says_what_is_loaded_and_how_far_a_load_is(
     view: Bare, desk: FakeDesk, bridge: FakeBridge
 ) -> None:
     def tell(state: EngineStateChanged) -> str:
-        desk.engine_state = state
+        desk.loader.state = state
         bridge.emit_event(state)
         return view.loaded_label.text()
 
@@ -87,7 +87,7 @@ def test_its_foot_says_what_is_loaded_and_how_far_a_load_is(
     assert view.loaded_label.text() == "Loading SmolLM2 135M · 42%"
     assert view.progress.isVisible()
     view.cancel_button.click()
-    assert ("cancel_load",) in desk.calls
+    assert ("loader.cancel",) in desk.calls
     assert tell(EngineStateChanged("ready", SMOL, loaded())) == "Loaded: SmolLM2 135M · Q4_1 · 4k"
     assert not view.progress.isVisible()
     assert view.chat_button.accessibleName() == "Chat with SmolLM2 135M"
@@ -104,9 +104,9 @@ def test_what_is_noticed_is_said_where_it_is_seen(
     (card,) = view.toasts.cards()
     assert card.notice.sentence == "The disk is full."
     card.notice.acts[0].run()
-    assert ("undo", "k") in desk.calls
+    assert ("shelf.undo", "k") in desk.calls
     assert view.toasts.cards() == []
-    desk.engine_state = EngineStateChanged("ready", SMOL, loaded(notes=["All on the processor."]))
+    desk.loader.state = EngineStateChanged("ready", SMOL, loaded(notes=["All on the processor."]))
     bridge.emit_event(Noticed("info", "All on the processor."))  # stands with the weights
     assert view.toasts.cards() == []
     view.close()

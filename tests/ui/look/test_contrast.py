@@ -99,12 +99,12 @@ def faint(window: QWidget) -> dict[str, float]:
 def window(
     open_window: Callable[..., MainWindow], desk: FakeDesk, bridge: FakeBridge
 ) -> MainWindow:
-    desk.conversations = (conversation(1, "Trip to Paris"), conversation(2, "Quicksort"))
+    desk.shelf.conversations = (conversation(1, "Trip to Paris"), conversation(2, "Quicksort"))
     made = open_window()
     bridge.emit_event(EngineStateChanged("ready", "SmolLM2", loaded()))
     reply = "It is **Paris**, see [here](https://a.b).\n\n```python\nx = 1  # one\n```\n"
     path = (message(1, Role.USER, "What is it?"), message(2, Role.ASSISTANT, reply))
-    bridge.emit_event(ConversationOpened(desk.conversations[0], path))
+    bridge.emit_event(ConversationOpened(desk.shelf.conversations[0], path))
     return made
 
 

@@ -54,8 +54,8 @@ def ask() -> Callable[..., tuple[Message, ...]]:
 
 @pytest.fixture
 def looking(desk: FakeDesk, bridge: FakeBridge) -> Looking:
-    desk.growing_trace = lambda _id: None  # type: ignore[attr-defined]
-    desk.words_of = lambda _hash: None  # type: ignore[attr-defined]
+    desk.growing.trace_of = lambda _id: None
+    desk.words.of = lambda _hash: None
     return Looking(desk, bridge)  # type: ignore[arg-type]
 
 

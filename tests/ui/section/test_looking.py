@@ -38,7 +38,7 @@ PIECES = (b"Par", b"is", b".")
 
 
 def open_chat(desk: FakeDesk, bridge: FakeBridge, messages: tuple[Message, ...]) -> None:
-    desk.messages = messages
+    desk.shelf.path = messages
     bridge.emit_event(ConversationOpened(conversation(1, "Chat"), messages))
 
 
@@ -47,11 +47,11 @@ def test_nothing_is_read_before_somebody_looks(
 ) -> None:
     assert (looking.message, looking.sentence) == (None, NO_REPLY)
     open_chat(desk, bridge, ask())
-    assert looking.message == desk.messages[1]
+    assert looking.message == desk.shelf.path[1]
     assert not desk.calls
     looking.set_awake(True)
-    assert desk.called("read_trace") == [("m2",)]
-    assert desk.called("read_vocabulary") == [()]
+    assert desk.called("growing.read_trace") == [("m2",)]
+    assert desk.called("words.read") == [()]
     assert looking.sentence == READING
 
 
@@ -74,11 +74,11 @@ def test_how_many_tokens_there_are_is_known_of_the_weights_that_wrote_it(
     assert looking.n_vocab is None
     open_chat(desk, bridge, ask())
     for fast_hash, n_vocab in (("w1", 1000), ("w2", None), ("", None)):
-        desk.engine_state = EngineStateChanged(
+        desk.loader.state = EngineStateChanged(
             "ready", loaded=loaded(n_vocab=1000, fast_hash=fast_hash)
         )
         assert looking.n_vocab == n_vocab
-    desk.words_of = lambda _hash: range(7)  # type: ignore[attr-defined]
+    desk.words.of = lambda _hash: range(7)
     assert looking.n_vocab == 7, "its words are kept when the weights go"
 
 
@@ -120,7 +120,7 @@ def test_to_the_most_uncertain_token_no_token_of_a_growing_reply_is_made(
     """With 64 candidates each that takes a tenth of a second at 16,384 tokens."""
     table, made = TraceTable(trace_of(PIECES)), list[int]()
     open_chat(desk, bridge, ask(state=MessageState.STREAMING))
-    desk.growing_trace = lambda _id: table  # type: ignore[attr-defined]
+    desk.growing.trace_of = lambda _id: table
     looking.set_awake(True)
     make = TraceTable._token
     monkeypatch.setattr(TraceTable, "_token", lambda t, at: (made.append(at), make(t, at))[1])
@@ -147,9 +147,9 @@ def test_a_message_without_drawn_tokens_says_so(
     open_chat(desk, bridge, ask())
     looking.set_awake(True)
     looking.look_at("m1")
-    assert (looking.message, looking.sentence) == (desk.messages[0], NOT_A_REPLY)
+    assert (looking.message, looking.sentence) == (desk.shelf.path[0], NOT_A_REPLY)
     looking.look_at("gone")
-    assert looking.message == desk.messages[0]
+    assert looking.message == desk.shelf.path[0]
 
 
 def growing(desk: FakeDesk, bridge: FakeBridge, looking: Looking, ask: Ask) -> TraceTable:
@@ -158,8 +158,8 @@ def growing(desk: FakeDesk, bridge: FakeBridge, looking: Looking, ask: Ask) -> T
     messages = ask(state=MessageState.STREAMING)
     open_chat(desk, bridge, messages[:1])
     looking.set_awake(True)
-    desk.messages = messages
-    desk.growing_trace = lambda message_id: table if message_id == "m2" else None  # type: ignore[attr-defined]
+    desk.shelf.path = messages
+    desk.growing.trace_of = lambda message_id: table if message_id == "m2" else None
     bridge.emit_event(MessageAdded(messages[1]))
     return table
 
@@ -182,7 +182,7 @@ def test_the_newest_reply_is_followed_as_it_grows_and_said_at_most_ten_times_a_s
     assert not said
     qtbot.waitUntil(lambda: bool(said))
     assert said == [50]
-    ended = dataclasses.replace(desk.messages[1], state=MessageState.COMPLETE)
+    ended = dataclasses.replace(desk.shelf.path[1], state=MessageState.COMPLETE)
     bridge.emit_event(MessageChanged(ended))
     assert (looking.is_growing, len(looking.traces)) == (False, 50)
     assert looking.message == ended
@@ -207,10 +207,10 @@ def test_the_token_that_was_chosen_to_branch_is_looked_at_when_it_is_there(
         new = message(
             3, Role.ASSISTANT, "", state=MessageState.STREAMING, settings={"given": given}
         )
-        desk.growing_trace = {"m3": table}.get  # type: ignore[attr-defined]
-        desk.messages = (desk.messages[0], dataclasses.replace(new, parent_id="m1"))
-        bridge.emit_event(PathChanged("c1", desk.messages))
-        assert (looking.message, looking.index) == (desk.messages[1], None)
+        desk.growing.trace_of = {"m3": table}.get
+        desk.shelf.path = (desk.shelf.path[0], dataclasses.replace(new, parent_id="m1"))
+        bridge.emit_event(PathChanged("c1", desk.shelf.path))
+        assert (looking.message, looking.index) == (desk.shelf.path[1], None)
         shown: list[int] = []
         looking.token_changed.connect(lambda shown=shown: shown.append(len(looking.traces)))
         for token in tokens[len(table) :]:
@@ -233,10 +233,10 @@ def test_where_there_is_no_token_nobody_is_told_to_choose_one(
     arrive(bridge, table, token)
     assert looking.sentence == ""
     table.truncate(0)
-    ended = dataclasses.replace(desk.messages[1], state=MessageState.COMPLETE)
+    ended = dataclasses.replace(desk.shelf.path[1], state=MessageState.COMPLETE)
     bridge.emit_event(MessageChanged(ended))
     assert looking.sentence == NO_TOKENS
-    desk.growing_trace = lambda _message_id: None  # type: ignore[attr-defined]
+    desk.growing.trace_of = lambda _message_id: None
     for content, generated, sentence in (
         ("Paris", 0, NO_TOKENS),
         ("", None, NO_TOKENS),
@@ -244,7 +244,7 @@ def test_where_there_is_no_token_nobody_is_told_to_choose_one(
         ("Paris", 3, "It was not recorded."),
     ):
         old = dataclasses.replace(ended, content=content, counts=MessageCounts(generated=generated))
-        open_chat(desk, bridge, (desk.messages[0], old))
+        open_chat(desk, bridge, (desk.shelf.path[0], old))
         bridge.emit_event(TraceRead("m2", (), "It was not recorded."))
         assert looking.sentence == sentence
 
@@ -288,16 +288,16 @@ def test_a_chosen_reply_stays_while_a_newer_one_grows_and_goes_with_its_branch(
     looking.set_awake(True)
     looking.look_at("m2")
     newer = message(6, Role.ASSISTANT, "", state=MessageState.STREAMING)
-    desk.messages = (*later, message(5, Role.USER, "And?"), newer)
+    desk.shelf.path = (*later, message(5, Role.USER, "And?"), newer)
     bridge.emit_event(MessageAdded(newer))
     assert looking.message == first[1]
-    bridge.emit_event(PathChanged("c1", desk.messages))
+    bridge.emit_event(PathChanged("c1", desk.shelf.path))
     assert looking.message == first[1]
-    desk.messages = later[:1]
-    bridge.emit_event(PathChanged("c1", desk.messages))
+    desk.shelf.path = later[:1]
+    bridge.emit_event(PathChanged("c1", desk.shelf.path))
     assert looking.message is None
-    desk.messages = later
-    bridge.emit_event(PathChanged("c1", desk.messages))
+    desk.shelf.path = later
+    bridge.emit_event(PathChanged("c1", desk.shelf.path))
     assert looking.message == later[-1], "and from there on the newest is followed"
 
 
@@ -306,9 +306,9 @@ def test_words_are_asked_for_again_when_other_weights_are_there(
 ) -> None:
     open_chat(desk, bridge, ask())
     bridge.emit_event(EngineStateChanged("ready"))
-    assert not desk.called("read_vocabulary")
+    assert not desk.called("words.read")
     looking.set_awake(True)
     bridge.emit_event(EngineStateChanged("ready"))
-    assert len(desk.called("read_vocabulary")) == 2
+    assert len(desk.called("words.read")) == 2
     with qtbot.waitSignal(looking.words_changed):
         bridge.emit_event(VocabularyRead("w1"))

@@ -116,8 +116,8 @@ def test_the_line_above_says_which_token_it_is_about(
 ) -> None:
     show(section, qtbot)
     assert section.name.text() == looking.sentence
-    desk.messages = ask()
-    bridge.emit_event(ConversationOpened(conversation(1, "Chat"), desk.messages))
+    desk.shelf.path = ask()
+    bridge.emit_event(ConversationOpened(conversation(1, "Chat"), desk.shelf.path))
     bridge.emit_event(TraceRead("m2", trace_of([b" Par", b"is"], [0.773, 0.5])))
     assert section.name.text() == "2 tokens · choose one"
     bridge.emit_event(TraceRead("m2", trace_of([b" Par"])))
@@ -161,9 +161,9 @@ def test_the_user_s_choice_of_a_tab_is_told_and_no_other(section: Section, qtbot
 
 
 def test_nobody_looks_while_it_is_hidden(section: Section, desk: FakeDesk, qtbot: QtBot) -> None:
-    assert not desk.called("read_vocabulary")
+    assert not desk.called("words.read")
     show(section, qtbot)
-    assert len(desk.called("read_vocabulary")) == 1
+    assert len(desk.called("words.read")) == 1
 
 
 @pytest.mark.parametrize(("width", "zoom"), [(400, 100), (800, 200), (300, 100), (900, 300)])

@@ -73,10 +73,10 @@ def refusal(window: SettingsWindow, name: str) -> QLabel:
 def test_a_number_is_applied_at_once(
     window: SettingsWindow, desk: FakeDesk, page: str, name: str, text: str, value: object
 ) -> None:
-    desk.set_setting(name, {"max_tokens": 7}.get(name, getattr(Settings(), name)))
+    desk.settings.set(name, {"max_tokens": 7}.get(name, getattr(Settings(), name)))
     window.show_page(page)
     type_number(window, name, text)
-    assert getattr(desk.settings, name) == value
+    assert getattr(desk.settings.now, name) == value
     assert refusal(window, name).isHidden()
 
 
@@ -93,10 +93,10 @@ def test_a_number_is_applied_at_once(
 def test_a_bad_value_is_refused_in_words_and_changes_nothing(
     window: SettingsWindow, desk: FakeDesk, page: str, name: str, text: str
 ) -> None:
-    before = desk.settings
+    before = desk.settings.now
     window.show_page(page)
     type_number(window, name, text)
-    assert desk.settings == before
+    assert desk.settings.now == before
     label = refusal(window, name)
     assert label.isVisible()
     assert "number" in label.text()
@@ -112,8 +112,8 @@ def test_choices_and_texts_are_applied(
     for field in window.findChildren(ChoiceField):
         button = field.findChildren(QPushButton)[-1]
         button.click()
-    assert desk.settings.theme == "dark"
-    assert desk.settings.send_key == "ctrl_enter"
+    assert desk.settings.now.theme == "dark"
+    assert desk.settings.now.send_key == "ctrl_enter"
     window.show_page("chat")
     for name, text in (
         ("system_prompt", "Be brief."),
@@ -126,15 +126,15 @@ def test_choices_and_texts_are_applied(
         area.selectAll()
         QTest.keyClicks(area, text)
     window.close()
-    assert desk.settings.system_prompt == "Be brief."
-    assert desk.settings.stop_strings == ("User:",)
-    assert desk.settings.stop_in_reasoning
-    assert desk.settings.reasoning_tags == ("<a>…</a>",)
+    assert desk.settings.now.system_prompt == "Be brief."
+    assert desk.settings.now.stop_strings == ("User:",)
+    assert desk.settings.now.stop_in_reasoning
+    assert desk.settings.now.reasoning_tags == ("<a>…</a>",)
 
 
 def test_changes_made_elsewhere_are_shown(window: SettingsWindow, desk: FakeDesk) -> None:
-    desk.set_setting("zoom_percent", 125)
-    desk.set_setting("theme", "light")
+    desk.settings.set("zoom_percent", 125)
+    desk.settings.set("theme", "light")
     assert number(window, "zoom_percent").text() == "125"
     light = window.findChild(QPushButton, "choice_light")
     assert light is not None
@@ -142,11 +142,11 @@ def test_changes_made_elsewhere_are_shown(window: SettingsWindow, desk: FakeDesk
 
 
 def test_defaults_come_back_for_sampling_alone(window: SettingsWindow, desk: FakeDesk) -> None:
-    desk.set_setting("temperature", 1.9)
-    desk.set_setting("seed", 5)
-    desk.set_setting("zoom_percent", 125)
+    desk.settings.set("temperature", 1.9)
+    desk.settings.set("seed", 5)
+    desk.settings.set("zoom_percent", 125)
     window.defaults_button.click()
-    assert desk.settings == Settings(zoom_percent=125)
+    assert desk.settings.now == Settings(zoom_percent=125)
     assert number(window, "temperature").value() == Settings().temperature
     assert number(window, "seed").text() == ""
 
@@ -155,12 +155,12 @@ def test_load_again_is_there_when_weights_are(
     window: SettingsWindow, desk: FakeDesk, bridge: FakeBridge
 ) -> None:
     assert not window.reload_button.isEnabled()
-    desk.engine_state = EngineStateChanged("ready", "SmolLM2", loaded())
-    bridge.emit_event(desk.engine_state)
+    desk.loader.state = EngineStateChanged("ready", "SmolLM2", loaded())
+    bridge.emit_event(desk.loader.state)
     assert "llama 135M Q4_1" in window.loaded_label.text()
     assert "Memory: weights on CPU 102 MB" in window.loaded_label.text()
     window.reload_button.click()
-    assert desk.called("load_weights") == [("/weights/smollm2.gguf",)]
+    assert desk.called("loader.load") == [("/weights/smollm2.gguf",)]
 
 
 def test_the_log_is_followed_and_copied(
@@ -247,8 +247,8 @@ def test_fonts_are_chosen_from_what_is_installed(window: SettingsWindow, desk: F
     assert field.itemText(1) == "System font"
     assert not [at for at in range(field.count()) if "Cutaway" in field.itemText(at)]
     QTest.keyClick(field, Key.Key_Down)
-    assert desk.settings.font_reading == field.itemData(1)
-    desk.set_setting("font_reading", "A font from elsewhere")
+    assert desk.settings.now.font_reading == field.itemData(1)
+    desk.settings.set("font_reading", "A font from elsewhere")
     assert field.currentText() == "A font from elsewhere (not installed)"
 
 
@@ -268,12 +268,12 @@ def test_switch_is_a_flag(window: SettingsWindow, desk: FakeDesk) -> None:
     assert on is not None
     window.show_page("sampling")
     QTest.mouseClick(on, Qt.MouseButton.LeftButton)
-    assert desk.settings.repeatable is True
+    assert desk.settings.now.repeatable is True
     assert field.value() is True
 
 
 def test_devices_are_named(window: SettingsWindow, desk: FakeDesk, bridge: FakeBridge) -> None:
-    desk.devices = (Device("CUDA0", "NVIDIA H100", "gpu", 60_000_000_000, 80_000_000_000),)
+    desk.loader.devices = (Device("CUDA0", "NVIDIA H100", "gpu", 60_000_000_000, 80_000_000_000),)
     bridge.emit_event(EngineStateChanged("ready", loaded=loaded()))
     assert window.devices_label.text() == "CUDA0: NVIDIA H100, 60 of 80 GB free"
 
@@ -293,8 +293,8 @@ def test_chain_is_written_one_stage_a_line(window: SettingsWindow, desk: FakeDes
     assert field is not None
     field.setPlainText("top_k k=7\ngreedy")
     field._tell()
-    assert desk.settings.stages() == (TopK(k=7), Greedy())
+    assert desk.settings.now.stages() == (TopK(k=7), Greedy())
     field.setPlainText("greedy\ntop_k k=7")
     field._tell()
     assert "last stage" in refusal(window, "chain").text()
-    assert desk.settings.stages() == (TopK(k=7), Greedy())
+    assert desk.settings.now.stages() == (TopK(k=7), Greedy())

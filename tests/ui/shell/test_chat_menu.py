@@ -37,7 +37,7 @@ def test_the_mouse_reaches_what_has_no_button(
     open_window: Callable[..., MainWindow], desk: FakeDesk
 ) -> None:
     seen = clicked(open_window(), "Zoom in")
-    assert desk.called("set_setting")[-1][0] == "zoom_percent"
+    assert desk.called("settings.set")[-1][0] == "zoom_percent"
     assert {
         "Find in this chat",
         "Chat settings",

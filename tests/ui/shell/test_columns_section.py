@@ -25,8 +25,8 @@ NO_PLACE = "00"
 
 @pytest.fixture(autouse=True)
 def answers(desk: FakeDesk) -> None:
-    desk.growing_trace = lambda _id: None  # type: ignore[attr-defined]
-    desk.words_of = lambda _hash: None  # type: ignore[attr-defined]
+    desk.growing.trace_of = lambda _id: None
+    desk.words.of = lambda _hash: None
 
 
 def shown(window: MainWindow) -> tuple[bool, bool, bool]:
@@ -108,15 +108,15 @@ def test_what_was_open_and_how_wide_is_remembered(
 ) -> None:
     """A start as it is: what is known before the database is read has the window's place, and not
     the section's width."""
-    desk.settings = replace(desk.settings, window_geometry=NO_PLACE, section_visible=True)
+    desk.settings.now = replace(desk.settings.now, window_geometry=NO_PLACE, section_visible=True)
     window = open_window(1440, 900)
-    desk.settings = replace(desk.settings, section_width=460)
+    desk.settings.now = replace(desk.settings.now, section_width=460)
     bridge.emit_event(SettingsChanged(frozenset({"section_width"})))
     assert shown(window) == (True, True, True)
     section = window.findChild(Section, "section")
     assert section is not None
     assert abs(section.width() - 460) <= 2
     window.columns.moveSplitter(window.columns.width() - 500, 2)
-    qtbot.waitUntil(lambda: abs(desk.settings.section_width - 500) <= 3)
+    qtbot.waitUntil(lambda: abs(desk.settings.now.section_width - 500) <= 3)
     section.tabs.tabBarClicked.emit(0)
-    assert desk.settings.section_panel == "Tokens"
+    assert desk.settings.now.section_panel == "Tokens"

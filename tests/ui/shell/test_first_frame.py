@@ -72,7 +72,7 @@ def test_keys_are_taken_before_there_is_a_desk(frame, desk, bridge):
     QTest.keyClicks(edit(window), "at once")
     assert edit(window).text() == "typed at once"
     assert edit(window).hasFocus()
-    assert desk.called("save_draft")[-1] == ("typed at once",)
+    assert desk.called("shelf.save_draft")[-1] == ("typed at once",)
 
 
 def test_message_sent_before_there_is_a_desk_is_sent_once(frame, desk, bridge):
@@ -83,7 +83,7 @@ def test_message_sent_before_there_is_a_desk_is_sent_once(frame, desk, bridge):
     complete(window, desk, bridge)
     QTest.keyClicks(edit(window), "Again")
     QTest.keyClick(edit(window), Qt.Key.Key_Return)
-    assert desk.called("send") == [("Hello",), ("Again",)]
+    assert desk.called("replies.send") == [("Hello",), ("Again",)]
 
 
 def test_caret_stays_where_it_is_and_before_it_comes_the_old_draft(frame, desk, bridge):
@@ -105,9 +105,9 @@ def test_all_that_is_written_before_there_is_a_desk_keeps_its_order(frame, desk,
         send(window, text)
     QTest.keyClicks(edit(window), "three")
     complete(window, desk, bridge)
-    assert desk.called("send") == [("one",), ("two",)]
+    assert desk.called("replies.send") == [("one",), ("two",)]
     assert edit(window).text() == "three"
-    assert desk.called("save_draft")[-1] == ("three",)
+    assert desk.called("shelf.save_draft")[-1] == ("three",)
 
 
 def test_what_the_desk_refuses_comes_before_what_is_being_written(frame, desk, bridge):
@@ -124,7 +124,7 @@ def test_what_the_desk_refuses_comes_before_what_is_being_written(frame, desk, b
 @pytest.mark.parametrize("zoom", [100, 200])
 def test_composer_stays_where_it_is(qtbot, frame, theme, desk, bridge, size, zoom):
     theme.set_zoom(zoom)
-    desk.set_setting("zoom_percent", zoom)
+    desk.settings.set("zoom_percent", zoom)
     window = frame(*size)
     QTest.keyClicks(edit(window), "one")
     before = place(window)
@@ -133,7 +133,7 @@ def test_composer_stays_where_it_is(qtbot, frame, theme, desk, bridge, size, zoo
 
 
 def test_frame_without_sidebar_is_as_wide_as_the_window_will_be(qtbot, frame, desk, bridge):
-    desk.set_setting("sidebar_visible", False)
+    desk.settings.set("sidebar_visible", False)
     window = frame(sidebar_visible=False)
     before = place(window)
     complete(window, desk, bridge)
@@ -171,8 +171,8 @@ MESSAGES = (
 
 def opened(desk: FakeDesk, bridge: FakeBridge, draft: str = "old") -> None:
     """The desk has read it and says so."""
-    desk.conversation, desk.messages = replace(CHAT, draft=draft), MESSAGES
-    bridge.emit_event(ConversationOpened(desk.conversation, MESSAGES))
+    desk.shelf.open, desk.shelf.path = replace(CHAT, draft=draft), MESSAGES
+    bridge.emit_event(ConversationOpened(desk.shelf.open, MESSAGES))
 
 
 def test_last_chat_is_read_before_there_is_a_desk_and_stays(qtbot, frame, desk, bridge):
@@ -217,12 +217,12 @@ def test_what_is_sent_waits_until_the_desk_has_the_chat(frame, desk, bridge):
     complete(window, desk, bridge)
     send(window, "third")
     QTest.keyClicks(edit(window), "more")
-    assert desk.called("send") == []
+    assert desk.called("replies.send") == []
     opened(desk, bridge, draft="more")
-    assert desk.called("send") == [("first",), ("second",), ("third",)]
+    assert desk.called("replies.send") == [("first",), ("second",), ("third",)]
     assert edit(window).text() == "more"
     send(window, "")
-    assert desk.called("send")[-1] == ("more",)
+    assert desk.called("replies.send")[-1] == ("more",)
 
 
 def test_what_was_sent_and_has_not_gone_is_a_draft_when_the_window_closes(frame, desk, bridge):
@@ -232,7 +232,7 @@ def test_what_was_sent_and_has_not_gone_is_a_draft_when_the_window_closes(frame,
     complete(window, desk, bridge)
     QTest.keyClicks(edit(window), "more")
     window.close()
-    assert desk.called("save_draft")[-1] == ("sent\nmore",)
+    assert desk.called("shelf.save_draft")[-1] == ("sent\nmore",)
 
 
 def test_what_the_desk_refuses_then_is_in_the_field(frame, desk, bridge):
@@ -253,6 +253,6 @@ def test_a_chat_that_does_not_come_goes_from_the_screen(frame, desk, bridge):
     complete(window, desk, bridge)
     bridge.emit_event(LastChatStays())
     assert len(window.chat.transcript.rows) == 0
-    assert window.chat.header.title.text() == desk.conversation.title
-    assert desk.called("send") == [("anew",)]
+    assert window.chat.header.title.text() == desk.shelf.open.title
+    assert desk.called("replies.send") == [("anew",)]
     assert edit(window).text() == "rest"

@@ -21,7 +21,10 @@ CONTROL = Qt.KeyboardModifier.ControlModifier
 
 @pytest.fixture
 def window(open_window: Callable[..., MainWindow], desk: FakeDesk) -> MainWindow:
-    desk.conversations = (conversation(1, "Trip to Paris"), conversation(2, "Quicksort explained"))
+    desk.shelf.conversations = (
+        conversation(1, "Trip to Paris"),
+        conversation(2, "Quicksort explained"),
+    )
     return open_window()
 
 
@@ -57,7 +60,7 @@ def test_a_name_and_return_do_it(window: MainWindow, desk: FakeDesk) -> None:
     QTest.keyClicks(palette.field, "newch")
     assert chosen(palette) == "New chat"
     press(Key.Key_Return)
-    assert desk.called("new_conversation") == [()]
+    assert desk.called("shelf.open_new") == [()]
     assert not palette.isVisible()
     assert window.chat.composer.isAncestorOf(QApplication.focusWidget())  # type: ignore[arg-type]
 
@@ -67,7 +70,7 @@ def test_a_chat_is_opened_by_its_title(window: MainWindow, desk: FakeDesk) -> No
     QTest.keyClicks(palette.field, "quicks")
     assert chosen(palette) == "Quicksort explained"
     press(Key.Key_Return)
-    assert desk.called("open_conversation") == [("c2",)]
+    assert desk.called("shelf.open_stored") == [("c2",)]
 
 
 def test_escape_gives_the_focus_back_and_does_nothing(window: MainWindow, desk: FakeDesk) -> None:
@@ -94,7 +97,7 @@ def test_a_click_on_a_row_does_it(window: MainWindow, desk: FakeDesk) -> None:
     QTest.mouseClick(
         palette.view.viewport(), Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier, place
     )
-    assert desk.called("new_conversation") == [()]
+    assert desk.called("shelf.open_new") == [()]
 
 
 def test_arrows_and_tab_move_and_go_round(window: MainWindow) -> None:
@@ -128,7 +131,7 @@ def test_what_cannot_be_done_now_is_not_done(window: MainWindow, desk: FakeDesk)
     QTest.keyClicks(palette.field, "unload")
     assert chosen(palette) == "Unload the model"
     press(Key.Key_Return)
-    assert desk.called("unload_weights") == []
+    assert desk.called("loader.unload") == []
 
 
 def test_chosen_row_is_said_with_its_key(window: MainWindow) -> None:
@@ -174,7 +177,7 @@ def test_every_action_has_a_key_of_its_own_and_is_listed(window: MainWindow) -> 
 def test_it_stays_inside_the_window(
     window: MainWindow, desk: FakeDesk, zoom: int, size: tuple[int, int]
 ) -> None:
-    desk.set_setting("zoom_percent", zoom)
+    desk.settings.set("zoom_percent", zoom)
     window.resize(*size)
     palette = opened(window)
     assert window.rect().contains(palette.geometry())

@@ -27,9 +27,9 @@ def test_what_is_beside_the_column_is_all_that_it_leaves(width: int) -> None:
 def test_composer_and_figures_stand_exactly_under_the_text(
     open_window: Callable[..., MainWindow], desk: FakeDesk, width: int
 ) -> None:
-    desk.conversation = conversation(1, "A chat")
-    desk.conversations = (desk.conversation,)
-    desk.messages = (message(1, Role.USER, "One?"),)
+    desk.shelf.open = conversation(1, "A chat")
+    desk.shelf.conversations = (desk.shelf.open,)
+    desk.shelf.path = (message(1, Role.USER, "One?"),)
     window = open_window(width)
     chat = window.chat
     card = chat.composer.findChild(QWidget, "composer_card")

@@ -69,10 +69,10 @@ READY = EngineStateChanged("ready", SMOL, loaded())
 @pytest.fixture
 def window(open_window: OpenWindow, desk: FakeDesk) -> MainWindow:
     desk.weights = [Weights("/weights/smollm2.gguf", SMOL, 98_000_000)]
-    desk.conversations = CHATS
-    desk.conversation = replace(CHATS[0], draft="and of Spain?")
-    desk.messages = (QUESTION, REPLY)
-    desk.engine_state = READY
+    desk.shelf.conversations = CHATS
+    desk.shelf.open = replace(CHATS[0], draft="and of Spain?")
+    desk.shelf.path = (QUESTION, REPLY)
+    desk.loader.state = READY
     return open_window()
 
 
@@ -93,7 +93,7 @@ def press(window: QWidget, key: Qt.Key, modifiers: Qt.KeyboardModifier = NONE) -
 
 
 def set_engine(desk: FakeDesk, bridge: FakeBridge, state: EngineStateChanged) -> None:
-    desk.engine_state = state
+    desk.loader.state = state
     bridge.emit_event(state)
 
 
@@ -158,7 +158,7 @@ def test_every_button_and_field_has_a_name(window: MainWindow) -> None:
 
 def test_return_sends_and_the_field_is_empty(window: MainWindow, desk: FakeDesk) -> None:
     press(window, Key.Key_Return)
-    assert desk.called("send") == [("and of Spain?",)]
+    assert desk.called("replies.send") == [("and of Spain?",)]
     assert edit(window).toPlainText() == ""
 
 
@@ -170,7 +170,7 @@ def test_a_message_that_is_not_taken_stays(window: MainWindow, desk: FakeDesk) -
 
 def test_typing_saves_the_draft(window: MainWindow, desk: FakeDesk) -> None:
     QTest.keyClicks(edit(window), "!")
-    assert desk.called("save_draft") == [("and of Spain?!",)]
+    assert desk.called("shelf.save_draft") == [("and of Spain?!",)]
 
 
 def test_what_is_written_after_a_click_into_the_chat_goes_to_the_composer(
@@ -183,12 +183,12 @@ def test_what_is_written_after_a_click_into_the_chat_goes_to_the_composer(
     QTest.keyClicks(view, "re")
     assert edit(window).hasFocus()
     assert sorted(edit(window).toPlainText()) == sorted(before + "re")
-    assert not desk.called("retry")
+    assert not desk.called("replies.answer")
 
 
 @pytest.mark.parametrize(
     ("key", "modifiers", "call"),
-    [(Key.Key_N, CONTROL, ("new_conversation",))],
+    [(Key.Key_N, CONTROL, ("shelf.open_new",))],
 )
 def test_keys_ask_the_desk(
     window: MainWindow,
@@ -222,14 +222,14 @@ def test_f2_renames_the_open_chat_from_anywhere(
     assert field is not None
     QTest.keyClicks(field, "Paris")
     QTest.keyClick(field, Key.Key_Return)
-    qtbot.waitUntil(lambda: desk.called("rename_conversation") == [("c1", "Paris")])
+    qtbot.waitUntil(lambda: desk.called("shelf.rename") == [("c1", "Paris")])
 
 
 def test_opening_a_chat_goes_on_in_the_composer(window: MainWindow, desk: FakeDesk) -> None:
     window.sidebar.view.setFocus()
     press(window, Key.Key_Down)
     press(window, Key.Key_Return)
-    assert desk.called("open_conversation") == [("c2",)]
+    assert desk.called("shelf.open_stored") == [("c2",)]
     assert edit(window).hasFocus()
 
 
@@ -244,7 +244,7 @@ def test_random_keys_outside_the_list_never_delete(window: MainWindow, desk: Fak
         if key is Key.Key_Delete and window.sidebar.view.hasFocus():
             continue
         press(window, key)
-    assert desk.called("trash_conversation") == []
+    assert desk.called("folders.trash_one") == []
 
 
 def test_delete_in_the_list_trashes_and_undo_brings_it_back(
@@ -252,11 +252,11 @@ def test_delete_in_the_list_trashes_and_undo_brings_it_back(
 ) -> None:
     window.sidebar.view.setFocus()
     press(window, Key.Key_Delete)
-    assert desk.called("trash_conversation") == [("c1",)]
+    assert desk.called("folders.trash_one") == [("c1",)]
     bridge.emit_event(Noticed("info", "“The capital of France” is in the trash.", "trash c1"))
     card = window.chat.toasts.cards()[0]
     next(each for each in card.findChildren(QPushButton) if each.text() == "Undo").click()
-    assert desk.called("undo") == [("trash c1",)]
+    assert desk.called("shelf.undo") == [("trash c1",)]
     assert window.chat.toasts.cards() == []
 
 
@@ -269,7 +269,7 @@ def test_a_chat_that_came_back_another_way_cannot_be_undone(
     assert [card.notice.key for card in window.chat.toasts.cards()] == ["trash c1"]
     window.sidebar.view.setFocus()
     press(window, Key.Key_Z, CONTROL)
-    assert desk.called("undo") == []
+    assert desk.called("shelf.undo") == []
 
 
 def test_the_undo_key_in_the_list_takes_back_the_last_act_once(
@@ -280,13 +280,13 @@ def test_the_undo_key_in_the_list_takes_back_the_last_act_once(
     bridge.emit_event(Noticed("info", "In the trash.", "trash c2"))
     press(window, Key.Key_Z, CONTROL)
     press(window, Key.Key_Z, CONTROL)
-    assert desk.called("undo") == [("trash c2",)]
+    assert desk.called("shelf.undo") == [("trash c2",)]
 
 
 def test_the_transcript_asks_the_desk(window: MainWindow, desk: FakeDesk) -> None:
     window.chat.transcript.retry_requested.emit("m2")
     window.chat.transcript.version_step_requested.emit("m2", -1)
-    assert desk.calls == [("retry", "m2"), ("show_version", "m2", -1)]
+    assert desk.calls == [("replies.answer", "m2"), ("paths.show_version", "m2", -1)]
 
 
 def test_links_are_shown_before_they_are_opened(window: MainWindow) -> None:
@@ -321,7 +321,7 @@ def test_a_chosen_file_is_loaded(window: MainWindow, desk: FakeDesk) -> None:
     assert dialog is not None
     dialog.fileSelected.emit("/x/y.gguf")
     dialog.close()
-    assert desk.called("load_weights") == [("/x/y.gguf",)]
+    assert desk.called("loader.load") == [("/x/y.gguf",)]
 
 
 def test_a_dropped_gguf_is_loaded_and_other_files_are_not(
@@ -334,7 +334,7 @@ def test_a_dropped_gguf_is_loaded_and_other_files_are_not(
         none = Qt.KeyboardModifier.NoModifier
         event = QDropEvent(QPointF(5, 5), Qt.DropAction.CopyAction, data, left, none)
         window.dropEvent(event)
-    assert desk.called("load_weights") == [(str(tmp_path / "weights.GGUF"),)]
+    assert desk.called("loader.load") == [(str(tmp_path / "weights.GGUF"),)]
 
 
 def drag(target: QWidget, kind: QEvent.Type, data: QMimeData) -> None:
@@ -383,12 +383,12 @@ def test_where_a_drop_would_land_is_seen(
 def test_a_chat_that_is_opened_takes_the_place_of_the_last(
     window: MainWindow, bridge: FakeBridge, desk: FakeDesk
 ) -> None:
-    desk.conversation = replace(CHATS[1], draft="rain")
-    bridge.emit_event(ConversationOpened(desk.conversation, ()))
+    desk.shelf.open = replace(CHATS[1], draft="rain")
+    bridge.emit_event(ConversationOpened(desk.shelf.open, ()))
     assert window.chat.header.title.text() == "Poem about rain"
     assert edit(window).toPlainText() == "rain"
     assert window.chat.body.currentWidget() is window.chat.empty
-    assert desk.called("save_draft") == []
+    assert desk.called("shelf.save_draft") == []
 
 
 def test_a_new_title_is_shown_where_it_stands(window: MainWindow, bridge: FakeBridge) -> None:
@@ -413,13 +413,13 @@ def test_a_reply_is_added_streamed_and_ended(
 ) -> None:
     rows = window.chat.transcript.rows
     growing = message(3, Role.ASSISTANT, "", state=MessageState.STREAMING)
-    desk.is_generating = True
+    desk.replies.is_generating = True
     bridge.emit_event(MessageAdded(growing))
     assert button(window, "stop_button").isVisible()
     bridge.emit_event(TextArrived("c1", "m3", "Madrid", "content"))
     bridge.emit_event(TextArrived("other", "m3", "no", "content"))
     bridge.emit_event(MessageAdded(replace(growing, id="m9", conversation_id="other")))
-    desk.is_generating = False
+    desk.replies.is_generating = False
     bridge.emit_event(
         MessageChanged(replace(growing, content="Madrid", state=MessageState.COMPLETE))
     )
@@ -440,24 +440,24 @@ def test_escape_stops_only_while_a_reply_is_made(
     window: MainWindow, bridge: FakeBridge, desk: FakeDesk
 ) -> None:
     press(window, Key.Key_Escape)
-    assert desk.called("stop") == []
-    desk.is_generating = True
+    assert desk.called("replies.stop") == []
+    desk.replies.is_generating = True
     bridge.emit_event(MessageAdded(message(3, Role.ASSISTANT, "")))
     window.sidebar.view.setFocus()
     press(window, Key.Key_Escape)
-    assert desk.called("stop") == [()]
+    assert desk.called("replies.stop") == [()]
 
 
 def test_escape_in_a_filled_search_field_does_not_stop_the_reply(
     window: MainWindow, bridge: FakeBridge, desk: FakeDesk
 ) -> None:
-    desk.is_generating = True
+    desk.replies.is_generating = True
     bridge.emit_event(MessageAdded(message(3, Role.ASSISTANT, "")))
     press(window, Key.Key_F, CONTROL | SHIFT)
     QTest.keyClicks(window.sidebar.search_field, "x")
     press(window, Key.Key_Escape)
     assert window.sidebar.search_field.text() == ""
-    assert desk.called("stop") == []
+    assert desk.called("replies.stop") == []
 
 
 # --- figures --------------------------------------------------------------------------------
@@ -481,7 +481,7 @@ def test_figures_of_another_version_or_chat_are_not_shown(
     bridge.emit_event(StatusFigures(9, 5.0, 8.0, 12, 4096, 1, is_shown=False))
     assert (status.text("tokens"), status.text("rate")) == ("40 tokens", "52.4 tokens/s")
     assert (status.text("context"), status.text("threads")) == ("70 / 4,096", "1 thread")
-    bridge.emit_event(PathChanged("c1", desk.messages))
+    bridge.emit_event(PathChanged("c1", desk.shelf.path))
     assert [status.text(name) for name in ("tokens", "rate", "first_token")] == ["", "", ""]
     assert status.text("context") == "70 / 4,096"
 
@@ -519,11 +519,11 @@ def test_a_message_that_waits_says_so_below_itself(
 ) -> None:
     set_engine(desk, bridge, state)
     asked = message(3, Role.USER, "And of Spain?")
-    desk.messages = (QUESTION, REPLY, asked)
+    desk.shelf.path = (QUESTION, REPLY, asked)
     bridge.emit_event(MessageAdded(asked))
     item = window.chat.transcript.rows.item(2)
     height = item.height
-    desk.is_waiting = True
+    desk.replies.is_waiting = True
     bridge.emit_event(SendQueued("c1", True))
     assert item.progress == words
     assert item.height > height
@@ -532,7 +532,7 @@ def test_a_message_that_waits_says_so_below_itself(
     assert item.progress == "Waiting for the model to load"
     bridge.emit_event(SendQueued("other", False))
     assert item.progress
-    desk.is_waiting = False
+    desk.replies.is_waiting = False
     bridge.emit_event(SendQueued("c1", False))
     assert item.progress == ""
     assert item.height == height
@@ -542,8 +542,8 @@ def test_a_chat_that_is_opened_again_still_says_that_it_waits(
     window: MainWindow, desk: FakeDesk, bridge: FakeBridge
 ) -> None:
     set_engine(desk, bridge, EngineStateChanged("loading", SMOL))
-    desk.messages, desk.is_waiting = (QUESTION,), True
-    bridge.emit_event(ConversationOpened(CHATS[0], desk.messages))
+    desk.shelf.path, desk.replies.is_waiting = (QUESTION,), True
+    bridge.emit_event(ConversationOpened(CHATS[0], desk.shelf.path))
     assert window.chat.transcript.rows.item(0).progress == "Waiting for the model to load"
     assert "as soon as" in window.chat.status.accessibleDescription()
 
@@ -552,7 +552,7 @@ def test_a_chat_that_is_too_long_leads_to_a_new_one(
     window: MainWindow, desk: FakeDesk, bridge: FakeBridge
 ) -> None:
     window.chat.transcript.new_chat_requested.emit()
-    assert desk.called("new_conversation") == [()]
+    assert desk.called("shelf.open_new") == [()]
 
 
 @pytest.mark.parametrize(
@@ -578,8 +578,8 @@ def test_a_reply_that_ended_has_the_same_figures_everywhere(
 ) -> None:
     bridge.emit_event(StatusFigures(40, 52.4, 1.46, 90, 4096, 2))
     counts = MessageCounts(generated=40, tokens_per_s=53.1, first_token_s=0.02)
-    desk.messages = (QUESTION, replace(REPLY, counts=counts))
-    bridge.emit_event(MessageChanged(desk.messages[1]))
+    desk.shelf.path = (QUESTION, replace(REPLY, counts=counts))
+    bridge.emit_event(MessageChanged(desk.shelf.path[1]))
     status = window.chat.status
     shown = [status.text(name) for name in ("tokens", "rate", "first_token")]
     assert shown == ["40 tokens", "53.1 tokens/s", "first token 0.02 s"]
@@ -614,7 +614,7 @@ def test_loading_is_shown_and_can_be_cancelled(
     bridge.emit_event(LoadProgressed(0.43))
     assert window.chat.header.weights_button.text() == "Loading SmolLM2 135M · 43%"
     button(window, "cancel_load_button").click()
-    assert desk.called("cancel_load") == [()]
+    assert desk.called("loader.cancel") == [()]
 
 
 def test_a_crash_is_said_with_its_evidence_and_can_be_mended(
@@ -628,7 +628,7 @@ def test_a_crash_is_said_with_its_evidence_and_can_be_mended(
     assert card.evidence is not None
     texts = {each.text(): each for each in card.findChildren(QPushButton)}
     texts["Reload"].click()
-    assert desk.called("load_weights") == [("/weights/smollm2.gguf",)]
+    assert desk.called("loader.load") == [("/weights/smollm2.gguf",)]
     set_engine(desk, bridge, EngineStateChanged("loading", SMOL))
     assert window.chat.banners.card("engine") is None
 
@@ -638,7 +638,7 @@ def test_a_crash_that_cut_a_reply_off_is_told_once(
 ) -> None:
     sentence = "The engine crashed (SIGSEGV)."
     failed = replace(REPLY, state=MessageState.INTERRUPTED, error=sentence)
-    desk.messages = (QUESTION, failed)
+    desk.shelf.path = (QUESTION, failed)
     bridge.emit_event(MessageChanged(failed))
     set_engine(desk, bridge, EngineStateChanged("crashed", SMOL, None, sentence, "ggml: x"))
     bridge.emit_event(Noticed("error", sentence))
@@ -660,7 +660,7 @@ def test_a_failed_load_says_why_once_and_leaves_the_chat_usable(
     assert card is not None
     assert "Choose a model…" in [each.text() for each in card.findChildren(QPushButton)]
     press(window, Key.Key_Return)
-    assert desk.called("send") == [("and of Spain?",)]
+    assert desk.called("replies.send") == [("and of Spain?",)]
 
 
 def test_news_of_a_failure_gives_way_to_its_banner(
@@ -780,7 +780,7 @@ def test_zoom_keys_work_on_every_layout(
 ) -> None:
     press(window, key, modifiers)
     assert theme.zoom_percent == percent
-    assert desk.settings.zoom_percent == percent
+    assert desk.settings.now.zoom_percent == percent
     press(window, Key.Key_0, CONTROL)
     assert theme.zoom_percent == 100
 
@@ -822,15 +822,15 @@ def test_the_wheel_zooms_with_control_only(window: MainWindow, theme: Theme) -> 
 
 
 def test_settings_are_obeyed_at_once(window: MainWindow, desk: FakeDesk, theme: Theme) -> None:
-    desk.set_setting("theme", "dark")
-    desk.set_setting("zoom_percent", 150)
-    desk.set_setting("send_key", "ctrl_enter")
+    desk.settings.set("theme", "dark")
+    desk.settings.set("zoom_percent", 150)
+    desk.settings.set("send_key", "ctrl_enter")
     assert theme.mode == "dark"
     assert theme.zoom_percent == 150
     press(window, Key.Key_Return)
-    assert desk.called("send") == []
+    assert desk.called("replies.send") == []
     press(window, Key.Key_Return, CONTROL)
-    assert len(desk.called("send")) == 1
+    assert len(desk.called("replies.send")) == 1
 
 
 def test_the_settings_key_opens_settings_and_they_close_with_the_window(
@@ -850,8 +850,8 @@ def test_the_place_is_remembered(
     bridge.emit_event(SettingsChanged(frozenset()))
     first.resize(1000, 700)
     first.toggle_sidebar()
-    qtbot.waitUntil(lambda: bool(desk.settings.window_geometry), timeout=5000)
-    assert desk.settings.sidebar_visible is False
+    qtbot.waitUntil(lambda: bool(desk.settings.now.window_geometry), timeout=5000)
+    assert desk.settings.now.sidebar_visible is False
     first.close()
     second = open_window(900, 600)
     assert not second.sidebar.isVisible()
@@ -864,7 +864,7 @@ def test_before_the_settings_are_there_no_place_is_saved(
     window = open_window()
     window.resize(1000, 700)
     window.close()
-    assert desk.called("set_setting") == []
+    assert desk.called("settings.set") == []
 
 
 def test_a_place_that_was_chosen_before_the_settings_came_is_remembered(
@@ -873,7 +873,7 @@ def test_a_place_that_was_chosen_before_the_settings_came_is_remembered(
     window = open_window()
     window.resize(1000, 700)
     bridge.emit_event(SettingsChanged(frozenset()))
-    qtbot.waitUntil(lambda: bool(desk.settings.window_geometry), timeout=5000)
+    qtbot.waitUntil(lambda: bool(desk.settings.now.window_geometry), timeout=5000)
 
 
 def test_the_sidebars_width_is_remembered(
@@ -883,7 +883,7 @@ def test_the_sidebars_width_is_remembered(
     bridge.emit_event(SettingsChanged(frozenset()))
     window.columns.moveSplitter(300, 1)
     window.close()
-    assert desk.settings.sidebar_width == 300
+    assert desk.settings.now.sidebar_width == 300
 
 
 def test_the_sidebars_width_comes_back_after_a_zoom_that_has_no_room_for_it(
@@ -893,7 +893,7 @@ def test_the_sidebars_width_comes_back_after_a_zoom_that_has_no_room_for_it(
     bridge.emit_event(SettingsChanged(frozenset()))  # the remembered place is taken
     window.columns.moveSplitter(300, 1)
     for percent in (300, 200, 100):
-        desk.set_setting("zoom_percent", percent)
+        desk.settings.set("zoom_percent", percent)
     assert window.sidebar.width() == 300
     window.columns.setSizes([217, 1063])  # as Qt does where the chat needs the room
     window.resize(1281, 780)
@@ -927,7 +927,7 @@ def test_in_a_narrow_window_the_list_takes_its_turn(
     press(window, Key.Key_Return)
     assert window.chat.isVisible()
     assert edit(window).hasFocus()
-    assert desk.settings.sidebar_visible is True
+    assert desk.settings.now.sidebar_visible is True
     theme.set_zoom(100)
     assert window.sidebar.isVisible()
 
@@ -981,7 +981,7 @@ def test_the_trash_lists_and_restores(
     window: MainWindow, desk: FakeDesk, bridge: FakeBridge, qtbot: QtBot
 ) -> None:
     button(window, "trash_button").click()
-    assert desk.called("list_trash") == [()]
+    assert desk.called("shelf.list_trash") == [()]
     trash = window._trash_window
     assert trash is not None
     qtbot.waitUntil(trash.isActiveWindow)
@@ -992,6 +992,6 @@ def test_the_trash_lists_and_restores(
     QTest.keyClick(trash.list, Key.Key_Down)
     QTest.keyClick(trash.list, Key.Key_Return)
     trash.restore_button.click()
-    assert desk.called("restore_conversation") == [("c8",), ("c8",)]
+    assert desk.called("shelf.restore") == [("c8",), ("c8",)]
     QTest.keyClick(trash, Key.Key_Escape)
     assert not trash.isVisible()

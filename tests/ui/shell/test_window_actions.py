@@ -14,10 +14,10 @@ from ui.shell.window import MainWindow
 def test_the_theme_is_chosen_by_name(
     open_window: Callable[..., MainWindow], desk: FakeDesk, mode: str
 ) -> None:
-    desk.set_setting("theme", "light" if mode == "dark" else "dark")
+    desk.settings.set("theme", "light" if mode == "dark" else "dark")
     window = open_window()
     window.action_registry.run(f"theme_{mode}")
-    assert desk.settings.theme == mode
+    assert desk.settings.now.theme == mode
     desk.calls.clear()
     window.action_registry.run(f"theme_{mode}")
-    assert desk.called("set_setting") == [], "it is so already"
+    assert desk.called("settings.set") == [], "it is so already"

@@ -33,9 +33,9 @@ BUTTONS = (
 @pytest.fixture
 def window(open_window: Callable[..., MainWindow], desk: FakeDesk) -> MainWindow:
     """A chat in which a reply grows, so that there is something to stop."""
-    desk.conversation = conversation(1, "A chat")
-    desk.messages = (message(1, Role.USER, "One?"), message(2, Role.ASSISTANT, "First."))
-    desk.is_generating = True
+    desk.shelf.open = conversation(1, "A chat")
+    desk.shelf.path = (message(1, Role.USER, "One?"), message(2, Role.ASSISTANT, "First."))
+    desk.replies.is_generating = True
     return open_window()
 
 
@@ -93,8 +93,8 @@ def test_attaching_by_keyboard_leads_back_to_the_button(window: MainWindow) -> N
 def test_chips_and_queued_messages_take_no_focus_by_mouse(
     window: MainWindow, bridge: FakeBridge, desk: FakeDesk
 ) -> None:
-    desk.attachments = (Attachment("a1", "c1", "notes.txt", "some notes", 10, NOON),)
-    bridge.emit_event(AttachmentsChanged("c1", desk.attachments))
+    desk.attachments.of_open = (Attachment("a1", "c1", "notes.txt", "some notes", 10, NOON),)
+    bridge.emit_event(AttachmentsChanged("c1", desk.attachments.of_open))
     queued = (QueuedMessage("q1", "c1", "one"), QueuedMessage("q2", "c1", "two"))
     bridge.emit_event(QueueChanged("c1", queued, True))
     composer, field = window.chat.composer, window.chat.composer.focusProxy()
@@ -110,6 +110,6 @@ def test_chips_and_queued_messages_take_no_focus_by_mouse(
     assert window.focusWidget() is field
     QTest.mouseClick(composer.queue.send_button, LEFT)
     assert window.focusWidget() is field
-    assert desk.called("remove_queued") == [("q1",)]
-    assert desk.called("send_queued") == [()]
+    assert desk.called("queue.remove") == [("q1",)]
+    assert desk.called("queue.send_next") == [()]
     assert QApplication.focusWidget() is not None

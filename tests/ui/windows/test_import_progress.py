@@ -46,7 +46,7 @@ def test_it_can_be_cancelled_once(
     bridge.emit_event(ImportProgressed(500, 10_000))
     dialog = shown(window)
     dialog.cancel.click()
-    assert desk.called("cancel_import") == [()]
+    assert desk.called("exchange.cancel") == [()]
     assert not dialog.cancel.isEnabled()
 
 
@@ -58,7 +58,7 @@ def test_put_away_it_stays_away_until_the_next_import(
     shown(window).reject()
     bridge.emit_event(ImportProgressed(1_000, 10_000))
     assert shown(window) is None
-    assert desk.called("cancel_import") == []
+    assert desk.called("exchange.cancel") == []
     bridge.emit_event(ImportProgressed(10_000, 10_000, is_over=True))
     bridge.emit_event(ImportProgressed(500, 10_000))
     assert shown(window) is not None

@@ -68,7 +68,7 @@ class DraftList(QWidget):
         """Vocabularies are compared once somebody looks; those seen before are remembered."""
         if self._path and self.isVisible():
             path = self._path
-            self._desk.find_draft_partners(path, lambda found: self._take(path, found))
+            self._desk.partners.find(path, lambda found: self._take(path, found))
 
     def _take(self, path: str, found: Partners) -> None:
         if path == self._path:
@@ -76,14 +76,14 @@ class DraftList(QWidget):
             self._show()
 
     def _show(self) -> None:
-        chosen = self._desk.weights_value(self._path, DRAFT) if self._path else ""
+        chosen = self._desk.defaults.value(self._path, DRAFT) if self._path else ""
         found = self._partners
         rows = [("", NO_DRAFT)]
         fitting = found.fitting if found is not None else ()
         rows += [(each.path, f"{each.name} · {bytes_words(each.size_bytes)}") for each in fitting]
         if chosen and chosen not in (path for path, _ in rows):
             lost = " (no longer fits)" if found is not None else ""
-            rows.append((chosen, f"{self._desk.weights_name(chosen)}{lost}"))
+            rows.append((chosen, f"{self._desk.loader.name_of(chosen)}{lost}"))
         self.list.blockSignals(True)
         self.list.clear()
         for path, words in rows:

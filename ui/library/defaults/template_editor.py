@@ -147,7 +147,7 @@ class TemplateEditor(QWidget):
             self._path, self._own_source = path, ""
             self.preview.setPlainText("")
             self._tell("")
-        settings = self._desk.weights_resolved(path).settings
+        settings = self._desk.defaults.resolved(path).settings
         was, self._format = self._format, settings.chat_format
         self.format_field.show_value(self._format)
         is_own = self._format == OWN
@@ -176,7 +176,7 @@ class TemplateEditor(QWidget):
         # An empty one of one's own is as if it were not there.
         is_file = self._format == "" or (self._format == OWN and not typed.strip())
         template = None if is_file else template_of(self._format) or typed
-        system = self._desk.weights_resolved(self._path).settings.system_prompt
+        system = self._desk.defaults.resolved(self._path).settings.system_prompt
         path, asked = self._path, (self._path, template, system)
         if asked == self._asked:
             return  # asked again, an answer that takes long would never be shown
@@ -187,7 +187,7 @@ class TemplateEditor(QWidget):
                 self._take(path, template, found)
 
         self._asked = asked
-        self._desk.preview_template(path, template, system, take)
+        self._desk.previews.ask(path, template, system, take)
 
     def _take(self, path: str, template: str | None, found: Preview) -> None:
         if path != self._path:
@@ -238,14 +238,14 @@ class TemplateEditor(QWidget):
     # --- acts ---------------------------------------------------------------------------
 
     def _on_format_chosen(self, name: object) -> None:
-        if name == OWN and not self._desk.weights_resolved(self._path).settings.chat_template:
+        if name == OWN and not self._desk.defaults.resolved(self._path).settings.chat_template:
             self._on_edit()
         else:
             self._say(self._apply("chat_format", name))
 
     def _on_edit(self) -> None:
         """A copy of what is used now becomes one's own, unless there is one already."""
-        settings = self._desk.weights_resolved(self._path).settings
+        settings = self._desk.defaults.resolved(self._path).settings
         used = template_of(self._format) or self._own_source
         refusal = "" if settings.chat_template else self._apply("chat_template", used)
         self._say(refusal or self._apply("chat_format", OWN))

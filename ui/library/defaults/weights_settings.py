@@ -230,11 +230,11 @@ class WeightsSettings(QWidget):
         if not self._path:
             return
         desk, path = self._desk, self._path
-        name = plain_name(desk.weights_name(path))
+        name = plain_name(desk.loader.name_of(path))
         self.title.set_text(name)
         self.setAccessibleName(f"Defaults of {name}")
-        own = desk.weights_values(path)
-        found, app = desk.weights_resolved(path), resolve(desk.settings)
+        own = desk.defaults.own(path)
+        found, app = desk.defaults.resolved(path), resolve(desk.settings.now)
         for each, row in self._rows.items():
             if each.startswith(IN_LOAD):
                 self._show_load_row(row, own)
@@ -252,22 +252,22 @@ class WeightsSettings(QWidget):
                 self._resets[each].setVisible(each in own)
         self.template.show_path(path)
         self.drafts.show_path(path)
-        self.notes.show_value(desk.weights_value(path, NOTES))
+        self.notes.show_value(desk.defaults.value(path, NOTES))
         self.reset_button.setEnabled(any(each != NOTES for each in own))
         self._show_load_state()
 
     def _show_load_row(self, row: SettingRow, own: dict[str, Any]) -> None:
-        row.show_value(self._desk.weights_value(self._path, row.name))
+        row.show_value(self._desk.defaults.value(self._path, row.name))
         self._resets[row.name].setVisible(
             row.name in own
-            and self._desk.weights_value(self._path, row.name)
+            and self._desk.defaults.value(self._path, row.name)
             != usual_load(row.name.removeprefix(IN_LOAD))
         )
 
     def _show_load_state(self) -> None:
-        state = self._desk.engine_state
-        is_loaded = state.loaded is not None and self._desk.weights_path == self._path
-        awaiting = self._desk.awaiting_load(self._path)
+        state = self._desk.loader.state
+        is_loaded = state.loaded is not None and self._desk.loader.path == self._path
+        awaiting = self._desk.defaults.awaiting_load(self._path)
         if awaiting:
             words = ", ".join(CALLED.get(name, name) for name in awaiting)
             self.load_words.setText(f"Reload to apply: {words}.")
@@ -284,7 +284,7 @@ class WeightsSettings(QWidget):
 
     def _keep(self, name: str, value: object) -> str:
         """Set a value for these weights, or return why it is refused."""
-        refusal = self._desk.set_for_weights(self._path, name, value)
+        refusal = self._desk.defaults.change(self._path, name, value)
         if name == NOTES:
             self.notes_refusal.setText(refusal)
             self.notes_refusal.setVisible(bool(refusal))
@@ -292,20 +292,20 @@ class WeightsSettings(QWidget):
 
     def _on_reset(self, name: str) -> None:
         self._rows[name].refuse("")
-        self._desk.reset_for_weights(self._path, [name])
+        self._desk.defaults.reset(self._path, [name])
         self._rows[name].field.setFocus()
 
     def _on_reset_all(self) -> None:
         for row in self._rows.values():
             row.refuse("")
-        self._desk.reset_weights(self._path)
+        self._desk.defaults.reset_all(self._path)
         self.segments.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def _on_load(self) -> None:
         self._leave_fields()
         # The button goes when they are loaded, and Qt's next choice takes everything away.
         self.segments.setFocus(Qt.FocusReason.OtherFocusReason)
-        self._desk.load_weights(self._path)
+        self._desk.loader.load(self._path)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

@@ -83,7 +83,7 @@ class DownloadOptions(QDialog):
         row = len(self._fields) - 1
         self._grid.addWidget(label, row, 0)
         self._grid.addWidget(field, row, 1)
-        field.changed_by_user.connect(lambda value: self._desk.set_setting(name, value))
+        field.changed_by_user.connect(lambda value: self._desk.settings.set(name, value))
         return field
 
     def _build(self) -> None:
@@ -104,14 +104,14 @@ class DownloadOptions(QDialog):
         self._column.addLayout(self._foot)
 
     def _show(self) -> None:
-        settings = self._desk.settings
-        self.folder.setText(one_line(place_text(self._desk.download_folder, Path.home())))
+        settings = self._desk.settings.now
+        self.folder.setText(one_line(place_text(self._desk.downloads.folder, Path.home())))
         self.usual_button.setVisible(bool(settings.download_folder))
         for name, field in self._fields.items():
             field.show_value(getattr(settings, name))
 
     def _choose(self) -> None:
-        dialog = QFileDialog(self, "Save downloads in", str(self._desk.download_folder))
+        dialog = QFileDialog(self, "Save downloads in", str(self._desk.downloads.folder))
         dialog.setObjectName("download_folder_dialog")
         dialog.setFileMode(QFileDialog.FileMode.Directory)
         dialog.setOption(QFileDialog.Option.ShowDirsOnly)
@@ -123,7 +123,7 @@ class DownloadOptions(QDialog):
         """Try whether something can be saved there; it may take a while on a network."""
         self.change_button.setEnabled(False)
         self._say("")
-        self._desk.set_download_folder(path, self._on_tried)
+        self._desk.downloads.set_folder(path, self._on_tried)
 
     def _on_tried(self, trouble: str) -> None:
         self.change_button.setEnabled(True)

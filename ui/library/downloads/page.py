@@ -81,9 +81,9 @@ class DownloadPage(QWidget):
         theme.space(self._nothing_column, 8)
         self._fit_sizes()
         self.setFocusProxy(self.list)
-        unfollow = desk.follow_downloads(self._on_changed)
+        unfollow = desk.downloads.follow(self._on_changed)
         self.destroyed.connect(lambda: unfollow())
-        self.show_downloads(desk.downloads)
+        self.show_downloads(desk.downloads.all)
 
     # --- building -------------------------------------------------------------------------------
 
@@ -177,10 +177,10 @@ class DownloadPage(QWidget):
         self.options_button.clicked.connect(self.show_options)
         self.hub_button.clicked.connect(lambda: self.page_requested.emit("hub"))
         self.load_button.clicked.connect(self._load)
-        self.pause_button.clicked.connect(lambda: self._act(self._desk.pause_download))
-        self.go_on_button.clicked.connect(lambda: self._act(self._desk.resume_download))
-        self.cancel_button.clicked.connect(lambda: self._act(self._desk.cancel_download))
-        self.remove_button.clicked.connect(lambda: self._act(self._desk.remove_download))
+        self.pause_button.clicked.connect(lambda: self._act(self._desk.downloads.pause))
+        self.go_on_button.clicked.connect(lambda: self._act(self._desk.downloads.resume))
+        self.cancel_button.clicked.connect(lambda: self._act(self._desk.downloads.cancel))
+        self.remove_button.clicked.connect(lambda: self._act(self._desk.downloads.remove))
         self.trash_button.clicked.connect(self._trash)
         self.show_button.clicked.connect(self._show_in_folder)
         self._theme.changed.connect(self._fit_sizes)
@@ -201,8 +201,8 @@ class DownloadPage(QWidget):
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
-        self._desk.read_downloads()
-        self.show_downloads(self._desk.downloads)
+        self._desk.downloads.begin()
+        self.show_downloads(self._desk.downloads.all)
 
     def _on_changed(self, downloads: tuple[DownloadProgress, ...]) -> None:
         if self.isVisible():
@@ -219,10 +219,10 @@ class DownloadPage(QWidget):
         self.body.setCurrentWidget(self.list if self.model.shown else self._nothing)
         if has_focus and not self.model.shown:
             self.hub_button.setFocus()
-        trouble = self._desk.downloads_trouble
+        trouble = self._desk.downloads.trouble
         self.trouble.setText(one_line(trouble))
         self.trouble.setVisible(bool(trouble))
-        where = place_text(self._desk.download_folder, Path.home())
+        where = place_text(self._desk.downloads.folder, Path.home())
         self.folder.set_text(f"New downloads go to {one_line(where)}")
         self._settle()
 
@@ -242,7 +242,7 @@ class DownloadPage(QWidget):
         """Words and buttons for what is chosen: those that do nothing for it are not there."""
         progress = self.chosen()
         state = progress.state if progress is not None else None
-        can_write = not self._desk.downloads_trouble
+        can_write = not self._desk.downloads.trouble
         shown = {
             self.load_button: state is State.DONE,
             self.pause_button: can_write and state in ACTIVE,
@@ -272,7 +272,7 @@ class DownloadPage(QWidget):
         self.trash_button.setToolTip(UNLOAD_FIRST if is_loaded else TRASH_HINT)
 
     def _is_loaded(self, progress: DownloadProgress) -> bool:
-        state = self._desk.engine_state
+        state = self._desk.loader.state
         is_any = state.state in LOADED and state.loaded is not None
         return is_any and state.loaded is not None and state.loaded.path == progress.path
 
@@ -294,12 +294,12 @@ class DownloadPage(QWidget):
     def _load(self) -> None:
         progress = self.chosen()
         if progress is not None and self.load_button.isEnabled() and progress.state is State.DONE:
-            self._desk.load_weights(progress.path)
+            self._desk.loader.load(progress.path)
 
     def _trash(self) -> None:
         progress = self.chosen()
         if progress is not None:
-            self._desk.trash_download(progress.id, move_to_trash)
+            self._desk.downloads.to_trash(progress.id, move_to_trash)
 
     def _show_in_folder(self) -> None:
         progress = self.chosen()
@@ -319,14 +319,14 @@ class DownloadPage(QWidget):
         if progress.state is State.DONE:
             self._load()
         elif progress.state in RESUMABLE:
-            self._act(self._desk.resume_download)
+            self._act(self._desk.downloads.resume)
 
     def _on_space(self) -> None:
         progress = self.chosen()
         if progress is not None and progress.state in ACTIVE:
-            self._act(self._desk.pause_download)
+            self._act(self._desk.downloads.pause)
         elif progress is not None and progress.state is State.PAUSED:
-            self._act(self._desk.resume_download)
+            self._act(self._desk.downloads.resume)
 
     def _on_delete(self) -> None:
         """Off the list, but not what still goes on or only pauses: that is for its button."""

@@ -75,7 +75,7 @@ class FitView(WindowBeside):
         self._rows: list[DeviceRow] = []
         self._timer = QTimer(self)
         self._timer.setInterval(LOOK_EVERY_MS)
-        self._timer.timeout.connect(desk.look_at_memory)
+        self._timer.timeout.connect(desk.fits.look)
         self._make()
         self._build()
         self._connect(bridge)
@@ -167,24 +167,24 @@ class FitView(WindowBeside):
 
     def show_file(self, path: str, name: str = "") -> None:
         """Weights on this machine; of a split set the first part."""
-        self._begin(path, (), name or self._desk.weights_name(path))
-        self.wish.show_options(self._desk.load_options_of(path))
+        self._begin(path, (), name or self._desk.loader.name_of(path))
+        self.wish.show_options(self._desk.loader.options_of(path))
         self._judge()
         self._open()
 
     def show_headers(self, headers: Sequence[Header], name: str) -> None:
         """Weights that are elsewhere, by the headers of all their parts."""
         self._begin("", tuple(headers), name)
-        self.wish.show_options(self._desk.settings.load_options())
+        self.wish.show_options(self._desk.settings.now.load_options())
         self._judge()
         self._open()
 
     def show_loaded(self) -> None:
         """The weights that are loaded, or come next."""
-        self.show_file(self._desk.weights_path)
+        self.show_file(self._desk.loader.path)
 
     def _begin(self, path: str, headers: tuple[Header, ...], name: str) -> None:
-        self._desk.stop_judging(self._take)
+        self._desk.fits.stop(self._take)
         self._path, self._headers = path, headers
         self._fit_shown = None
         self.title.set_text(name)
@@ -198,15 +198,15 @@ class FitView(WindowBeside):
 
     def _open(self) -> None:
         self.come_forward(self.wish.context_slider)
-        self._desk.look_at_memory()
+        self._desk.fits.look()
 
     def _judge(self) -> None:
         options = self.wish.options
         if self._headers:
-            self._desk.stop_judging(self._take)
-            self._desk.judge_headers(self._headers, "", self._take, options)
+            self._desk.fits.stop(self._take)
+            self._desk.fits.headers(self._headers, "", self._take, options)
         elif self._path:
-            self._desk.judge_file(self._path, self._take, options)
+            self._desk.fits.file(self._path, self._take, options)
 
     def _take(self, key: str, fit: Fit) -> None:
         if key != self._path:
@@ -234,18 +234,18 @@ class FitView(WindowBeside):
 
     @property
     def _is_loaded(self) -> bool:
-        return bool(self._path) and self._path == self._desk.weights_path
+        return bool(self._path) and self._path == self._desk.loader.path
 
     def _show_measured(self) -> None:
-        state = self._desk.engine_state
+        state = self._desk.loader.state
         loaded = state.loaded if self._is_loaded and state.state in LOADED else None
         if loaded is not None:
-            self.measured.show_loaded(loaded, self._desk.machine().devices)
+            self.measured.show_loaded(loaded, self._desk.fits.machine().devices)
         _card_of(self.measured).setVisible(loaded is not None and bool(self.measured.rows))
 
     def _show_acts(self) -> None:
         is_here, fit = bool(self._path), self._fit_shown
-        kept = self._desk.load_options_of(self._path) if is_here else None
+        kept = self._desk.loader.options_of(self._path) if is_here else None
         is_other = is_here and self.wish.options != kept
         self.use_button.setVisible(is_here)
         self.use_button.setEnabled(is_other)
@@ -266,14 +266,14 @@ class FitView(WindowBeside):
     def _use(self, options: LoadOptions) -> None:
         """Keep these as the settings of these weights."""
         refusal = ""
-        before = self._desk.load_options_of(self._path)
+        before = self._desk.loader.options_of(self._path)
         for name in (*_KEPT_NAMES, *_BEYOND):
             value = getattr(options, name)
             if value != getattr(before, name):
                 kept = _AUTOMATIC.get(name) if value is None else value
                 told = name if name in _KEPT_NAMES else f"load.{name}"
-                refusal = self._desk.set_for_weights(self._path, told, kept) or refusal
-        self.wish.show_options(self._desk.load_options_of(self._path))
+                refusal = self._desk.defaults.change(self._path, told, kept) or refusal
+        self.wish.show_options(self._desk.loader.options_of(self._path))
         self.status.setText(refusal or (KEPT_LOADED if self._is_loaded else KEPT))
         self._judge()
         self._show_acts()
@@ -281,7 +281,7 @@ class FitView(WindowBeside):
     def _on_load(self) -> None:
         if self.use_button.isEnabled():
             self._use(self.wish.options)
-        self._desk.load_weights(self._path)
+        self._desk.loader.load(self._path)
 
     def _on_changed(self, _event: Any = None) -> None:
         if self.isVisible():
@@ -315,7 +315,7 @@ class FitView(WindowBeside):
         focus = self.focusWidget()
         if focus is not None:
             focus.clearFocus()
-        self._desk.stop_judging(self._take)
+        self._desk.fits.stop(self._take)
         super().closeEvent(event)
 
 

@@ -130,7 +130,7 @@ class CopyBar(QWidget):
 
     def ask(self, original: Path, changes: Mapping[str, NewValue | None]) -> None:
         """Ask where the copy shall lie; then write it."""
-        folder = self._desk.folder_for_copy(original)
+        folder = self._desk.local.folder_for_copy(original)
         dialog = QFileDialog(self, "Save an edited copy", str(folder))
         dialog.setObjectName("copy_dialog")
         dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
@@ -149,7 +149,7 @@ class CopyBar(QWidget):
             return
         self._copy = Path()
         self.progress.setValue(0)
-        self._job = self._desk.write_corrected_copy(
+        self._job = self._desk.headers.write_copy(
             original,
             target,
             changes,

@@ -143,7 +143,7 @@ class ValuePane(QWidget):
                 self._put(f"{row.key} · {row.kind_name} · {words}", _lines(first, items))
 
         self._wait(f"{row.key} · {row.kind_name}")
-        self._desk.read_header_items(
+        self._desk.headers.read_items(
             shown.path, row.entry, first, PAGE, take, lambda why: self._say(asked, why)
         )
 
@@ -160,7 +160,7 @@ class ValuePane(QWidget):
                 self._put(f"{row.key} · {found.size_bytes:,} bytes{part}", found.text)
 
         self._wait(f"{row.key} · {row.kind_name}")
-        self._desk.read_header_text(shown.path, row.entry, take, lambda why: self._say(asked, why))
+        self._desk.headers.read_text(shown.path, row.entry, take, lambda why: self._say(asked, why))
 
     def _wait(self, title: str) -> None:
         """What was shown stays until the answer comes, if it is of the same key."""

@@ -258,7 +258,7 @@ class HeaderWindow(WindowBeside):
                 self._shown = None
                 self._say(sentence)
 
-        self._desk.read_header_file(path, take, fail)
+        self._desk.headers.read(path, take, fail)
 
     def _say(self, sentence: str) -> None:
         """In place of the pages."""
@@ -445,7 +445,7 @@ class HeaderWindow(WindowBeside):
             else:
                 self.copy_bar.say("This list contains texts that are too long to edit here.")
 
-        self._desk.read_header_items(shown.path, entry, 0, entry.count, take, self.copy_bar.say)
+        self._desk.headers.read_items(shown.path, entry, 0, entry.count, take, self.copy_bar.say)
 
     def _ask_value(self, row: ValueRow, text: str) -> None:
         dialog = ValueDialog(

@@ -104,7 +104,7 @@ class HubDetail(QStackedWidget):
         self.open_button.clicked.connect(self._open_page)
         self.token_button.clicked.connect(self.token_requested)
         self.back_button.clicked.connect(self.back_requested)
-        self._unfollow = desk.follow_downloads(self._on_downloads)
+        self._unfollow = desk.downloads.follow(self._on_downloads)
         self.destroyed.connect(self._unfollow)
         theme.changed.connect(self._size_table)
         theme.space(self._column, 6, margins=(8, 0, 0, 0))
@@ -194,14 +194,14 @@ class HubDetail(QStackedWidget):
     # --- what is shown --------------------------------------------------------------------------
 
     def show_nothing(self, words: str = CHOOSE) -> None:
-        self._desk.stop_hub("look", "card", "headers")
+        self._desk.hub.stop("look", "card", "headers")
         self._repo_id, self._repo, self._file = "", None, None
         self.panel.show_state("", words)
         self.setCurrentWidget(self.panel)
 
     def show_repo(self, repo_id: str, revision: str = "", wanted: HubAddress | None = None) -> None:
         """Ask for a repository and its card; `wanted` says which of its files to choose."""
-        self._desk.stop_hub("look", "card", "headers")
+        self._desk.hub.stop("look", "card", "headers")
         self._repo_id, self._revision, self._wanted = repo_id, revision, wanted
         self._repo = self._file = None
         self._show_act()
@@ -209,7 +209,7 @@ class HubDetail(QStackedWidget):
             "", LOOKING.format(name=one_line(repo_id)), button="Stop", act=self.show_nothing
         )
         self.setCurrentWidget(self.panel)
-        self._desk.look_into_repo(repo_id, revision, self._on_looked, self._on_trouble)
+        self._desk.hub.look(repo_id, revision, self._on_looked, self._on_trouble)
 
     def offer_back(self, *, is_offered: bool) -> None:
         """Whether the results are behind this."""
@@ -238,7 +238,7 @@ class HubDetail(QStackedWidget):
         repo = self._repo = page.repo
         self.name.set_text(one_line(repo.id))
         self.facts.setText(repo_facts(repo))
-        needs_note = repo.is_gated and self._desk.hub_state.token_where == "none"
+        needs_note = repo.is_gated and self._desk.hub.state.token_where == "none"
         self.gate_note.setText(GATED)
         self.gate_note.setVisible(needs_note)
         self.token_button.setVisible(needs_note)
@@ -246,14 +246,14 @@ class HubDetail(QStackedWidget):
         self.table.setVisible(bool(page.files))
         self.no_files.setVisible(not page.files)
         for file in page.files:
-            self.table.weights.tell_fit(file, self._desk.rough_fit(file.size_bytes))
+            self.table.weights.tell_fit(file, self._desk.fits.rough(file.size_bytes))
         self._size_table()
         self.tabs.setCurrentIndex(0)
         self.setCurrentWidget(self.body)
         self._choose_first(page.files)
         self._show_act()
         self.card.show_text(READING_CARD)
-        self._desk.read_model_card(repo.id, self._revision, self._on_card, self._on_no_card)
+        self._desk.hub.card(repo.id, self._revision, self._on_card, self._on_no_card)
 
     def _choose_first(self, files: tuple[HubFile, ...]) -> None:
         """The file that was asked for. Else none: choosing one reads some MB from the hub."""
@@ -276,8 +276,8 @@ class HubDetail(QStackedWidget):
 
     def _on_file(self, file: HubFile) -> None:
         self._file, self._headers = file, ()
-        self._desk.stop_hub("headers")
-        self._desk.stop_judging(self._on_fit)
+        self._desk.hub.stop("headers")
+        self._desk.fits.stop(self._on_fit)
         self._show_act()
         self.file_line.set_text(file_title(file))
         if file.missing:
@@ -286,16 +286,16 @@ class HubDetail(QStackedWidget):
             self.file_words.setText(PROJECTOR)
         else:
             self.file_words.setText(READING_HEADER)
-            self._desk.read_remote_headers(file, self._on_headers, self._on_no_headers)
+            self._desk.hub.headers(file, self._on_headers, self._on_no_headers)
 
     def judge_again(self) -> None:
         """What is free has changed, or how weights would be loaded."""
         weights = self.table.weights
         for file in weights.files:
             if file is not self._file or not self._headers:
-                weights.tell_fit(file, self._desk.rough_fit(file.size_bytes))
+                weights.tell_fit(file, self._desk.fits.rough(file.size_bytes))
         if self._file is not None and self._headers:
-            self._desk.judge_headers(self._headers, self._file.name, self._on_fit)
+            self._desk.fits.headers(self._headers, self._file.name, self._on_fit)
 
     def _on_headers(self, headers: tuple[Header, ...]) -> None:
         self._headers = headers
@@ -303,7 +303,7 @@ class HubDetail(QStackedWidget):
             self._show_act()
             self.file_line.set_text(headers_line(headers))
             self.file_words.setText(JUDGING)
-            self._desk.judge_headers(headers, self._file.name, self._on_fit)
+            self._desk.fits.headers(headers, self._file.name, self._on_fit)
 
     def _on_no_headers(self, trouble: HubTrouble) -> None:
         fit = self.table.weights.fit_of(self._file) if self._file is not None else None
@@ -367,12 +367,12 @@ class HubDetail(QStackedWidget):
             return
         there = self._download_of(file)
         if there is None:
-            self._desk.download(file)
+            self._desk.downloads.add(file)
         elif there.state is DownloadState.DONE:
-            self._desk.load_weights(there.path)
+            self._desk.loader.load(there.path)
         else:
             self.page_requested.emit("downloads")
 
     def _open_page(self) -> None:
         if self._repo is not None:
-            confirm_link(self, f"{self._desk.hub_state.endpoint}/{self._repo.id}")
+            confirm_link(self, f"{self._desk.hub.state.endpoint}/{self._repo.id}")

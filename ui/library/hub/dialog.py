@@ -55,13 +55,13 @@ class HubDialog(QDialog):
         self.close_button.setAutoDefault(False)
         self.close_button.clicked.connect(self.accept)
         self._build()
-        self._unfollow = desk.follow_hub(self._on_state)
+        self._unfollow = desk.hub.follow(self._on_state)
         self.destroyed.connect(self._unfollow)
         theme.space(self._column, 8, margins=16)
         for row in (self._token_row, self._address_row, self._foot):
             theme.space(row, 8)
-        self._show_state(desk.hub_state)
-        self.address.setText(desk.settings.hub_endpoint)
+        self._show_state(desk.hub.state)
+        self.address.setText(desk.settings.now.hub_endpoint)
         ZoomedSize(self, theme, SIZE_PX)
 
     # --- building -------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ class HubDialog(QDialog):
     def _use_token(self) -> None:
         self._say(self.token_sentence, ASKING)
         self._enable(is_on=False)
-        self._desk.set_hub_token(self.token.text(), self._on_token, self._on_token_trouble)
+        self._desk.hub.set_token(self.token.text(), self._on_token, self._on_token_trouble)
 
     def _on_token(self, sentence: str) -> None:
         self.token.clear()
@@ -145,7 +145,7 @@ class HubDialog(QDialog):
 
     def _forget_token(self) -> None:
         self._enable(is_on=False)
-        self._desk.forget_hub_token(self._on_forgotten)
+        self._desk.hub.forget_token(self._on_forgotten)
 
     def _on_forgotten(self, is_gone: bool) -> None:
         self._enable(is_on=True)
@@ -158,25 +158,25 @@ class HubDialog(QDialog):
     def _use_address(self) -> None:
         self._say(self.address_sentence, ASKING)
         self._enable(is_on=False)
-        self._desk.set_hub_endpoint(self.address.text(), self._on_address, self._on_address_trouble)
+        self._desk.hub.set_endpoint(self.address.text(), self._on_address, self._on_address_trouble)
 
     def _on_address(self, sentence: str) -> None:
         self._enable(is_on=True)
-        self.address.setText(self._desk.settings.hub_endpoint)
+        self.address.setText(self._desk.settings.now.hub_endpoint)
         self._say(self.address_sentence, sentence)
         self._say(self.token_sentence, "")
         self.token_changed.emit()
 
     def _on_address_trouble(self, trouble: HubTrouble) -> None:
         self._enable(is_on=True)
-        words = f"{trouble.sentence} The address is still {self._desk.hub_state.host}."
+        words = f"{trouble.sentence} The address is still {self._desk.hub.state.host}."
         self._say(self.address_sentence, words, is_error=True)
         self.address.setFocus()
 
     def _enable(self, *, is_on: bool) -> None:
         for button in (self.use_button, self.set_button):
             button.setEnabled(is_on)
-        self.forget_button.setEnabled(is_on and self._desk.hub_state.token_where != "none")
+        self.forget_button.setEnabled(is_on and self._desk.hub.state.token_where != "none")
 
     # --- following ------------------------------------------------------------------------------
 

@@ -74,7 +74,7 @@ class HubPage(QWidget):
         super().__init__(parent)
         self._desk = desk
         self._theme = theme
-        self._state = desk.hub_state
+        self._state = desk.hub.state
         self._dialog: HubDialog | None = None
         self._is_begun = False
         self._is_narrow: bool | None = None
@@ -196,7 +196,7 @@ class HubPage(QWidget):
         self.detail.headers_fit_requested.connect(self.headers_fit_requested)
         self.detail.back_requested.connect(self._go_back)
         QShortcut(QKeySequence("F5"), self, self.search_now)
-        self._unfollow = self._desk.follow_hub(self._show_hub)
+        self._unfollow = self._desk.hub.follow(self._show_hub)
         self.destroyed.connect(self._unfollow)
         self._theme.changed.connect(self._arrange)
 
@@ -245,8 +245,8 @@ class HubPage(QWidget):
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
-        self._desk.prepare_hub()
-        self._desk.look_at_memory()
+        self._desk.hub.prepare()
+        self._desk.fits.look()
 
     # --- searching ------------------------------------------------------------------------------
 
@@ -279,9 +279,9 @@ class HubPage(QWidget):
     def _search(self) -> None:
         self._stop()
         self._waiting.start()
-        free = sum(device.free_bytes for device in self._desk.machine().devices)
+        free = sum(device.free_bytes for device in self._desk.fits.machine().devices)
         wish = self.filters.wish(self.search.text(), free)
-        self._desk.search_hub(wish, self._on_found, self._on_trouble)
+        self._desk.hub.search(wish, self._on_found, self._on_trouble)
 
     def _show_address(self, address: HubAddress) -> None:
         self._stop()
@@ -305,7 +305,7 @@ class HubPage(QWidget):
         self._is_asking_more = self._has_more = False
         self.more.setText("")
         self._settle_more()
-        self._desk.stop_hub("search")
+        self._desk.hub.stop("search")
         self.detail.show_nothing()
 
     def _on_found(self, page: HubSearchPage) -> None:
@@ -373,7 +373,7 @@ class HubPage(QWidget):
         self.body.setCurrentWidget(self.panel)
 
     def _go_online(self) -> None:
-        self._desk.set_setting("offline", False)
+        self._desk.settings.set("offline", False)
         self.search_now()
 
     def _on_end(self) -> None:
@@ -383,7 +383,7 @@ class HubPage(QWidget):
             self._settle_more()
             if not self.results.results.repos:
                 self._show_searching()
-            self._desk.more_of_hub(self._on_more, self._on_no_more)
+            self._desk.hub.more(self._on_more, self._on_no_more)
 
     def _on_more(self, page: HubSearchPage) -> None:
         self._is_asking_more = False

@@ -56,7 +56,7 @@ class FoldersDialog(QDialog):
         self.sentence.hide()
         self.others = CheckBox(theme, OTHERS, self)
         self.others.setObjectName("find_other_apps")
-        self.others.setChecked(desk.settings.find_other_apps)
+        self.others.setChecked(desk.settings.now.find_other_apps)
         self.others.setAccessibleDescription(OTHERS_WORDS)
         self._others_words = plain_label(OTHERS_WORDS, self, "small", wraps=True)
         self.add_button = push_button(
@@ -77,7 +77,7 @@ class FoldersDialog(QDialog):
         self.close_button.clicked.connect(self.accept)
         self.finished.connect(lambda _: self._say(""))
         self.list.currentRowChanged.connect(lambda _: self._settle())
-        self.others.toggled.connect(lambda is_on: desk.set_setting("find_other_apps", is_on))
+        self.others.toggled.connect(lambda is_on: desk.settings.set("find_other_apps", is_on))
         delete = QShortcut(QKeySequence.StandardKey.Delete, self.list, self._remove)
         delete.setContext(Qt.ShortcutContext.WidgetShortcut)
         theme.space(self._column, 12, margins=16)
@@ -102,7 +102,7 @@ class FoldersDialog(QDialog):
             QWidget.setTabOrder(before, after)
 
     def _show(self, chosen: str = "") -> None:
-        folders = self._desk.settings.weights_folders
+        folders = self._desk.settings.now.weights_folders
         row = folders.index(chosen) if chosen in folders else max(0, self.list.currentRow())
         self.list.clear()
         for folder in folders:
@@ -118,7 +118,7 @@ class FoldersDialog(QDialog):
         self.remove_button.setEnabled(self.list.currentRow() >= 0)
 
     def _choose(self) -> None:
-        folders = self._desk.settings.weights_folders
+        folders = self._desk.settings.now.weights_folders
         first = Path(folders[-1]).parent if folders else Path.home()
         dialog = QFileDialog(self, "Add a model folder", str(first))
         dialog.setObjectName("weights_folder_dialog")
@@ -132,13 +132,13 @@ class FoldersDialog(QDialog):
         """Look whether the folder can be used; it may take a while on a network."""
         self.add_button.setEnabled(False)
         self._say("")
-        self._desk.add_weights_folder(path, self._on_added)
+        self._desk.local.add_folder(path, self._on_added)
 
     def _on_added(self, sentence: str) -> None:
         self.add_button.setEnabled(True)
         self._say(sentence)
         if not sentence:
-            folders = self._desk.settings.weights_folders
+            folders = self._desk.settings.now.weights_folders
             self._show(folders[-1] if folders else "")
 
     def _say(self, sentence: str) -> None:
@@ -146,10 +146,10 @@ class FoldersDialog(QDialog):
         self.sentence.setVisible(bool(sentence))
 
     def _remove(self) -> None:
-        folders, row = self._desk.settings.weights_folders, self.list.currentRow()
+        folders, row = self._desk.settings.now.weights_folders, self.list.currentRow()
         if 0 <= row < len(folders):
             self._say("")
-            self._desk.remove_weights_folder(folders[row])
+            self._desk.local.remove_folder(folders[row])
             self._show()
             if not self.remove_button.isEnabled():
                 self.add_button.setFocus()

@@ -128,7 +128,7 @@ class LocalPage(QWidget):
         theme.at_most(self.nothing_words, 460)
         self._fit_sizes()
         self.setFocusProxy(self.search)
-        self._unfollow = desk.follow_local_weights(self.show_snapshot)
+        self._unfollow = desk.local.follow(self.show_snapshot)
         self._show_body()
         self._settle()
 
@@ -281,8 +281,8 @@ class LocalPage(QWidget):
         self.add_button.clicked.connect(self.show_folders)
         self.hub_button.clicked.connect(lambda: self.page_requested.emit("hub"))
         self.clear_button.clicked.connect(self.search.clear)
-        self.again_button.clicked.connect(self._desk.look_for_weights_again)
-        QShortcut(QKeySequence("F5"), self, self._desk.look_for_weights_again)
+        self.again_button.clicked.connect(self._desk.local.look_again)
+        QShortcut(QKeySequence("F5"), self, self._desk.local.look_again)
         QShortcut(QKeySequence("Ctrl+F"), self, self.search.setFocus)
         self.load_button.clicked.connect(self._load)
         self.details_button.clicked.connect(self._show_details)
@@ -297,7 +297,7 @@ class LocalPage(QWidget):
         bridge.on(EngineStateChanged, self._on_engine_state)
         bridge.on(MemoryChanged, self._on_memory_changed)
         bridge.on(LevelsChanged, self._on_memory_changed)  # they are loaded in another way
-        self._on_engine_state(self._desk.engine_state)
+        self._on_engine_state(self._desk.loader.state)
 
     def _fit_sizes(self) -> None:
         px, metrics = self._theme.px, QFontMetrics(self._theme.font_text())
@@ -393,7 +393,7 @@ class LocalPage(QWidget):
         if judged is not None and judged[0] == weights.size_bytes:
             return judged[1]
         if weights.size_bytes not in self._rough:
-            self._rough[weights.size_bytes] = self._desk.rough_fit(weights.size_bytes)
+            self._rough[weights.size_bytes] = self._desk.fits.rough(weights.size_bytes)
         return self._rough[weights.size_bytes]
 
     def _judge(self) -> None:
@@ -407,7 +407,7 @@ class LocalPage(QWidget):
         wanted = [each for each in wanted if each not in self._asked]
         if wanted:
             self._asked.update(wanted)
-            self._desk.judge_files([path for path, _ in wanted], self._take_fit)
+            self._desk.fits.files([path for path, _ in wanted], self._take_fit)
 
     def _take_fit(self, path: str, fit: Fit) -> None:
         row = self.model.row_of(Path(path))
@@ -422,7 +422,7 @@ class LocalPage(QWidget):
     def _judge_anew(self) -> None:
         """Other weights were loaded, or memory was taken or given back: judge anew. Until then
         what was judged stays."""
-        self._desk.stop_judging(self._take_fit)
+        self._desk.fits.stop(self._take_fit)
         self._rough.clear()
         self._asked.clear()
         self.model.fits_changed()
@@ -430,7 +430,7 @@ class LocalPage(QWidget):
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
-        self._desk.look_at_memory()
+        self._desk.fits.look()
         self._settle()
         self._judging.start()
 
@@ -503,7 +503,7 @@ class LocalPage(QWidget):
     def _load(self) -> None:
         weights = self.chosen()
         if weights is not None and weights.can_load and not self.model.is_loaded(weights):
-            self._desk.load_weights(str(weights.path))
+            self._desk.loader.load(str(weights.path))
 
     def _show_details(self) -> None:
         weights, details = self.chosen(), _details()
@@ -517,7 +517,7 @@ class LocalPage(QWidget):
 
     def _download_of(self, weights: FoundWeights) -> str:
         """By which download these files came: only what we fetched goes to the trash."""
-        for progress in self._desk.downloads:
+        for progress in self._desk.downloads.all:
             if progress.is_ours and progress.path == str(weights.path):
                 return progress.id
         return ""
@@ -526,7 +526,7 @@ class LocalPage(QWidget):
         weights = self.chosen()
         download_id = self._download_of(weights) if weights is not None else ""
         if download_id:
-            self._desk.trash_download(download_id, move_to_trash)
+            self._desk.downloads.to_trash(download_id, move_to_trash)
 
     def _show_in_folder(self) -> None:
         weights = self.chosen()

@@ -145,21 +145,21 @@ class StepCard(FigureCard):
             self.caption.setText(NOT_YET)
 
     def _of(self) -> str:
-        loaded = self._desk.engine_state.loaded
-        return f"{self._desk.conversation.id} {loaded.path if loaded is not None else ''}"
+        loaded = self._desk.loader.state.loaded
+        return f"{self._desk.shelf.open.id} {loaded.path if loaded is not None else ''}"
 
     def set_possible(self, is_possible: bool) -> None:
         self.button.setEnabled(is_possible or self.is_measuring)
 
     def _on_button(self) -> None:
         if self.is_measuring:
-            self._desk.stop_measuring()
+            self._desk.cache.stop_measuring()
             self._end(STOPPED)
             return
         self.is_measuring, self._measured_of = True, self._of()
         self.button.setText("Stop measuring")
         self.caption.setText(READING)
-        self._desk.measure_step(self._desk.conversation.id, self._take, self._end)
+        self._desk.cache.measure(self._desk.shelf.open.id, self._take, self._end)
 
     def _take(self, measured: StepMeasured) -> None:
         self.with_cache.show(words.ms_text(measured.step))
@@ -200,15 +200,15 @@ class PolicyCard(FigureCard):
         self._used, self._size, self._n_cut = used, size, n_cut
 
     def show_policy(self) -> None:
-        resolved = self._desk.resolved_settings()
+        resolved = self._desk.levels.resolved()
         policy = resolved.settings.context_policy
         self.choice.setCurrentIndex(max(self.choice.findData(policy), 0))
         level = resolved.level_of("context_policy")
         where = {"weights": "Set for this model. ", "chat": "Set for this chat. "}.get(level, "")
-        is_text = self._desk.conversation.kind is ConversationKind.TEXT
+        is_text = self._desk.shelf.open.kind is ConversationKind.TEXT
         counted = (self._used, self._size, self._n_cut)
         self.caption.setText(where + words.policy_text(policy, *counted, is_text=is_text))
 
     def _on_chosen(self, at: int) -> None:
         """Where it counts now, there it is changed."""
-        self._desk.set_where_it_counts("context_policy", self.choice.itemData(at))
+        self._desk.levels.change_where_it_counts("context_policy", self.choice.itemData(at))

@@ -256,7 +256,7 @@ class CachePanel(Panel):
             self._is_stale = True
             return
         self._is_asked, self._is_stale = True, False
-        self._desk.read_cache(self._take, self._on_failed)
+        self._desk.cache.read(self._take, self._on_failed)
 
     def _take(self, told: CacheMap) -> None:
         self._is_asked = False
@@ -278,7 +278,7 @@ class CachePanel(Panel):
 
     @property
     def _conversation(self) -> str:
-        return self._desk.conversation.id
+        return self._desk.shelf.open.id
 
     def _slots_here(self) -> list[CacheSlot]:
         """Where the open chat has cells."""
@@ -288,7 +288,7 @@ class CachePanel(Panel):
     # --- showing --------------------------------------------------------------------------------
 
     def _show(self, sentence: str = "") -> None:
-        told, loaded = self._told, self._desk.engine_state.loaded
+        told, loaded = self._told, self._desk.loader.state.loaded
         self._show_parked(told)  # before its card goes, and the keyboard with it
         for card in self._all_cards()[1:]:
             is_wanted = card is not self.parked_card or bool(told and told.parked)
@@ -317,7 +317,7 @@ class CachePanel(Panel):
 
     def _show_map(self) -> None:
         told, cells = self._told, self._cells
-        title_of = self._desk.chat_title
+        title_of = self._desk.cache.title
         self._coloring = coloring(self._mode, cells, title_of) if cells else CacheColoring()
         self.map.show_cells(cells, self._coloring.key, self._colors)
         self._show_legend()
@@ -383,7 +383,7 @@ class CachePanel(Panel):
 
     def _show_parked(self, told: CacheMap | None) -> None:
         copies = told.parked if told is not None else []
-        self.parked.show_copies(copies, self._desk.chat_title)
+        self.parked.show_copies(copies, self._desk.cache.title)
         if told is not None:
             self.parked_card.figure.set_text(part_words(told.parked_bytes, told.parked_cap_bytes))
 
@@ -441,15 +441,15 @@ class CachePanel(Panel):
 
     def _piece(self, token_id: int | None) -> bytes | None:
         """What an ID stands for, once the vocabulary is read."""
-        loaded = self._desk.engine_state.loaded
-        pieces = self._desk.words_of(loaded.fast_hash or None) if loaded is not None else None
+        loaded = self._desk.loader.state.loaded
+        pieces = self._desk.words.of(loaded.fast_hash or None) if loaded is not None else None
         return None if pieces is None or token_id is None else pieces.piece(token_id)
 
     def _message_at(self, cell: int) -> str:
         """The text of the message that a cell's token belongs to, where the open chat has it."""
         stretch = self._cells.at(cell) if self._cells is not None else None
         wanted = stretch.message_id if stretch is not None else None
-        return next((m.content for m in self._desk.messages if m.id == wanted), "")
+        return next((m.content for m in self._desk.shelf.path if m.id == wanted), "")
 
     def _others_at(self, cell: int) -> list[str]:
         """The titles of other chats that hold it."""
@@ -457,7 +457,7 @@ class CachePanel(Panel):
         if stretch is None or self._told is None:
             return []
         chats = [self._told.slots[holder].conversation for holder in stretch.holders]
-        return [self._desk.chat_title(chat) for chat in chats if chat != self._conversation]
+        return [self._desk.cache.title(chat) for chat in chats if chat != self._conversation]
 
     def _on_chosen(self, cell: int) -> None:
         """Look at the token, or at the message, where the open chat has it."""
@@ -465,7 +465,7 @@ class CachePanel(Panel):
         if stretch is None or stretch.message_id is None:
             return
         message_id, at = stretch.message_id, stretch.in_message + cell - stretch.first
-        message = next((m for m in self._desk.messages if m.id == message_id), None)
+        message = next((m for m in self._desk.shelf.path if m.id == message_id), None)
         index = None
         if message is not None and self._is_token_of(message, at, cell):
             index = at - n_untraced(message)
@@ -550,7 +550,7 @@ class CachePanel(Panel):
             self.done.setText(sentence)
             self._ask()
 
-        self._desk.change_cache(change, lambda: say(DONE[act]), say)
+        self._desk.cache.change(change, lambda: say(DONE[act]), say)
 
     def _on_measured(self) -> None:
         """What happened meanwhile is asked for now."""
@@ -580,7 +580,7 @@ class CachePanel(Panel):
 
     def _show_policy(self) -> None:
         if self._is_active:
-            count = self._desk.context_count()  # it may be older than the panel
+            count = self._desk.meter.last  # it may be older than the panel
             if count is not None:
                 self.policy_card.set_count(count.used, count.size, count.n_cut)
             self.policy_card.show_policy()

@@ -254,7 +254,7 @@ class PromptPanel(Panel):
 
     def _key(self) -> tuple[object, ...]:
         """What the answer depends on."""
-        message, loaded = self._looking.message, self._tools.desk.engine_state.loaded
+        message, loaded = self._looking.message, self._tools.desk.loader.state.loaded
         weights = (loaded.fast_hash, loaded.n_ctx) if loaded is not None else None
         if self.is_next:
             return ("next", weights)
@@ -278,11 +278,11 @@ class PromptPanel(Panel):
         then = partial(self._take, self._asked)
         message, desk = self._looking.message, self._tools.desk
         if self.is_next:
-            desk.read_next_prompt(then)
+            desk.prompts.read_next(then)
         elif message is None:
             then(PromptOf(None, self._looking.sentence))
         else:
-            desk.read_prompt(message.id, then)
+            desk.prompts.read(message.id, then)
 
     def _take(self, asked: int, of: PromptOf) -> None:
         if asked != self._asked:
@@ -309,7 +309,7 @@ class PromptPanel(Panel):
         self._of = of
         self._leave_ways()
         tokens = of.tokens
-        self._numbers = {m.id: n for n, m in enumerate(self._tools.desk.messages, 1)}
+        self._numbers = {m.id: n for n, m in enumerate(self._tools.desk.shelf.path, 1)}
         heading = OF_NEXT if self.is_next else OF_REPLY
         self.card.show_prompt(heading, of, self._figures(), self._numbers)
         has_text = tokens is not None or bool(of.text)
@@ -407,7 +407,7 @@ class PromptPanel(Panel):
 
     def _leave_ways(self) -> None:
         """Back to where tokens come from."""
-        self._tools.desk.stop_scoring()
+        self._tools.desk.scoring.stop()
         self._scores_timer.stop()
         self._way += 1
         self._surprise = self._changed = None
@@ -430,7 +430,7 @@ class PromptPanel(Panel):
             self.surprise_button.setChecked(True)
             self._surprise = Surprise(len(tokens))
             self._say_note(reading_words(self._surprise), has_tint=True)
-            self._tools.desk.score_prompt(
+            self._tools.desk.scoring.ask(
                 tokens.ids,
                 partial(self._on_scores, self._way),
                 partial(self._on_scored, self._way),
@@ -485,11 +485,11 @@ class PromptPanel(Panel):
             return
         self._say_note(ASKING)
         self.difference_button.setChecked(True)
-        self._tools.desk.read_prompt(before.id, partial(self._compare, self._way, before))
+        self._tools.desk.prompts.read(before.id, partial(self._compare, self._way, before))
 
     def _reply_before(self) -> Message | None:
         """The last reply above the one that is shown; of what comes next the last of all."""
-        path = self._tools.desk.messages
+        path = self._tools.desk.shelf.path
         if not self.is_next:
             ids = [message.id for message in path]
             shown = self._of.message_id
@@ -525,7 +525,7 @@ class PromptPanel(Panel):
         """The pieces behind the first ones, of a prompt and its reply; None: not known yet."""
         found = prompt.pieces(first, len(prompt)) if first < len(prompt) else []
         ids = (reply.token_ids or ())[max(first - len(prompt), 0) :]
-        words = self._tools.desk.words_of(reply.weights_hash)
+        words = self._tools.desk.words.of(reply.weights_hash)
         if ids and words is None:
             return None
         return found + [words.piece(token_id) for token_id in ids] if words else found

@@ -91,7 +91,7 @@ class ChainRoom(Panel):
         self.neutral_button.setToolTip(
             "Turn every stage off: plain sampling at temperature 1. Values are kept."
         )
-        self.reset_button = self._button("Reset", "reset_chain_button", desk.reset_sampling_links)
+        self.reset_button = self._button("Reset", "reset_chain_button", desk.chain.reset)
         self.reset_button.setToolTip("Use the inherited chain")
         self.which = ChoiceField(theme, [(NEXT, "Next reply"), (REPLY, "This reply")], self)
         self.which.setObjectName("which_chain")
@@ -105,7 +105,9 @@ class ChainRoom(Panel):
             self._looking.go_to_most_uncertain,
         )
         self.before = BeforeStages(theme, self)
-        tokenize = partial(desk.tokenize, inside=True)  # as the engine reads a bias by text
+        tokenize = partial(
+            desk.questions.tokenize, inside=True
+        )  # as the engine reads a bias by text
         self.chain = SamplerChain(theme, tokenize, parent=self)
         self.reply_chain = SamplerChain(theme, tokenize, is_editable=False, parent=self)
         self.use_button = self._button(
@@ -176,7 +178,7 @@ class ChainRoom(Panel):
 
     def set_active(self, is_active: bool) -> None:
         if is_active and not self._is_active:
-            self._desk.list_presets()
+            self._desk.presets.list()
         super().set_active(is_active)
 
     def _follow(self) -> None:
@@ -196,8 +198,8 @@ class ChainRoom(Panel):
         self._follow()
 
     def _show_chain(self) -> None:
-        links, resolved = self._desk.sampling_links(), self._desk.resolved_settings()
-        loaded = self._desk.engine_state.loaded
+        links, resolved = self._desk.chain.links(), self._desk.levels.resolved()
+        loaded = self._desk.loader.state.loaded
         n_vocab = loaded.n_vocab if loaded is not None else None
         self.chain.show_links(links, self._idle(links, n_vocab), n_vocab)
         message = self._looking.message
@@ -207,28 +209,28 @@ class ChainRoom(Panel):
             message.seed if message is not None else None,
         )
         self.chain.show_pieces(
-            self._desk.words_of(loaded.fast_hash) if loaded is not None else None
+            self._desk.words.of(loaded.fast_hash) if loaded is not None else None
         )
         self.presets.show_presets()
-        self.reset_button.setEnabled(self._desk.sets_own_chain())
+        self.reset_button.setEnabled(self._desk.chain.is_own())
 
     def _idle(self, links: Links, n_vocab: int | None) -> dict[int, str]:
         """Why stages change nothing, by their place among all links."""
-        sampling = self._desk.resolved_settings().settings.sampling()
+        sampling = self._desk.levels.resolved().settings.sampling()
         found = idle_stages(sampling, n_vocab=n_vocab or 2**31)
         on = [at for at, link in enumerate(links) if link.is_on]
         return {on[position]: reason for position, reason in found.items() if position < len(on)}
 
     def _on_links(self, links: Links, undo: str = "") -> None:
         with self._one_change():
-            refusal = self._desk.set_sampling_links(links, undo)
+            refusal = self._desk.chain.put(links, undo)
         if refusal:
             self.note.setText(refusal)
             self.note.show()
 
     def _set(self, name: str, value: object) -> None:
         with self._one_change():
-            self._desk.set_at_level("chat", name, value)
+            self._desk.levels.change("chat", name, value)
 
     def _on_neutralise(self) -> None:
         self._on_links(neutralised(self.chain.links))

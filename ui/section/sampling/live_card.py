@@ -137,7 +137,7 @@ class LiveCard(Card):
     def _put_back(self) -> None:
         self._is_touched = False
         if self._is_active:
-            settings = self._desk.resolved_settings().settings
+            settings = self._desk.levels.resolved().settings
             self._order = order_of(settings)
             self.values.show_values(values_of(settings))
             self._on_refused("")
@@ -161,14 +161,14 @@ class LiveCard(Card):
         self.use_button.setEnabled(is_other)
 
     def _of_chat(self) -> Values:
-        return values_of(self._desk.resolved_settings().settings)
+        return values_of(self._desk.levels.resolved().settings)
 
     def _use(self) -> None:
         of_chat = self._of_chat()
         for field in FIELDS:
             value = getattr(self.values.values, field.name)
             if value != getattr(of_chat, field.name):
-                self._desk.set_at_level("chat", field.name, value)
+                self._desk.levels.change("chat", field.name, value)
         self._is_touched = False
         self._show_buttons()
         self.moved.emit(None)
@@ -192,7 +192,7 @@ class LiveCard(Card):
         self.bars.show_rows(self._rows(found))
         self._offer(is_choosing=False)
         self.summary.setText(summary(found))
-        self.without.setText(without(left_out(self._desk.resolved_settings().settings)))
+        self.without.setText(without(left_out(self._desk.levels.resolved().settings)))
         self.without.setVisible(bool(self.without.text()))
         self.summary.setVisible(True)
         self.bars.setVisible(True)

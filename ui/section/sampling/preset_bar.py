@@ -54,8 +54,8 @@ class PresetBar(QWidget):
         theme.space(self._column, 4)
 
     def show_presets(self) -> None:
-        applied, _ = self._desk.applied_preset()
-        presets = self._desk.presets
+        applied, _ = self._desk.presets.applied()
+        presets = self._desk.presets.all
         entries = [(NONE, ""), *((preset.name, preset.id) for preset in presets)]
         if entries != [
             (self.picker.itemText(at), self.picker.itemData(at))
@@ -66,7 +66,7 @@ class PresetBar(QWidget):
                 self.picker.addItem(name, preset_id)
         self.picker.setCurrentIndex(max(self.picker.findData(applied.id if applied else ""), 0))
         found = (
-            differences(applied.value, self._desk.resolved_settings().settings)
+            differences(applied.value, self._desk.levels.resolved().settings)
             if applied is not None
             else []
         )
@@ -85,9 +85,9 @@ class PresetBar(QWidget):
     def _on_chosen(self, at: int) -> None:
         preset_id = self.picker.itemData(at)
         if preset_id:
-            self._desk.apply_preset(preset_id, "chat")
+            self._desk.presets.apply(preset_id, "chat")
         else:
-            self._desk.leave_preset()
+            self._desk.presets.leave()
 
     def _on_save(self) -> None:
         dialog = QInputDialog(self)
@@ -99,12 +99,12 @@ class PresetBar(QWidget):
         dialog.open()
 
     def _save(self, name: str) -> None:
-        preset_id = self._desk.create_preset(name)
+        preset_id = self._desk.presets.create(name)
         if preset_id:
-            self._desk.apply_preset(preset_id, "chat")
+            self._desk.presets.apply(preset_id, "chat")
 
     def _on_update(self) -> None:
-        applied, _ = self._desk.applied_preset()
+        applied, _ = self._desk.presets.applied()
         if applied is not None:
-            values = values_of(self._desk.resolved_settings().settings)
-            self._desk.change_preset(applied.id, values)
+            values = values_of(self._desk.levels.resolved().settings)
+            self._desk.presets.change(applied.id, values)

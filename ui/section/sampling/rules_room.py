@@ -18,7 +18,7 @@ class RulesRoom(Panel):
         super().__init__(tools, parent)
         self._desk = tools.desk
         self.setObjectName("rules_room")
-        self.grammar = GrammarEditor(tools.theme, tools.desk.check_grammar, self)
+        self.grammar = GrammarEditor(tools.theme, tools.desk.questions.check_grammar, self)
         self.rules = DrawRulesCard(tools.theme, self)
         self.area = CardColumn(self)
         self.area.fill(self.grammar, self.rules)
@@ -39,17 +39,17 @@ class RulesRoom(Panel):
 
     def _follow(self) -> None:
         if self._is_active:
-            resolved = self._desk.resolved_settings()
+            resolved = self._desk.levels.resolved()
             self.rules.show_settings(resolved)
-            self.grammar.show_chat(self._desk.conversation.id)
+            self.grammar.show_chat(self._desk.shelf.open.id)
             self.grammar.show_settings(resolved)
 
     def _on_rule(self, name: str, value: object) -> None:
-        self._desk.set_at_level("chat", name, value)
+        self._desk.levels.change("chat", name, value)
 
     def _on_grammar(self, grammar: str, json_schema: str) -> None:
         """One of the two at most may say something: what says nothing first."""
         given = (("grammar", grammar), ("json_schema", json_schema))
         for name, text in sorted(given, key=lambda each: bool(each[1])):
-            if getattr(self._desk.resolved_settings().settings, name) != text:
-                self._desk.set_at_level("chat", name, text)
+            if getattr(self._desk.levels.resolved().settings, name) != text:
+                self._desk.levels.change("chat", name, text)

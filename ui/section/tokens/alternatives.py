@@ -340,12 +340,12 @@ class Alternatives(QWidget):
     def _on_picked(self, token_id: int) -> None:
         message, index = self._looking.message, self._looking.index
         if message is not None and index is not None:
-            self._desk.branch_at(message.id, index, token_id)
+            self._desk.branches.at(message.id, index, token_id)
 
     def _on_typed(self) -> None:
         message, index, text = self._looking.message, self._looking.index, self.text.text()
         if message is not None and index is not None and text:
-            self._desk.branch_at_text(message.id, index, text)
+            self._desk.branches.at_text(message.id, index, text)
             self.text.clear()
 
     def _fit(self) -> None:

@@ -123,12 +123,12 @@ class TryText(Panel):
         """Where there is no answer yet, or other weights could give another one."""
         is_answered = self._tokens is not None and self._answered_by == self._weights()
         if self._is_active and not is_answered:
-            self._tools.desk.read_vocabulary()
+            self._tools.desk.words.read()
             self._ask()
 
     def _weights(self) -> str:
         """What the loaded weights are known by."""
-        loaded = self._tools.desk.engine_state.loaded
+        loaded = self._tools.desk.loader.state.loaded
         return "" if loaded is None else loaded.fast_hash
 
     def _ask(self) -> None:
@@ -138,7 +138,7 @@ class TryText(Panel):
         if not text:
             self._take(Tokens([], []), text, special)
             return
-        self._tools.desk.tokenize(
+        self._tools.desk.questions.tokenize(
             text,
             lambda tokens: self._take(tokens, text, special) if number == self._asked else None,
             lambda sentence: self._fail(sentence) if number == self._asked else None,
@@ -156,7 +156,7 @@ class TryText(Panel):
         number = self._asked
         if self.steps.sentence.text() == "":
             self.steps.say(READING)
-        self._tools.desk.replay_merges(
+        self._tools.desk.vocabulary.replay(
             text,
             tokens.token_ids,
             lambda replay: self._take_replay(replay) if number == self._asked else None,
@@ -186,7 +186,7 @@ class TryText(Panel):
         self.copy_button.setEnabled(bool(n_tokens))
 
     def _words(self) -> Pieces | None:
-        return self._tools.desk.words_of(self._weights())
+        return self._tools.desk.words.of(self._weights())
 
     def _draw(self) -> None:
         tokens, words = self._tokens, self._words()

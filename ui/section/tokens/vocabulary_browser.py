@@ -171,10 +171,10 @@ class VocabularyBrowser(Panel):
         """Show what is loaded now; read it first if need be."""
         if not self._is_active:
             return
-        desk, loaded = self._tools.desk, self._tools.desk.engine_state.loaded
-        pieces = None if loaded is None else desk.words_of(loaded.fast_hash)
+        desk, loaded = self._tools.desk, self._tools.desk.loader.state.loaded
+        pieces = None if loaded is None else desk.words.of(loaded.fast_hash)
         if pieces is None:
-            desk.read_vocabulary()
+            desk.words.read()
             self.sentence.setText(NO_WEIGHTS if loaded is None else READING)
         if pieces is self._pieces:
             return
@@ -184,7 +184,7 @@ class VocabularyBrowser(Panel):
         self._slices.stop()
         if pieces is not None:
             self.sentence.setText("")
-            desk.read_vocabulary_file(
+            desk.vocabulary.read(
                 lambda file: self._take_file(file, pieces),
                 lambda sentence: self._say_no_file(sentence, pieces),
             )

@@ -26,7 +26,7 @@ def erased(room: Any) -> None:
     room.until(lambda: any("deleted for good" in n.sentence for n in room.of(events.Noticed)))
     for _ in range(3):
         done: list[bool] = []
-        room.desk._around.when_done(room.store.erased(), lambda _, d=done: d.append(True))
+        room.desk.around.when_done(room.store.erased(), lambda _, d=done: d.append(True))
         room.until(lambda d=done: d, "erased")
 
 
@@ -34,18 +34,18 @@ def erased(room: Any) -> None:
 def room(make_room: Any) -> Any:
     made = make_room(SCRIPT).start_ready()
     made.ask(f"What is {SECRET}?")
-    made.desk.keep_edit("edit", made.desk.messages[0].id, Edit(f"changed {SECRET}"))
-    made.desk.save_draft(f"next: {SECRET}")
+    made.desk.edits.keep("edit", made.desk.shelf.path[0].id, Edit(f"changed {SECRET}"))
+    made.desk.shelf.save_draft(f"next: {SECRET}")
     made.until(lambda: outside.setting(made.data_dir, SETTING))
     return made
 
 
 def test_a_chat_that_is_deleted_for_good_is_in_no_file(room: Any) -> None:
-    gone = room.desk.conversation.id
-    room.desk.trash_conversation(gone)
-    room.until(lambda: room.desk.conversation.id != gone)
+    gone = room.desk.shelf.open.id
+    room.desk.folders.trash_one(gone)
+    room.until(lambda: room.desk.shelf.open.id != gone)
     assert files_with_it(room.data_dir) != []
-    room.desk.delete_for_good([gone])
+    room.desk.folders.delete_for_good([gone])
     erased(room)
     assert files_with_it(room.data_dir) == []
     room.close()
@@ -53,14 +53,14 @@ def test_a_chat_that_is_deleted_for_good_is_in_no_file(room: Any) -> None:
 
 
 def test_backups_hold_it_until_they_are_deleted_as_well(room: Any) -> None:
-    gone = room.desk.conversation.id
+    gone = room.desk.shelf.open.id
     room.store.back_up().result(20)
-    room.desk.trash_conversation(gone)
-    room.desk.delete_for_good([gone])
+    room.desk.folders.trash_one(gone)
+    room.desk.folders.delete_for_good([gone])
     erased(room)
     (backup,) = files_with_it(room.data_dir)
     assert backup.startswith("cutaway-")
-    room.desk.delete_backups()
+    room.desk.folders.delete_backups()
     room.until(lambda: any("backup was deleted" in n.sentence for n in room.of(events.Noticed)))
     assert files_with_it(room.data_dir) == []
     room.until(lambda: list(room.data_dir.glob("backups/cutaway-*")), "a new one")
@@ -70,16 +70,16 @@ def test_what_has_been_in_the_trash_for_too_long_is_in_no_file_either(
     room: Any, make_room: Any
 ) -> None:
     """A chat, and a message of a chat that stays."""
-    room.desk.open_conversation(room.desk.conversation.id)
+    room.desk.shelf.open_stored(room.desk.shelf.open.id)
     kept = room.ask("Keep?").conversation_id
-    reply = room.desk.messages[-1]
-    room.desk.keep_edit("edit", reply.id, Edit(f"typed at a reply: {SECRET}"))
-    room.desk.trash_message(reply.id)
-    room.until(lambda: room.desk.messages[-1].id != reply.id, "the reply is gone")
-    room.desk.trash_message(room.desk.messages[0].id)
-    room.until(lambda: not room.desk.messages, "all messages are gone")
+    reply = room.desk.shelf.path[-1]
+    room.desk.edits.keep("edit", reply.id, Edit(f"typed at a reply: {SECRET}"))
+    room.desk.tree.trash(reply.id)
+    room.until(lambda: room.desk.shelf.path[-1].id != reply.id, "the reply is gone")
+    room.desk.tree.trash(room.desk.shelf.path[0].id)
+    room.until(lambda: not room.desk.shelf.path, "all messages are gone")
     room.store.update_conversation(kept, draft="", title="kept").result(20)
-    room.desk.save_draft("")
+    room.desk.shelf.save_draft("")
     before = int((datetime.now(UTC) - timedelta(days=31)).timestamp() * 1e6)
     for table, column in (("conversation", "updated_us"), ("message", "created_us")):
         sql = f"UPDATE {table} SET {column} = {before}"

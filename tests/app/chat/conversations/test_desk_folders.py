@@ -23,12 +23,12 @@ def put(room: Any, *titles: str, **fields: Any) -> list[str]:
         room.store.create_conversation(conversation).result()
         room.store.append_message(a_message(conversation, content=conversation.title)).result()
     stored = room.store.list_conversations().result()
-    room.desk._shelf.show_list(stored)
+    room.desk.shelf.show_list(stored)
     return [each.id for each in made]
 
 
 def listed(room: Any) -> set[str]:
-    return {c.id for c in room.desk.conversations}
+    return {c.id for c in room.desk.shelf.conversations}
 
 
 def in_store(room: Any) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def in_store(room: Any) -> dict[str, Any]:
 
 def undo_last(room: Any) -> None:
     notices = [e for e in room.events if isinstance(e, events.Noticed) and e.undo]
-    room.desk.undo(notices[-1].undo)
+    room.desk.shelf.undo(notices[-1].undo)
 
 
 def notices(room: Any) -> list[str]:
@@ -46,56 +46,59 @@ def notices(room: Any) -> list[str]:
 
 def test_a_folder_is_made_renamed_and_there_after_a_restart(make_room: Any) -> None:
     room = make_room().start()
-    outer = room.desk.create_folder("  Work \n at home ")
-    inner = room.desk.create_folder("Taxes", outer)
-    room.desk.rename_folder(outer, "Work")
-    room.desk.rename_folder(inner, "   ")
+    outer = room.desk.folders.create("  Work \n at home ")
+    inner = room.desk.folders.create("Taxes", outer)
+    room.desk.folders.rename(outer, "Work")
+    room.desk.folders.rename(inner, "   ")
     room.close()
     again = make_room().start()
-    again.until(lambda: len(again.desk.folders) == 2)
-    assert [(f.name, f.parent_id) for f in again.desk.folders] == [("Taxes", outer), ("Work", None)]
+    again.until(lambda: len(again.desk.folders.all) == 2)
+    assert [(f.name, f.parent_id) for f in again.desk.folders.all] == [
+        ("Taxes", outer),
+        ("Work", None),
+    ]
 
 
 def test_deleting_a_folder_hands_its_chats_up_and_can_be_undone(room: Any) -> None:
-    outer = room.desk.create_folder("Outer")
-    middle = room.desk.create_folder("Middle", outer)
-    inner = room.desk.create_folder("Inner", middle)
+    outer = room.desk.folders.create("Outer")
+    middle = room.desk.folders.create("Middle", outer)
+    inner = room.desk.folders.create("Inner", middle)
     ids = put(room, "a", "b")
-    room.desk.move_conversations(ids, middle)
-    room.desk.delete_folder(middle)
+    room.desk.folders.move_chats(ids, middle)
+    room.desk.folders.delete(middle)
     assert notices(room)[-1] == "The folder “Middle” was deleted. 2 chats from it stayed."
-    assert {c.folder_id for c in room.desk.conversations} == {outer}
+    assert {c.folder_id for c in room.desk.shelf.conversations} == {outer}
     assert {c.folder_id for c in in_store(room).values()} == {outer}
-    places = {f.id: f.parent_id for f in room.desk.folders}
+    places = {f.id: f.parent_id for f in room.desk.folders.all}
     assert places == {outer: None, inner: outer}
 
     undo_last(room)
-    room.until(lambda: {c.folder_id for c in room.desk.conversations} == {middle})
+    room.until(lambda: {c.folder_id for c in room.desk.shelf.conversations} == {middle})
     assert {c.folder_id for c in in_store(room).values()} == {middle}
     places = {f.id: f.parent_id for f in room.store.list_folders().result()}
     assert places == {outer: None, middle: outer, inner: middle}
 
 
 def test_a_chat_in_the_trash_survives_its_folder(room: Any) -> None:
-    folder = room.desk.create_folder("Gone soon")
+    folder = room.desk.folders.create("Gone soon")
     (chat,) = put(room, "a")
-    room.desk.move_conversations([chat], folder)
-    room.desk.trash_conversations([chat])
-    room.desk.delete_folder(folder)
-    room.desk.restore_conversations([chat])
+    room.desk.folders.move_chats([chat], folder)
+    room.desk.folders.trash([chat])
+    room.desk.folders.delete(folder)
+    room.desk.folders.restore([chat])
     room.until(lambda: listed(room) == {chat})
     assert in_store(room)[chat].folder_id is None
 
 
 def test_a_folder_never_lies_in_itself(room: Any) -> None:
-    outer = room.desk.create_folder("Outer")
-    inner = room.desk.create_folder("Inner", outer)
-    room.desk.move_folder(outer, inner)
-    room.desk.move_folder(outer, outer)
-    assert {f.id: f.parent_id for f in room.desk.folders} == {outer: None, inner: outer}
+    outer = room.desk.folders.create("Outer")
+    inner = room.desk.folders.create("Inner", outer)
+    room.desk.folders.move(outer, inner)
+    room.desk.folders.move(outer, outer)
+    assert {f.id: f.parent_id for f in room.desk.folders.all} == {outer: None, inner: outer}
     assert "itself" in notices(room)[-1]
-    room.desk.move_folder(inner, None)
-    assert {f.id: f.parent_id for f in room.desk.folders} == {outer: None, inner: None}
+    room.desk.folders.move(inner, None)
+    assert {f.id: f.parent_id for f in room.desk.folders.all} == {outer: None, inner: None}
     undo_last(room)
     assert {f.id: f.parent_id for f in room.store.list_folders().result()} == {
         outer: None,
@@ -106,44 +109,44 @@ def test_a_folder_never_lies_in_itself(room: Any) -> None:
 @pytest.mark.parametrize(
     ("act", "field", "value"),
     [
-        (lambda desk, ids: desk.pin_conversations(ids, True), "is_pinned", True),
-        (lambda desk, ids: desk.archive_conversations(ids, True), "is_archived", True),
+        (lambda desk, ids: desk.folders.pin(ids, True), "is_pinned", True),
+        (lambda desk, ids: desk.folders.archive(ids, True), "is_archived", True),
     ],
 )
 def test_one_act_on_many_chats_is_undone_as_one(
     room: Any, act: Any, field: str, value: bool
 ) -> None:
     ids = put(room, "a", "b", "c")
-    room.desk.pin_conversations([ids[2]], True)
-    room.desk.archive_conversations([ids[2]], True)
+    room.desk.folders.pin([ids[2]], True)
+    room.desk.folders.archive([ids[2]], True)
     before = in_store(room)
     act(room.desk, [*ids, ids[0], "nobody"])
     assert {getattr(c, field) for c in in_store(room).values()} == {value}
     assert "2 chats" in notices(room)[-1]
     undo_last(room)
     assert in_store(room) == before
-    assert {c.id: c for c in room.desk.conversations} == before
+    assert {c.id: c for c in room.desk.shelf.conversations} == before
 
 
 def test_many_are_trashed_and_come_back_with_one_undo(room: Any) -> None:
     ids = put(room, "a", "b", "c")
-    room.desk.open_conversation(ids[0])
-    room.until(lambda: room.desk.conversation.id == ids[0])
-    room.desk.trash_conversations(ids[:2])
+    room.desk.shelf.open_stored(ids[0])
+    room.until(lambda: room.desk.shelf.open.id == ids[0])
+    room.desk.folders.trash(ids[:2])
     assert listed(room) == set(in_store(room)) == {ids[2]}
-    room.until(lambda: room.desk.conversation.id == ids[2])
+    room.until(lambda: room.desk.shelf.open.id == ids[2])
     assert notices(room)[-1] == "2 chats are in the trash."
     undo_last(room)
     assert listed(room) == set(in_store(room)) == set(ids)
-    room.until(lambda: room.desk.conversation.id == ids[0])
+    room.until(lambda: room.desk.shelf.open.id == ids[0])
 
 
 def test_the_trash_is_restored_or_deleted_for_good(room: Any) -> None:
     ids = put(room, "a", "b", "c")
-    room.desk.trash_conversations(ids)
-    room.desk.restore_conversations(ids[:1])
-    room.until(lambda: room.desk.conversation.id == ids[0])
-    room.desk.delete_for_good([ids[0], ids[1]])
+    room.desk.folders.trash(ids)
+    room.desk.folders.restore(ids[:1])
+    room.until(lambda: room.desk.shelf.open.id == ids[0])
+    room.desk.folders.delete_for_good([ids[0], ids[1]])
     room.until(lambda: "One chat was deleted for good." in notices(room))
     assert set(in_store(room)) == {ids[0]}
     assert [c.id for c in room.store.list_trash().result()] == [ids[2]]
@@ -172,10 +175,10 @@ def test_the_trash_keeps_everything_where_the_user_wants_that(make_room: Any) ->
     (old,) = put(room, "old")
     long_ago = datetime(2020, 1, 1, tzinfo=UTC)
     room.store.change_conversations({old: {"trashed_at": long_ago}}).result()
-    room.desk.set_setting("trash_days", 0)
+    room.desk.settings.set("trash_days", 0)
     room.close()
     again = make_room().start()
-    again.until(lambda: again.desk.settings.trash_days == 0)
+    again.until(lambda: again.desk.settings.now.trash_days == 0)
     again.pump()
     assert [c.id for c in again.store.list_trash().result()] == [old]
 
@@ -183,6 +186,6 @@ def test_the_trash_keeps_everything_where_the_user_wants_that(make_room: Any) ->
 def test_a_second_window_changes_nothing(make_room: Any) -> None:
     make_room().start()
     reader = make_room(read_only=True).start()
-    assert reader.desk.create_folder("x") == ""
-    reader.desk.trash_conversations(["c"])
-    assert reader.desk.folders == ()
+    assert reader.desk.folders.create("x") == ""
+    reader.desk.folders.trash(["c"])
+    assert reader.desk.folders.all == ()

@@ -71,11 +71,11 @@ def room(make_room: Any) -> Any:
 
 def test_end_is_shown_first_and_the_rest_joins_in_order(room, long_id):
     room.start()
-    room.desk.open_conversation(long_id)
+    room.desk.shelf.open_stored(long_id)
     first = opened(room, long_id)
     assert numbers(first.messages) == [str(n) for n in range(LENGTH - FIRST_PART + 1, LENGTH + 1)]
-    room.until(lambda: len(room.desk.messages) == LENGTH)
-    assert numbers(room.desk.messages) == [str(n) for n in range(1, LENGTH + 1)]
+    room.until(lambda: len(room.desk.shelf.path) == LENGTH)
+    assert numbers(room.desk.shelf.path) == [str(n) for n in range(1, LENGTH + 1)]
     parts = [numbers(e.messages) for e in room.of(events.EarlierArrived)]
     assert [len(part) for part in parts] == [PART, 30]
     assert parts[1] + parts[0] == [str(n) for n in range(1, LENGTH - FIRST_PART + 1)]
@@ -85,39 +85,39 @@ def test_prompt_holds_the_whole_path_though_only_its_end_is_there(room, long_id)
     """Sent in the same turn in which the end came on screen."""
     room.start_ready()
     asked = []
-    engine = room.desk._loader.engine
+    engine = room.desk.loader.engine
     generate = engine.generate
     engine.generate = lambda request: (asked.append(request), generate(request))[1]
-    room.desk.open_conversation(long_id)
+    room.desk.shelf.open_stored(long_id)
     opened(room, long_id)
-    assert len(room.desk.messages) < LENGTH
-    room.desk.send("And now?")
-    room.until(lambda: not room.desk.is_generating, "the reply")
+    assert len(room.desk.shelf.path) < LENGTH
+    room.desk.replies.send("And now?")
+    room.until(lambda: not room.desk.replies.is_generating, "the reply")
     said = [message.content for message in asked[0].prompt.messages if message.role == "user"]
     assert said == [*(str(n) for n in range(1, LENGTH + 1)), "And now?"]
-    room.until(lambda: len(room.desk.messages) == LENGTH + 2)
-    assert numbers(room.desk.messages)[-2:] == ["And now?", "Fine."]
+    room.until(lambda: len(room.desk.shelf.path) == LENGTH + 2)
+    assert numbers(room.desk.shelf.path)[-2:] == ["And now?", "Fine."]
 
 
 def test_parts_of_a_conversation_that_was_left_are_dropped(room, long_id):
     room.start()
-    room.desk.open_conversation(long_id)
+    room.desk.shelf.open_stored(long_id)
     opened(room, long_id)
-    room.desk.new_conversation()
-    room.desk.open_conversation(long_id)
-    room.until(lambda: len(room.desk.messages) == LENGTH)
-    assert numbers(room.desk.messages) == [str(n) for n in range(1, LENGTH + 1)]
+    room.desk.shelf.open_new()
+    room.desk.shelf.open_stored(long_id)
+    room.until(lambda: len(room.desk.shelf.path) == LENGTH)
+    assert numbers(room.desk.shelf.path) == [str(n) for n in range(1, LENGTH + 1)]
 
 
 def test_meter_counts_the_whole_path_or_nothing(room, long_id):
     room.start_ready()
-    room.desk.open_conversation(long_id)
+    room.desk.shelf.open_stored(long_id)
     opened(room, long_id)
     asked = []
-    engine = room.desk._loader.engine
+    engine = room.desk.loader.engine
     request = engine.request
     engine.request = lambda command: (asked.append(command), request(command))[1]
-    room.desk.save_draft("draft")
+    room.desk.shelf.save_draft("draft")
     room.until(lambda: asked, "a count")
     assert len(asked[0].prompt.messages) >= LENGTH + 1
 
@@ -126,7 +126,7 @@ def test_message_that_is_its_own_ancestor_does_not_read_for_ever(room, data_dir,
     with closing(sqlite3.connect(data_dir / "db" / "cutaway.sqlite3")) as raw, raw:
         raw.execute("UPDATE message SET parent_row_id = ?1 WHERE row_id = 1", (LENGTH,))
     room.start()
-    room.desk.open_conversation(long_id)
+    room.desk.shelf.open_stored(long_id)
     opened(room, long_id)
-    room.until(lambda: room.desk._shelf.is_whole)
-    assert len(numbers(room.desk.messages)) == len(set(numbers(room.desk.messages)))
+    room.until(lambda: room.desk.shelf.is_whole)
+    assert len(numbers(room.desk.shelf.path)) == len(set(numbers(room.desk.shelf.path)))

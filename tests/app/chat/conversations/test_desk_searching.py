@@ -33,7 +33,7 @@ def put(room: Any, *texts: str) -> list[str]:
 
 def test_the_answer_carries_what_was_typed(room: Any) -> None:
     rain, _ = put(room, "rain", "wind")
-    room.desk.search("rain role:usr")
+    room.desk.searching.search("rain role:usr")
     room.until(lambda: answers(room))
     (answer,) = answers(room)
     assert (answer.typed, answer.is_first, answer.has_more) == ("rain role:usr", True, False)
@@ -42,15 +42,15 @@ def test_the_answer_carries_what_was_typed(room: Any) -> None:
 
 
 def test_nothing_to_search_for_is_answered_at_once(room: Any) -> None:
-    room.desk.search("   ")
+    room.desk.searching.search("   ")
     assert answers(room) == [events.SearchAnswered("   ", (), True)]
 
 
 def test_only_the_newest_question_is_answered(room: Any) -> None:
     put(room, *(f"rain {number}" for number in range(200)))
     for length in range(1, 5):
-        room.desk.search("rain"[:length])
-    room.desk.search("wind")
+        room.desk.searching.search("rain"[:length])
+    room.desk.searching.search("wind")
     room.until(lambda: answers(room))
     room.store.search("x").result()  # whatever was asked before is settled by now
     room.pump()
@@ -59,25 +59,25 @@ def test_only_the_newest_question_is_answered(room: Any) -> None:
 
 def test_an_answer_on_its_way_is_dropped_when_the_field_is_emptied(room: Any) -> None:
     put(room, "rain")
-    room.desk.search("rain")
+    room.desk.searching.search("rain")
     room.store.list_trash().result()  # the search is answered, the answer not taken yet
-    room.desk.search("")
+    room.desk.searching.search("")
     room.pump()
     assert [answer.typed for answer in answers(room)] == [""]
 
 
 def test_pages_come_when_they_are_asked_for(room: Any) -> None:
     ids = put(room, *(f"rain {number}" for number in range(100)))
-    room.desk.search("rain")
+    room.desk.searching.search("rain")
     room.until(lambda: len(answers(room)) == 1)
     while answers(room)[-1].has_more:
         count = len(answers(room))
-        room.desk.search_more()
-        room.desk.search_more()
+        room.desk.searching.more()
+        room.desk.searching.more()
         room.until(lambda count=count: len(answers(room)) > count)
     hits = [hit.message_id for answer in answers(room) for hit in answer.hits]
     assert hits == ids[::-1]
-    room.desk.search_more()
+    room.desk.searching.more()
     room.pump()
     assert [answer.is_first for answer in answers(room)] == [True, False, False, False]
 
@@ -85,10 +85,10 @@ def test_pages_come_when_they_are_asked_for(room: Any) -> None:
 def test_a_hit_opens_its_chat_at_the_message(room: Any) -> None:
     (rain,) = put(room, "rain")
     conversation_id = room.store.load_message(rain).result().conversation_id
-    room.desk.open_message(conversation_id, rain)
+    room.desk.searching.open_at(conversation_id, rain)
     room.until(lambda: sought(room) == [rain])
-    assert room.desk.conversation.id == conversation_id
-    room.desk.open_message(conversation_id, rain)
+    assert room.desk.shelf.open.id == conversation_id
+    room.desk.searching.open_at(conversation_id, rain)
     assert sought(room) == [rain, rain]
 
 
@@ -101,11 +101,11 @@ def test_a_hit_on_another_branch_shows_that_branch(room: Any, is_open: bool) -> 
     old_end = store.append_message(a_message(conversation, old, content="old end")).result()
     new = store.append_message(a_message(conversation, root, content="new version")).result()
     if is_open:
-        room.desk.open_conversation(conversation.id)
-        room.until(lambda: [m.id for m in room.desk.messages] == [root.id, new.id])
-    room.desk.open_message(conversation.id, old.id)
+        room.desk.shelf.open_stored(conversation.id)
+        room.until(lambda: [m.id for m in room.desk.shelf.path] == [root.id, new.id])
+    room.desk.searching.open_at(conversation.id, old.id)
     room.until(lambda: sought(room) == [old.id])
-    assert [m.id for m in room.desk.messages] == [root.id, old.id, old_end.id]
-    room.desk.open_message(conversation.id, new.id)
+    assert [m.id for m in room.desk.shelf.path] == [root.id, old.id, old_end.id]
+    room.desk.searching.open_at(conversation.id, new.id)
     room.until(lambda: sought(room) == [old.id, new.id])
-    assert [m.id for m in room.desk.messages] == [root.id, new.id]
+    assert [m.id for m in room.desk.shelf.path] == [root.id, new.id]

@@ -34,12 +34,12 @@ def room(make_room: Any) -> Any:
 
 
 def texts(room: Any) -> list[str]:
-    return [message.content for message in room.desk.messages]
+    return [message.content for message in room.desk.shelf.path]
 
 
 def wait_for_texts(room: Any, *wanted: str) -> tuple[Message, ...]:
     room.until(lambda: texts(room) == list(wanted), f"{wanted}, not {texts(room)}")
-    return room.desk.messages
+    return room.desk.shelf.path
 
 
 def in_order(room: Any) -> list[str]:
@@ -55,19 +55,19 @@ TURNS = ("One?", "First answer.", "Two?", "Second answer.", "Three?", "Third ans
 
 def test_an_edited_answer_keeps_the_later_turns_in_view_and_the_old_one_whole(room):
     """F12."""
-    old = room.desk.messages
-    room.desk.edit_message(old[1].id, "Edited answer.")
+    old = room.desk.shelf.path
+    room.desk.tree.edit(old[1].id, "Edited answer.")
     shown = wait_for_texts(room, "One?", "Edited answer.", *TURNS[2:])
     assert (shown[1].sibling_index, shown[1].sibling_count) == (1, 2)
     assert shown[1].token_ids is None
     assert [m.token_ids for m in shown[2:]] == [m.token_ids for m in old[2:]]
     assert in_order(room) == ["One?", "Edited answer.", *TURNS[2:]]
 
-    room.desk.show_version(shown[1].id, -1)
-    room.until(lambda: [m.id for m in room.desk.messages] == [m.id for m in old])
+    room.desk.paths.show_version(shown[1].id, -1)
+    room.until(lambda: [m.id for m in room.desk.shelf.path] == [m.id for m in old])
     assert texts(room) == list(TURNS)
-    room.desk.show_version(old[1].id, 1)
-    room.until(lambda: [m.id for m in room.desk.messages] == [m.id for m in shown])
+    room.desk.paths.show_version(old[1].id, 1)
+    room.until(lambda: [m.id for m in room.desk.shelf.path] == [m.id for m in shown])
 
 
 THINKS = {
@@ -80,16 +80,16 @@ def test_the_reasoning_is_part_of_the_new_version(make_room: Any):
     room = make_room(THINKS).start_ready()
     reply = room.ask("Well?")
     assert (reply.reasoning, reply.content) == ("Hm.", "Yes, ")
-    room.desk.edit_message(reply.id, "No.", reasoning="Let me see.")
-    room.until(lambda: room.desk.messages[-1].content == "No.")
-    edited = room.desk.messages[-1]
+    room.desk.tree.edit(reply.id, "No.", reasoning="Let me see.")
+    room.until(lambda: room.desk.shelf.path[-1].content == "No.")
+    edited = room.desk.shelf.path[-1]
     assert (edited.reasoning, room.stored()[-1].reasoning) == ("Let me see.", "Let me see.")
-    room.desk.edit_message(edited.id, "No, no.")
-    room.until(lambda: room.desk.messages[-1].content == "No, no.")
-    assert room.desk.messages[-1].reasoning == "Let me see."
-    room.desk.begin_reply(room.desk.messages[-1].id, "So: ", "Anew.")
+    room.desk.tree.edit(edited.id, "No, no.")
+    room.until(lambda: room.desk.shelf.path[-1].content == "No, no.")
+    assert room.desk.shelf.path[-1].reasoning == "Let me see."
+    room.desk.replies.begin_with(room.desk.shelf.path[-1].id, "So: ", "Anew.")
     room.until(lambda: room.ended_reply() and room.ended_reply().content.startswith("So: "))
-    assert room.desk.messages[-1].reasoning.startswith("Anew.")
+    assert room.desk.shelf.path[-1].reasoning.startswith("Anew.")
 
 
 def test_a_reply_that_was_stopped_in_its_reasoning_is_edited_there(make_room: Any):
@@ -97,117 +97,115 @@ def test_a_reply_that_was_stopped_in_its_reasoning_is_edited_there(make_room: An
     from, and not passed over."""
     thinks = {"tokens": [{"text": "Hm.", "part": "reasoning"}]}
     room = make_room({"load": {"ms": 10}, "replies": [thinks]}).start_ready()
-    room.desk.send("Well?")
+    room.desk.replies.send("Well?")
     old = room.until(room.ended_reply)
     assert (old.content, old.reasoning) == ("", "Hm.")
-    assert room.desk.edit_message(old.id, "", reasoning="Let me see.")
-    room.until(lambda: room.desk.messages[-1].reasoning == "Let me see.")
+    assert room.desk.tree.edit(old.id, "", reasoning="Let me see.")
+    room.until(lambda: room.desk.shelf.path[-1].reasoning == "Let me see.")
     assert room.stored()[-1].reasoning == "Let me see."
-    edited = room.desk.messages[-1]
-    assert room.desk.begin_reply(edited.id, "", "Let me think: ")
+    edited = room.desk.shelf.path[-1]
+    assert room.desk.replies.begin_with(edited.id, "", "Let me think: ")
     room.until(lambda: (r := room.ended_reply()) and r.id not in (old.id, edited.id))
-    assert room.desk.messages[-1].reasoning == "Let me think: Hm."
-    assert not room.desk.edit_message(room.desk.messages[-1].id, " ", reasoning="\n")
+    assert room.desk.shelf.path[-1].reasoning == "Let me think: Hm."
+    assert not room.desk.tree.edit(room.desk.shelf.path[-1].id, " ", reasoning="\n")
     assert room.of(events.Noticed)[-1].sentence == EMPTY_SENTENCE
 
 
 def test_an_edit_without_the_later_turns_says_where_they_are(room):
-    old = room.desk.messages
-    room.desk.edit_message(old[1].id, "Edited answer.", keep_following=False)
+    old = room.desk.shelf.path
+    room.desk.tree.edit(old[1].id, "Edited answer.", keep_following=False)
     wait_for_texts(room, "One?", "Edited answer.")
     assert room.of(events.Noticed)[-1].sentence == (
         "Saved as version 2. What followed is under version 1."
     )
-    room.desk.show_version(room.desk.messages[1].id, -1)
+    room.desk.paths.show_version(room.desk.shelf.path[1].id, -1)
     wait_for_texts(room, *TURNS)
 
 
 def test_an_edited_question_is_sent_as_a_new_version(room):
-    old = room.desk.messages
-    room.desk.edit_and_send(old[2].id, "Two, please?")
+    old = room.desk.shelf.path
+    room.desk.tree.edit_and_send(old[2].id, "Two, please?")
     reply = room.until(room.ended_reply)
     assert texts(room) == ["One?", "First answer.", "Two, please?", "Second answer."]
-    assert (room.desk.messages[2].sibling_index, room.desk.messages[2].sibling_count) == (1, 2)
-    assert reply.parent_id == room.desk.messages[2].id
-    room.desk.show_version(room.desk.messages[2].id, -1)
+    assert (room.desk.shelf.path[2].sibling_index, room.desk.shelf.path[2].sibling_count) == (1, 2)
+    assert reply.parent_id == room.desk.shelf.path[2].id
+    room.desk.paths.show_version(room.desk.shelf.path[2].id, -1)
     wait_for_texts(room, *TURNS)
 
 
 def test_the_very_first_message_can_be_edited_and_sent(room):
-    room.desk.edit_and_send(room.desk.messages[0].id, "One, again?")
+    room.desk.tree.edit_and_send(room.desk.shelf.path[0].id, "One, again?")
     room.until(room.ended_reply)
     assert texts(room) == ["One, again?", "First answer."]
-    assert room.desk.messages[0].sibling_count == 2
+    assert room.desk.shelf.path[0].sibling_count == 2
 
 
 def test_attachments_stand_with_both_versions_and_with_copies(make_room):
     room = make_room(FOUR).start_ready()
-    room.desk.attach_text("a long table " * 300)
-    room.until(lambda: room.desk.attachments)
+    room.desk.attachments.add_paste("a long table " * 300)
+    room.until(lambda: room.desk.attachments.of_open)
     room.ask("One?")
-    old = room.desk.messages
-    room.desk.edit_message(old[0].id, "Uno?")
+    old = room.desk.shelf.path
+    room.desk.tree.edit(old[0].id, "Uno?")
     wait_for_texts(room, "Uno?", "First answer.")
     (kept,) = room.stored()[0].attachments
     assert kept.text == old[0].attachments[0].text
-    room.desk.show_version(room.desk.messages[0].id, -1)
+    room.desk.paths.show_version(room.desk.shelf.path[0].id, -1)
     wait_for_texts(room, "One?", "First answer.")
     assert len(room.stored()[0].attachments) == 1
-    room.desk.branch_off(old[1].id)
-    room.until(lambda: room.desk.conversation.copied_from == old[1].id)
+    room.desk.tree.branch_off(old[1].id)
+    room.until(lambda: room.desk.shelf.open.copied_from == old[1].id)
     assert room.stored()[0].attachments[0].text == kept.text
 
 
 def test_an_empty_edit_is_refused_in_words(room):
-    room.desk.edit_message(room.desk.messages[1].id, " \n")
+    room.desk.tree.edit(room.desk.shelf.path[1].id, " \n")
     assert room.of(events.Noticed)[-1].sentence == EMPTY_SENTENCE
     assert texts(room) == list(TURNS)
 
 
 def test_while_a_reply_grows_the_path_is_not_changed(make_room):
     room = make_room(SLOW).start_ready()
-    room.desk.send("Go on")
+    room.desk.replies.send("Go on")
     room.until(lambda: room.growing(20))
     for act in (
-        lambda: room.desk.edit_message(room.desk.messages[0].id, "Else"),
-        lambda: room.desk.trash_message(room.desk.messages[0].id),
-        lambda: room.desk.swap_role(room.desk.messages[0].id),
+        lambda: room.desk.tree.edit(room.desk.shelf.path[0].id, "Else"),
+        lambda: room.desk.tree.trash(room.desk.shelf.path[0].id),
+        lambda: room.desk.tree.swap_role(room.desk.shelf.path[0].id),
     ):
         act()
         assert room.of(events.Noticed)[-1].sentence == BUSY_SENTENCE
-    room.desk.stop()
+    room.desk.replies.stop()
     room.until(room.ended_reply)
-    assert room.desk.messages[0].content == "Go on"
+    assert room.desk.shelf.path[0].content == "Go on"
 
 
 def test_a_text_that_is_refused_while_a_reply_grows_stays_with_whoever_has_it(make_room):
     room = make_room(SLOW).start_ready()
-    room.desk.send("Go on")
+    room.desk.replies.send("Go on")
     reply = room.until(lambda: room.growing(20))
-    question, saved = room.desk.messages[0], []
+    question, saved = room.desk.shelf.path[0], []
     acts = (
-        lambda: room.desk.edit_message(question.id, "Else", saved=lambda: saved.append(0)),
-        lambda: room.desk.edit_and_send(question.id, "Else", saved=lambda: saved.append(1)),
-        lambda: room.desk.insert_message(
-            question.id, Role.USER, "X", saved=lambda: saved.append(2)
-        ),
-        lambda: room.desk.begin_reply(reply.id, "Well, ", saved=lambda: saved.append(3)),
+        lambda: room.desk.tree.edit(question.id, "Else", saved=lambda: saved.append(0)),
+        lambda: room.desk.tree.edit_and_send(question.id, "Else", saved=lambda: saved.append(1)),
+        lambda: room.desk.tree.insert(question.id, Role.USER, "X", saved=lambda: saved.append(2)),
+        lambda: room.desk.replies.begin_with(reply.id, "Well, ", saved=lambda: saved.append(3)),
     )
     for act in acts:
         n_said = len(room.of(events.Noticed))
         assert not act()
         assert [e.sentence for e in room.of(events.Noticed)[n_said:]] == [BUSY_SENTENCE]
-    room.desk.stop()
+    room.desk.replies.stop()
     room.until(room.ended_reply)
     for place, act in enumerate(acts):
-        room.until(lambda: not room.desk.is_generating)
-        question, reply = room.desk.messages[0], room.desk.messages[-1]
+        room.until(lambda: not room.desk.replies.is_generating)
+        question, reply = room.desk.shelf.path[0], room.desk.shelf.path[-1]
         assert act()
         room.until(lambda place=place: saved[-1:] == [place], "on disk")
-        if room.desk.is_generating:
-            room.desk.stop()
-        chat = room.desk.conversation.id
-        room.until(lambda chat=chat: not room.desk._replies.is_occupied(chat), "shown")
+        if room.desk.replies.is_generating:
+            room.desk.replies.stop()
+        chat = room.desk.shelf.open.id
+        room.until(lambda chat=chat: not room.desk.replies.is_occupied(chat), "shown")
     assert saved == [0, 1, 2, 3]
 
 
@@ -215,43 +213,43 @@ def test_a_beginning_is_on_disk_when_the_reply_has_its_row(make_room):
     """Not while the reply waits for weights: what was typed is nowhere else then."""
     room = make_room(FOUR).start_ready()
     room.ask("One?")
-    room.desk.unload_weights()
-    room.until(lambda: room.desk.engine_state.loaded is None)
-    begin = room.desk._replies.begin_waiting
-    room.desk._replies.begin_waiting = lambda: None
+    room.desk.loader.unload()
+    room.until(lambda: room.desk.loader.state.loaded is None)
+    begin = room.desk.replies.begin_waiting
+    room.desk.replies.begin_waiting = lambda: None
     saved: list[bool] = []
-    beginning = room.desk.messages[0].id, "Well, "
-    assert room.desk.begin_reply(*beginning, saved=lambda: saved.append(True))
+    beginning = room.desk.shelf.path[0].id, "Well, "
+    assert room.desk.replies.begin_with(*beginning, saved=lambda: saved.append(True))
     room.store.all_settings().result(20)
     room.pump()
     assert saved == []
-    room.desk._replies.begin_waiting = begin
+    room.desk.replies.begin_waiting = begin
     begin()
     room.until(lambda: saved)
     assert room.until(room.ended_reply).content.startswith("Well, ")
 
 
 def test_swapped_roles_and_inserted_messages_keep_what_follows(room):
-    old = room.desk.messages
-    room.desk.swap_role(old[2].id)
+    old = room.desk.shelf.path
+    room.desk.tree.swap_role(old[2].id)
     shown = wait_for_texts(room, *TURNS)
-    room.until(lambda: room.desk.messages[2].role is Role.ASSISTANT)
-    assert room.desk.messages[2].sibling_count == 2
-    room.desk.insert_message(room.desk.messages[0].id, Role.ASSISTANT, "Let me think.")
+    room.until(lambda: room.desk.shelf.path[2].role is Role.ASSISTANT)
+    assert room.desk.shelf.path[2].sibling_count == 2
+    room.desk.tree.insert(room.desk.shelf.path[0].id, Role.ASSISTANT, "Let me think.")
     shown = wait_for_texts(room, "One?", "Let me think.", *TURNS[1:])
     assert shown[1].role is Role.ASSISTANT
-    room.desk.insert_message(None, Role.USER, "Hello.")
+    room.desk.tree.insert(None, Role.USER, "Hello.")
     wait_for_texts(room, "Hello.", "One?", "Let me think.", *TURNS[1:])
-    room.desk.insert_message(room.desk.messages[-1].id, Role.USER, "Bye.")
+    room.desk.tree.insert(room.desk.shelf.path[-1].id, Role.USER, "Bye.")
     wait_for_texts(room, "Hello.", "One?", "Let me think.", *TURNS[1:], "Bye.")
     assert in_order(room) == texts(room)
 
 
 def test_a_message_can_be_inserted_into_an_empty_chat(make_room):
     room = make_room().start_ready()
-    room.desk.insert_message(None, Role.ASSISTANT, "Welcome.")
+    room.desk.tree.insert(None, Role.ASSISTANT, "Welcome.")
     wait_for_texts(room, "Welcome.")
-    assert [c.id for c in room.desk.conversations] == [room.desk.conversation.id]
+    assert [c.id for c in room.desk.shelf.conversations] == [room.desk.shelf.open.id]
 
 
 # --- continuing and beginning -------------------------------------------------------------------
@@ -261,7 +259,7 @@ def test_a_continued_reply_is_a_version_with_the_old_text_and_ids_first(make_roo
     script = {"load": {"ms": 10}, "replies": [{"text": "Once upon"}, {"text": " a time."}]}
     room = make_room(script).start_ready()
     old = room.ask("A story?")
-    room.desk.continue_reply(old.id)
+    room.desk.replies.go_on(old.id)
     reply = room.until(lambda: (r := room.ended_reply()) and r.id != old.id and r)
 
     assert reply.content == "Once upon a time."
@@ -277,20 +275,20 @@ def test_a_continued_reply_is_a_version_with_the_old_text_and_ids_first(make_roo
     assert reply.rendered_prompt.endswith("<|assistant|>Once upon")
     kept = room.stored()[-1]
     assert (kept.content, kept.token_ids) == (reply.content, reply.token_ids)
-    room.desk.show_version(reply.id, -1)
+    room.desk.paths.show_version(reply.id, -1)
     wait_for_texts(room, "A story?", "Once upon")
     assert "".join(e.text for e in room.of(events.TextArrived)) == "Once upon a time."
 
 
 def test_a_reply_that_was_stopped_is_continued_from_where_it_was(make_room):
     room = make_room(SLOW).start_ready()
-    room.desk.send("Go on")
+    room.desk.replies.send("Go on")
     room.until(lambda: room.growing(30))
-    room.desk.stop()
+    room.desk.replies.stop()
     old = room.until(room.ended_reply)
-    room.desk.continue_reply(old.id)
+    room.desk.replies.go_on(old.id)
     room.until(lambda: (g := room.growing(len(old.content) + 30)) and g.id != old.id)
-    room.desk.stop()
+    room.desk.replies.stop()
     reply = room.until(room.ended_reply)
     assert reply.content.startswith(old.content + "again ")
     assert reply.counts.generated < len(reply.token_ids)
@@ -315,7 +313,7 @@ def test_a_reply_that_was_cut_inside_a_character_is_completed(make_room, before,
     old = room.ask("A smile?")
     assert (old.content, len(old.token_ids)) == (before, len(first) + n_bytes)
     assert (room.stored()[-1].content, room.stored()[-1].token_ids) == (before, old.token_ids)
-    room.desk.continue_reply(old.id)
+    room.desk.replies.go_on(old.id)
     reply = room.until(lambda: (r := room.ended_reply()) and r.id != old.id and r)
     assert reply.content == f"{before}🙂!"
     assert reply.token_ids[: len(old.token_ids)] == old.token_ids
@@ -328,9 +326,9 @@ def test_a_reply_that_was_stopped_inside_a_character_has_none_of_it_later(make_r
     tokens = [{"text": "Yes ", "ms": 1}, *SMILE[:2], {"text": " ", "ms": 60_000}]
     script = {"load": {"ms": 10}, "replies": [{"tokens": tokens}, {"text": "Fine."}]}
     room = make_room(script).start_ready()
-    room.desk.send("A smile?")
+    room.desk.replies.send("A smile?")
     room.until(lambda: (r := room.growing(4)) and len(r.token_ids) == 3, "all that comes")
-    room.desk.stop()
+    room.desk.replies.stop()
     old = room.until(room.ended_reply)
     assert (old.content, len(old.token_ids)) == ("Yes ", 3)
     later = room.ask("And?")
@@ -342,7 +340,7 @@ def test_a_crash_inside_a_character_stores_none_of_it(make_room):
     """N11."""
     tokens = [{"text": "Yes ", "ms": 1}, *SMILE[:2], {"signal": "SEGV"}]
     room = make_room({"load": {"ms": 10}, "replies": [{"tokens": tokens}]}).start_ready()
-    room.desk.send("A smile?")
+    room.desk.replies.send("A smile?")
     old = room.until(room.ended_reply)
     assert (old.state, old.content) == (MessageState.INTERRUPTED, "Yes ")
     assert room.stored()[-1].content == "Yes "
@@ -351,7 +349,7 @@ def test_a_crash_inside_a_character_stores_none_of_it(make_room):
 def test_ids_that_do_not_spell_the_whole_text_are_not_claimed(make_room):
     room = make_room().start_ready()
     old = room.ask("What is the capital of France?")
-    room.desk.begin_reply(old.id, "London")
+    room.desk.replies.begin_with(old.id, "London")
     reply = room.until(lambda: (r := room.ended_reply()) and r.id != old.id and r)
     assert reply.content == "LondonParis is the capital of France."
     assert reply.token_ids is None
@@ -370,16 +368,16 @@ def test_ids_of_what_ended_a_reply_are_not_claimed_for_its_text(make_room, reaso
     room = make_room(script).start_ready()
     old = room.ask("A story?")
     assert old.stop_reason == reason
-    room.desk.continue_reply(old.id)
+    room.desk.replies.go_on(old.id)
     reply = room.until(lambda: (r := room.ended_reply()) and r.id != old.id and r)
     assert (reply.content, reply.token_ids) == ("Once upon a time.", None)
 
 
 def test_a_beginning_can_be_written_for_a_reply_that_is_not_there_yet(make_room):
     room = make_room().start_ready()
-    room.desk.insert_message(None, Role.USER, "Where is Paris?")
+    room.desk.tree.insert(None, Role.USER, "Where is Paris?")
     wait_for_texts(room, "Where is Paris?")
-    room.desk.begin_reply(room.desk.messages[0].id, "Well: ")
+    room.desk.replies.begin_with(room.desk.shelf.path[0].id, "Well: ")
     assert room.until(room.ended_reply).content == "Well: Paris is the capital of France."
 
 
@@ -393,7 +391,7 @@ def test_what_a_continued_reply_began_with_survives_the_death_of_the_engine(make
     }
     room = make_room(script).start_ready()
     old = room.ask("A story?")
-    room.desk.continue_reply(old.id)
+    room.desk.replies.go_on(old.id)
     reply = room.until(lambda: (r := room.ended_reply()) and r.id != old.id and r)
     assert reply.state is MessageState.INTERRUPTED
     assert reply.content == "Once upon a a a a a"
@@ -404,14 +402,14 @@ def test_a_chosen_format_is_kept_for_the_weights_and_used(make_room):
     """A01."""
     script = {**FOUR, "load": {"ms": 10, "loaded": {"has_template": False}}}
     room = make_room(script).start_ready()
-    assert room.desk.engine_state.loaded.has_template is False
-    room.desk.set_at_level("weights", "chat_format", "chatml")
+    assert room.desk.loader.state.loaded.has_template is False
+    room.desk.levels.change("weights", "chat_format", "chatml")
     reply = room.ask("One?")
     assert reply.settings["chat_format"] == "chatml"
     assert reply.settings["levels"]["chat_format"] == "weights"
     room.close()
     again = make_room(script, gguf=room._script).start_ready()
-    again.until(lambda: again.desk.resolved_settings().settings.chat_format == "chatml")
+    again.until(lambda: again.desk.levels.resolved().settings.chat_format == "chatml")
 
 
 # --- several answers ----------------------------------------------------------------------------
@@ -420,26 +418,26 @@ def test_a_chosen_format_is_kept_for_the_weights_and_used(make_room):
 def test_several_answers_are_versions_with_settings_of_their_own(make_room):
     room = make_room(FOUR).start_ready()
     old = room.ask("One?")
-    room.desk.ask_several(old.id, [{"seed": 5}, {"seed": 6, "temperature": 1.5}, {}])
-    assert room.desk.is_generating
+    room.desk.replies.ask_several(old.id, [{"seed": 5}, {"seed": 6, "temperature": 1.5}, {}])
+    assert room.desk.replies.is_generating
     began = room.until(lambda: room.of(events.AnswersBegan))[0]
-    assert began.parent_id == room.desk.messages[0].id
-    assert room.desk.messages[1].id == began.messages[0].id
-    room.until(lambda: not room.desk.is_generating)
+    assert began.parent_id == room.desk.shelf.path[0].id
+    assert room.desk.shelf.path[1].id == began.messages[0].id
+    room.until(lambda: not room.desk.replies.is_generating)
 
-    room.desk.read_versions(old.id)
+    room.desk.tree.read_versions(old.id)
     read = room.until(lambda: room.of(events.VersionsRead))[0]
     assert [m.id for m in read.messages] == [old.id, *(m.id for m in began.messages)]
     assert {m.content for m in read.messages} == {"First answer."}
     assert [m.seed for m in read.messages[1:3]] == [5, 6]
     assert read.messages[2].settings["temperature"] == 1.5
-    assert read.messages[1].settings["temperature"] == room.desk.settings.temperature
+    assert read.messages[1].settings["temperature"] == room.desk.settings.now.temperature
     for message in began.messages:
         told = [e.text for e in room.of(events.TextArrived) if e.message_id == message.id]
         assert "".join(told) == "First answer."
         ended = [e.message for e in room.of(events.MessageChanged) if e.message.id == message.id]
         assert ended[-1].state is MessageState.COMPLETE
-    first = room.desk.messages[1]
+    first = room.desk.shelf.path[1]
     assert (first.id, first.sibling_index, first.sibling_count) == (began.messages[0].id, 1, 4)
     assert room.stored()[-1].id == first.id
 
@@ -447,24 +445,24 @@ def test_several_answers_are_versions_with_settings_of_their_own(make_room):
 def test_picking_an_answer_shows_it_and_the_others_stay(make_room):
     room = make_room(FOUR).start_ready()
     room.ask("One?")
-    room.desk.ask_several(room.desk.messages[0].id, [{}, {}])
+    room.desk.replies.ask_several(room.desk.shelf.path[0].id, [{}, {}])
     began = room.until(lambda: room.of(events.AnswersBegan))[0]
     places = [(each.sibling_index, each.sibling_count) for each in began.messages]
     assert places == [(1, 3), (2, 3)]  # beside the reply that was there
-    room.until(lambda: not room.desk.is_generating)
-    room.desk.go_to_message(began.messages[1].id)
-    room.until(lambda: room.desk.messages[-1].id == began.messages[1].id)
-    assert room.desk.messages[-1].sibling_count == 3
+    room.until(lambda: not room.desk.replies.is_generating)
+    room.desk.tree.go_to(began.messages[1].id)
+    room.until(lambda: room.desk.shelf.path[-1].id == began.messages[1].id)
+    assert room.desk.shelf.path[-1].sibling_count == 3
     assert room.stored()[-1].id == began.messages[1].id
 
 
 def test_stop_ends_all_answers_and_one_can_be_stopped_alone(make_room):
     room = make_room(SLOW).start_ready()
-    room.desk.send("Go on")
+    room.desk.replies.send("Go on")
     room.until(lambda: room.growing(10))
-    room.desk.stop()
+    room.desk.replies.stop()
     old = room.until(room.ended_reply)
-    room.desk.ask_several(old.id, [{}, {}, {}])
+    room.desk.replies.ask_several(old.id, [{}, {}, {}])
     began = room.until(lambda: room.of(events.AnswersBegan))[0]
     first, second, third = (message.id for message in began.messages)
     ended: dict[str, Message] = {}
@@ -474,46 +472,46 @@ def test_stop_ends_all_answers_and_one_can_be_stopped_alone(make_room):
         return message_id in ended and ended[message_id].state is not MessageState.STREAMING
 
     room.until(lambda: any(e.message_id == first for e in room.of(events.TextArrived)))
-    room.desk.stop_reply(first)
+    room.desk.growing.stop_reply(first)
     room.until(lambda: has_ended(first))
-    assert room.desk.is_generating
+    assert room.desk.replies.is_generating
     room.until(lambda: any(e.message_id == second for e in room.of(events.TextArrived)))
-    room.desk.stop()
+    room.desk.replies.stop()
     room.until(lambda: has_ended(second) and has_ended(third))
-    assert not room.desk.is_generating
+    assert not room.desk.replies.is_generating
     assert ended[first].content
     assert ended[third].state is MessageState.STOPPED
 
 
 def test_more_answers_than_four_are_not_asked_for(room):
-    room.desk.ask_several(room.desk.messages[1].id, [{}] * 5)
-    assert not room.desk.is_generating
+    room.desk.replies.ask_several(room.desk.shelf.path[1].id, [{}] * 5)
+    assert not room.desk.replies.is_generating
 
 
 def test_answers_that_wait_for_weights_begin_together(make_room):
     script = {**FOUR, "load": {"ms": 300}}
     room = make_room(script).start()
-    room.desk.insert_message(None, Role.USER, "One?")
+    room.desk.tree.insert(None, Role.USER, "One?")
     wait_for_texts(room, "One?")
-    room.desk.ask_several(room.desk.messages[0].id, [{}, {}])
+    room.desk.replies.ask_several(room.desk.shelf.path[0].id, [{}, {}])
     began = room.until(lambda: room.of(events.AnswersBegan))[0]
     assert len(began.messages) == 2
-    room.until(lambda: not room.desk.is_generating)
+    room.until(lambda: not room.desk.replies.is_generating)
 
 
 def test_the_place_in_the_queue_is_told(make_room):
     """C06."""
     room = make_room(SLOW).start_ready()
-    room.desk.send("Go on")
+    room.desk.replies.send("Go on")
     room.until(lambda: room.growing(10))
-    request_id = next(iter(room.desk._replies.growing._requests))
+    request_id = next(iter(room.desk.growing._requests))
     room.desk._take(Queued(request_id, 3))
     assert room.of(events.SendQueued)[-1].place == 3
-    assert room.desk.is_waiting
+    assert room.desk.replies.is_waiting
     room.desk._take(Queued(request_id, 0))
     last = room.of(events.SendQueued)[-1]
     assert (last.waiting, last.place) == (False, 0)
-    room.desk.stop()
+    room.desk.replies.stop()
     room.until(room.ended_reply)
 
 
@@ -521,101 +519,101 @@ def test_the_place_in_the_queue_is_told(make_room):
 
 
 def test_a_deleted_message_takes_what_follows_and_comes_back_by_undo(room):
-    old = room.desk.messages
-    room.desk.trash_message(old[2].id)
+    old = room.desk.shelf.path
+    room.desk.tree.trash(old[2].id)
     wait_for_texts(room, *TURNS[:2])
     notice = room.until(lambda: [n for n in room.of(events.Noticed) if n.undo])[-1]
     assert notice.sentence == "The message and the 3 below it are in the trash."
     listed = room.until(lambda: room.of(events.TrashedBranchesListed))[-1]
     assert [(b.id, b.n_messages) for b in listed.branches] == [(old[2].id, 4)]
 
-    room.desk.undo(notice.undo)
-    room.until(lambda: [m.id for m in room.desk.messages] == [m.id for m in old])
+    room.desk.shelf.undo(notice.undo)
+    room.until(lambda: [m.id for m in room.desk.shelf.path] == [m.id for m in old])
     assert room.stored()[-1].id == old[-1].id
     room.until(lambda: room.of(events.TrashedBranchesListed)[-1].branches == ())
 
 
 def test_a_message_deleted_alone_leaves_what_follows(room):
-    old = room.desk.messages
-    room.desk.trash_message(old[2].id, only_this=True)
+    old = room.desk.shelf.path
+    room.desk.tree.trash(old[2].id, only_this=True)
     wait_for_texts(room, *TURNS[:2], *TURNS[3:])
     notice = room.until(lambda: [n for n in room.of(events.Noticed) if n.undo])[-1]
     assert notice.sentence == "The message is in the trash."
-    room.desk.undo(notice.undo)
-    room.until(lambda: [m.id for m in room.desk.messages] == [m.id for m in old])
-    assert all(m.sibling_count == 1 for m in room.desk.messages)
+    room.desk.shelf.undo(notice.undo)
+    room.until(lambda: [m.id for m in room.desk.shelf.path] == [m.id for m in old])
+    assert all(m.sibling_count == 1 for m in room.desk.shelf.path)
 
 
 def test_a_deleted_version_gives_way_to_the_one_beside_it(room):
-    last = room.desk.messages[-1]
-    room.desk.retry(last.id)
+    last = room.desk.shelf.path[-1]
+    room.desk.replies.answer(last.id)
     second = room.until(lambda: (r := room.ended_reply()) and r.id != last.id and r)
-    room.desk.trash_message(second.id)
-    room.until(lambda: room.desk.messages[-1].id == last.id)
-    assert room.desk.messages[-1].sibling_count == 1
+    room.desk.tree.trash(second.id)
+    room.until(lambda: room.desk.shelf.path[-1].id == last.id)
+    assert room.desk.shelf.path[-1].sibling_count == 1
 
 
 def test_what_was_deleted_is_restored_from_the_trash_after_a_restart(make_room):
     room = make_room(FOUR).start_ready()
     room.ask("One?")
-    conversation_id, top = room.desk.conversation.id, room.desk.messages[0]
-    room.desk.trash_message(top.id)
+    conversation_id, top = room.desk.shelf.open.id, room.desk.shelf.path[0]
+    room.desk.tree.trash(top.id)
     wait_for_texts(room)
     room.close()
 
     again = make_room(FOUR).start_ready()
-    again.desk.list_trashed_messages()
+    again.desk.tree.list_trashed()
     (branch,) = again.until(lambda: again.of(events.TrashedBranchesListed))[-1].branches
     assert branch.conversation_id == conversation_id
-    again.desk.new_conversation()
-    again.desk.restore_message(branch.id, branch.conversation_id)
+    again.desk.shelf.open_new()
+    again.desk.tree.restore(branch.id, branch.conversation_id)
     wait_for_texts(again, "One?", "First answer.")
-    assert again.desk.conversation.id == conversation_id
+    assert again.desk.shelf.open.id == conversation_id
 
 
 # --- going somewhere else -----------------------------------------------------------------------
 
 
 def test_a_branch_is_a_chat_of_its_own_with_the_path_down_to_there(room):
-    old = room.desk.conversation
-    third = room.desk.messages[3]
-    room.desk.branch_off(third.id)
-    room.until(lambda: room.desk.conversation.id != old.id)
+    old = room.desk.shelf.open
+    third = room.desk.shelf.path[3]
+    room.desk.tree.branch_off(third.id)
+    room.until(lambda: room.desk.shelf.open.id != old.id)
     assert texts(room) == list(TURNS[:4])
-    branch = room.desk.conversation
+    branch = room.desk.shelf.open
     assert branch.title == f"{old.title} (branch)"
     assert branch.copied_from == third.id
-    assert {c.id for c in room.desk.conversations} == {old.id, branch.id}
+    assert {c.id for c in room.desk.shelf.conversations} == {old.id, branch.id}
     room.ask("Three?")
-    room.desk.open_conversation(old.id)
+    room.desk.shelf.open_stored(old.id)
     room.until(lambda: texts(room) == list(TURNS))
 
 
 def test_the_map_has_every_message_and_the_path(room):
-    old = room.desk.messages
-    room.desk.edit_message(old[2].id, "Two, saved?", keep_following=False)
+    old = room.desk.shelf.path
+    room.desk.tree.edit(old[2].id, "Two, saved?", keep_following=False)
     wait_for_texts(room, *TURNS[:2], "Two, saved?")
-    room.desk.trash_message(old[4].id)  # not on the path: nothing happens
-    room.desk.read_tree()
+    room.desk.tree.trash(old[4].id)  # not on the path: nothing happens
+    room.desk.tree.read_tree()
     read = room.until(lambda: room.of(events.TreeRead))[-1]
     assert [n.excerpt for n in read.nodes] == [*TURNS, "Two, saved?"]
-    assert read.path_ids == tuple(m.id for m in room.desk.messages)
-    room.desk.go_to_message(old[3].id)
+    assert read.path_ids == tuple(m.id for m in room.desk.shelf.path)
+    room.desk.tree.go_to(old[3].id)
     wait_for_texts(room, *TURNS)
 
 
 def test_a_branch_that_is_not_on_the_path_can_be_pruned(room):
-    old = room.desk.messages
-    room.desk.edit_message(old[2].id, "Two, saved?", keep_following=False)
+    old = room.desk.shelf.path
+    room.desk.tree.edit(old[2].id, "Two, saved?", keep_following=False)
     wait_for_texts(room, *TURNS[:2], "Two, saved?")
-    room.desk.prune(old[2].id)
+    room.desk.tree.prune(old[2].id)
     listed = room.until(lambda: room.of(events.TrashedBranchesListed))[-1]
     assert [(b.id, b.n_messages) for b in listed.branches] == [(old[2].id, 4)]
-    room.until(lambda: room.desk.messages[2].sibling_count == 1)
+    room.until(lambda: room.desk.shelf.path[2].sibling_count == 1)
     assert texts(room) == [*TURNS[:2], "Two, saved?"]
     notice = next(n for n in room.of(events.Noticed) if n.undo)
-    room.desk.undo(notice.undo)
-    room.until(lambda: room.desk.messages[2].sibling_count == 2)
+    room.desk.shelf.undo(notice.undo)
+    room.until(lambda: room.desk.shelf.path[2].sibling_count == 2)
 
 
 def test_a_window_that_may_not_write_changes_nothing(make_room, data_dir):
@@ -623,13 +621,13 @@ def test_a_window_that_may_not_write_changes_nothing(make_room, data_dir):
     room.ask("One?")
     room.until(lambda: room.stored()[1].content, "the ending is on disk")
     second = make_room(FOUR, read_only=True).start_ready()
-    second.until(lambda: len(second.desk.messages) == 2)
-    reply = second.desk.messages[1]
+    second.until(lambda: len(second.desk.shelf.path) == 2)
+    reply = second.desk.shelf.path[1]
     for act in (
-        lambda: second.desk.edit_message(reply.id, "Else"),
-        lambda: second.desk.trash_message(reply.id),
-        lambda: second.desk.branch_off(reply.id),
-        lambda: second.desk.continue_reply(reply.id),
+        lambda: second.desk.tree.edit(reply.id, "Else"),
+        lambda: second.desk.tree.trash(reply.id),
+        lambda: second.desk.tree.branch_off(reply.id),
+        lambda: second.desk.replies.go_on(reply.id),
     ):
         act()
     assert [n.sentence for n in second.of(events.Noticed)][-4:] == ["Another window writes."] * 4
@@ -638,20 +636,20 @@ def test_a_window_that_may_not_write_changes_nothing(make_room, data_dir):
 
 def test_a_temporary_chat_is_changed_like_any_other_and_never_becomes_one(make_room):
     room = make_room(FOUR).start_ready()
-    room.desk.open_temporary()
+    room.desk.temporary.open()
     for text in ("One?", "Two?"):
         room.ask(text)
-    old = room.desk.messages
-    room.desk.branch_off(old[1].id)
+    old = room.desk.shelf.path
+    room.desk.tree.branch_off(old[1].id)
     assert room.of(events.Noticed)[-1].sentence == TEMPORARY_SENTENCE
-    room.desk.edit_message(old[1].id, "Edited.")
+    room.desk.tree.edit(old[1].id, "Edited.")
     wait_for_texts(room, "One?", "Edited.", *TURNS[2:4])
-    room.desk.trash_message(room.desk.messages[0].id, only_this=True)
+    room.desk.tree.trash(room.desk.shelf.path[0].id, only_this=True)
     wait_for_texts(room, "Edited.", *TURNS[2:4])
     notice = room.until(lambda: [n for n in room.of(events.Noticed) if n.undo])[-1]
-    room.desk.undo(notice.undo)
+    room.desk.shelf.undo(notice.undo)
     wait_for_texts(room, "One?", "Edited.", *TURNS[2:4])
-    assert room.desk.conversations == ()
+    assert room.desk.shelf.conversations == ()
 
 
 # --- weights that are gone ----------------------------------------------------------------------
@@ -664,28 +662,28 @@ def test_without_weights_nothing_is_removed_and_it_goes_on_when_there_are_some(m
     script = {**FOUR, "load": {"ms": 10, "fail": failure, "match": "gone"}}
     room = make_room(script).start_ready()
     room.ask("One?")
-    before = room.desk.messages
-    room.desk.unload_weights()
-    room.until(lambda: room.desk.engine_state.state == "stopped")
-    room.desk.load_weights("/nowhere/gone.gguf")
-    room.until(lambda: room.desk.engine_state.sentence == failure["sentence"])
+    before = room.desk.shelf.path
+    room.desk.loader.unload()
+    room.until(lambda: room.desk.loader.state.state == "stopped")
+    room.desk.loader.load("/nowhere/gone.gguf")
+    room.until(lambda: room.desk.loader.state.sentence == failure["sentence"])
 
     {
-        "retry": lambda: room.desk.retry(before[1].id),
-        "edit_and_send": lambda: room.desk.edit_and_send(before[0].id, "One, please?"),
-        "continue_reply": lambda: room.desk.continue_reply(before[1].id),
-        "ask_several": lambda: room.desk.ask_several(before[1].id, [{}, {}]),
+        "retry": lambda: room.desk.replies.answer(before[1].id),
+        "edit_and_send": lambda: room.desk.tree.edit_and_send(before[0].id, "One, please?"),
+        "continue_reply": lambda: room.desk.replies.go_on(before[1].id),
+        "ask_several": lambda: room.desk.replies.ask_several(before[1].id, [{}, {}]),
     }[act]()
     room.until(lambda: any(n.sentence == failure["sentence"] for n in room.of(events.Noticed)))
-    room.until(lambda: room.desk.is_waiting)
-    stored = {n.id for n in room.desk._around.store.load_tree(before[0].conversation_id).result()}
+    room.until(lambda: room.desk.replies.is_waiting)
+    stored = {n.id for n in room.desk.around.store.load_tree(before[0].conversation_id).result()}
     assert {m.id for m in before} <= stored
     if act != "edit_and_send":
-        assert [m.id for m in room.desk.messages] == [m.id for m in before]
+        assert [m.id for m in room.desk.shelf.path] == [m.id for m in before]
 
-    room.desk.load_weights("/somewhere/else.gguf")
-    room.until(lambda: not room.desk.is_generating)
-    assert room.desk.messages[-1].state is MessageState.COMPLETE
+    room.desk.loader.load("/somewhere/else.gguf")
+    room.until(lambda: not room.desk.replies.is_generating)
+    assert room.desk.shelf.path[-1].state is MessageState.COMPLETE
     assert {m.id for m in before} <= {
-        n.id for n in room.desk._around.store.load_tree(before[0].conversation_id).result()
+        n.id for n in room.desk.around.store.load_tree(before[0].conversation_id).result()
     }

@@ -17,79 +17,79 @@ def test_a_crash_leaves_what_was_typed(make_room):
     """The first room is never closed before the second one reads: as after `kill -9`."""
     room = make_room(QUICK).start_ready()
     reply = room.ask("Hello")
-    room.desk.keep_edit("edit", reply.id, Edit("Quick, and more", "because"))
+    room.desk.edits.keep("edit", reply.id, Edit("Quick, and more", "because"))
     room.until(lambda: stored(room))
 
     again = make_room(QUICK, read_only=True).start()
-    again.until(lambda: again.desk.messages)
-    assert again.desk.kept_edit("edit", reply.id) == Edit("Quick, and more", "because")
-    assert again.desk.kept_edit("begin", reply.id) is None
+    again.until(lambda: again.desk.shelf.path)
+    assert again.desk.edits.of("edit", reply.id) == Edit("Quick, and more", "because")
+    assert again.desk.edits.of("begin", reply.id) is None
 
 
 def test_what_was_removed_is_kept_with_the_text(make_room):
     room = make_room(QUICK).start_ready()
     reply = room.ask("Hello")
     edit = Edit("Hello", removed=("a1", "a2"))
-    room.desk.keep_edit("edit", reply.id, edit)
+    room.desk.edits.keep("edit", reply.id, edit)
     room.desk.shutdown()
     again = make_room(QUICK, read_only=True).start()
-    again.until(lambda: again.desk.messages)
-    assert again.desk.kept_edit("edit", reply.id) == edit
+    again.until(lambda: again.desk.shelf.path)
+    assert again.desk.edits.of("edit", reply.id) == edit
 
 
 def test_closing_saves_the_last_key(make_room):
     room = make_room(QUICK).start_ready()
     reply = room.ask("Hello")
-    room.desk.keep_edit("insert", reply.id, Edit("half"))
+    room.desk.edits.keep("insert", reply.id, Edit("half"))
     room.desk.shutdown()
     again = make_room(QUICK, read_only=True).start()
-    again.until(lambda: again.desk.messages)
-    assert again.desk.kept_edit("insert", reply.id) == Edit("half")
+    again.until(lambda: again.desk.shelf.path)
+    assert again.desk.edits.of("insert", reply.id) == Edit("half")
 
 
 def test_what_was_decided_is_not_kept(make_room):
     room = make_room(QUICK).start_ready()
     reply = room.ask("Hello")
-    room.desk.keep_edit("edit", reply.id, Edit("more"))
+    room.desk.edits.keep("edit", reply.id, Edit("more"))
     room.until(lambda: stored(room))
-    room.desk.keep_edit("edit", reply.id, None)
-    assert room.desk.kept_edit("edit", reply.id) is None
+    room.desk.edits.keep("edit", reply.id, None)
+    assert room.desk.edits.of("edit", reply.id) is None
     room.until(lambda: stored(room) == [])
 
 
 def test_what_is_on_disk_is_dropped_whatever_chat_is_open_by_then(make_room):
     room = make_room(QUICK).start_ready()
     reply = room.ask("Hello")
-    room.desk.keep_edit("edit", reply.id, Edit("more"))
-    room.desk.keep_edit("begin", reply.id, Edit("Well"))
-    chat = room.desk.conversation.id
+    room.desk.edits.keep("edit", reply.id, Edit("more"))
+    room.desk.edits.keep("begin", reply.id, Edit("Well"))
+    chat = room.desk.shelf.open.id
     room.until(lambda: stored(room))
-    room.desk.new_conversation()
-    room.desk.drop_edit("edit", reply.id)
+    room.desk.shelf.open_new()
+    room.desk.edits.drop("edit", reply.id)
     room.until(lambda: stored(room) == [[chat, "begin", reply.id, "Well", ""]])
 
 
 def test_each_chat_has_its_own(make_room):
     room = make_room(QUICK).start_ready()
     room.ask("Hello")
-    room.desk.keep_edit("edit", "m", Edit("one"))
-    room.desk.new_conversation()
-    assert room.desk.kept_edit("edit", "m") is None
+    room.desk.edits.keep("edit", "m", Edit("one"))
+    room.desk.shelf.open_new()
+    assert room.desk.edits.of("edit", "m") is None
 
 
 def test_that_of_a_temporary_chat_is_never_written(make_room):
     room = make_room(QUICK).start_ready()
     room.ask("Hello")
-    kept_id = room.desk.conversation.id
-    room.desk.keep_edit("edit", "m", Edit("kept"))
-    room.desk.open_temporary()
+    kept_id = room.desk.shelf.open.id
+    room.desk.edits.keep("edit", "m", Edit("kept"))
+    room.desk.temporary.open()
     reply = room.ask("Secret")
-    room.desk.keep_edit("edit", reply.id, Edit("secret"))
+    room.desk.edits.keep("edit", reply.id, Edit("secret"))
     room.until(lambda: stored(room))
     assert stored(room) == [[kept_id, "edit", "m", "kept", ""]]
-    assert room.desk.kept_edit("edit", reply.id) == Edit("secret")
-    room.desk.end_temporary()
-    room.desk.keep_edit("edit", "other", Edit("more"))
+    assert room.desk.edits.of("edit", reply.id) == Edit("secret")
+    room.desk.temporary.end()
+    room.desk.edits.keep("edit", "other", Edit("more"))
     room.until(lambda: len(stored(room)) == 2)
     assert "secret" not in str(stored(room))
 
@@ -97,7 +97,7 @@ def test_that_of_a_temporary_chat_is_never_written(make_room):
 def test_those_of_a_chat_that_is_gone_for_good_go_at_the_next_start(make_room):
     room = make_room(QUICK).start_ready()
     room.ask("Hello")
-    here = [room.desk.conversation.id, "edit", "m", "here", ""]
+    here = [room.desk.shelf.open.id, "edit", "m", "here", ""]
     room.store.set_setting(SETTING, [["gone", "edit", "m", "old", ""], here]).result(20)
     room.desk.shutdown()
     again = make_room(QUICK).start_ready()
@@ -107,12 +107,12 @@ def test_those_of_a_chat_that_is_gone_for_good_go_at_the_next_start(make_room):
 def test_anything_else_in_the_setting_counts_as_nothing(make_room):
     room = make_room(QUICK).start_ready()
     room.ask("Hello")
-    chat = room.desk.conversation.id
+    chat = room.desk.shelf.open.id
     for rubbish in ({"a": 1}, "x", [[chat, "edit", "m", 5, ""], ["short"], None]):
         room.store.set_setting(SETTING, rubbish).result(20)
         again = make_room(QUICK, read_only=True).start()
-        again.until(lambda again=again: again.desk.messages)
-        assert again.desk.kept_edit("edit", "m") is None
+        again.until(lambda again=again: again.desk.shelf.path)
+        assert again.desk.edits.of("edit", "m") is None
         again.desk.shutdown()
 
 
@@ -120,6 +120,6 @@ def test_the_oldest_give_way(make_room):
     room = make_room(QUICK).start_ready()
     room.ask("Hello")
     for number in range(MAX_KEPT + 1):
-        room.desk.keep_edit("edit", f"m{number}", Edit("text"))
-    assert room.desk.kept_edit("edit", "m0") is None
-    assert room.desk.kept_edit("edit", "m1") == Edit("text")
+        room.desk.edits.keep("edit", f"m{number}", Edit("text"))
+    assert room.desk.edits.of("edit", "m0") is None
+    assert room.desk.edits.of("edit", "m1") == Edit("text")

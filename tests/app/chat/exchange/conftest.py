@@ -39,7 +39,7 @@ def looked(room: Any) -> Callable[..., events.ImportPreviewed]:
 
     def ask(*paths: Path) -> events.ImportPreviewed:
         count = len(room.of(events.ImportPreviewed))
-        room.desk.preview_import([str(path) for path in paths])
+        room.desk.exchange.preview([str(path) for path in paths])
         return room.until(lambda: room.of(events.ImportPreviewed)[count:], "a preview")[-1]
 
     return ask

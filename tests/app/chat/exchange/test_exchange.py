@@ -20,15 +20,15 @@ Looked = Callable[..., events.ImportPreviewed]
 
 
 def stored(room: Any) -> Any:
-    return room.desk._around.store
+    return room.desk.around.store
 
 
 def whole(room: Any, conversation_id: str = "") -> Any:
-    return stored(room).read_whole(conversation_id or room.desk.conversation.id).result(20)
+    return stored(room).read_whole(conversation_id or room.desk.shelf.open.id).result(20)
 
 
 def titles(room: Any) -> list[str]:
-    return sorted(c.title for c in room.desk.conversations)
+    return sorted(c.title for c in room.desk.shelf.conversations)
 
 
 def test_a_chat_goes_out_and_comes_back_as_it_was(
@@ -36,10 +36,10 @@ def test_a_chat_goes_out_and_comes_back_as_it_was(
 ) -> None:
     """The tree, the trace, the settings, the draft: everything."""
     desk, target = room.desk, tmp_path / "chat.json"
-    desk.retry(desk.messages[-1].id)
-    room.until(lambda: desk.messages[-1].sibling_count == 2 and room.ended_reply())
-    desk.save_draft("And of It")
-    desk.export_chats([desk.conversation.id], str(target), "json")
+    desk.replies.answer(desk.shelf.path[-1].id)
+    room.until(lambda: desk.shelf.path[-1].sibling_count == 2 and room.ended_reply())
+    desk.shelf.save_draft("And of It")
+    desk.exchange.export([desk.shelf.open.id], str(target), "json")
     assert told("exported") == "1 chat was exported to “chat.json”."
     before = whole(room)
     assert len(before.messages) == 3
@@ -48,18 +48,18 @@ def test_a_chat_goes_out_and_comes_back_as_it_was(
     assert before.messages[1].settings
     assert looked(target).chats[0].whereabouts is Whereabouts.THERE
 
-    desk.trash_conversation(desk.conversation.id)
+    desk.folders.trash_one(desk.shelf.open.id)
     stored(room).purge_some(before.conversation.created_at.replace(year=2999)).result(20)
     preview = looked(target)
     assert preview.refusals == ()
     (chat,) = preview.chats
     assert (chat.title, chat.n_messages, chat.file) == (before.conversation.title, 3, "chat.json")
     assert chat.whereabouts is Whereabouts.NEW
-    desk.import_previewed()
+    desk.exchange.import_previewed()
     told("1 chat was imported.")
-    room.until(lambda: desk.conversations, "the list")
+    room.until(lambda: desk.shelf.conversations, "the list")
     assert whole(room, before.conversation.id) == before
-    desk.export_chats(None, str(tmp_path / "again.json"), "json")
+    desk.exchange.export(None, str(tmp_path / "again.json"), "json")
     told("“again.json”")
     first, second = (json.loads(p.read_bytes()) for p in (target, tmp_path / "again.json"))
     assert first | {"exported_at": ""} == second | {"exported_at": ""}
@@ -69,11 +69,11 @@ def test_an_import_can_be_taken_back(room: Any, told: Told, looked: Looked, tmp_
     chat = tmp_path / "rome.md"
     chat.write_text("# About Rome\n\n## User\n\nWhat is Rome?\n\n## Assistant\n\nA city.\n")
     assert looked(chat).chats[0].n_messages == 2
-    room.desk.import_previewed()
+    room.desk.exchange.import_previewed()
     told("1 chat was imported.")
     room.until(lambda: "About Rome" in titles(room))
     undo = next(e.undo for e in reversed(room.of(events.Noticed)) if e.undo)
-    room.desk.undo(undo)
+    room.desk.shelf.undo(undo)
     assert "About Rome" not in titles(room)
     assert looked(chat).chats[0].whereabouts is Whereabouts.OTHER, "it lies in the trash"
 
@@ -82,19 +82,19 @@ def test_a_changed_chat_comes_in_beside_the_one_that_is_there(
     room: Any, told: Told, looked: Looked, tmp_path: Path
 ) -> None:
     target, desk = tmp_path / "chat.json", room.desk
-    desk.export_chats(None, str(target), "json")
+    desk.exchange.export(None, str(target), "json")
     told("exported")
     mine = whole(room)
     target.write_bytes(target.read_bytes().replace(b"Paris is", b"Lyon is"))
     assert [c.whereabouts for c in looked(target).chats] == [Whereabouts.OTHER]
-    desk.import_previewed()
+    desk.exchange.import_previewed()
     told("1 chat was imported, 1 of them beside another version.")
-    room.until(lambda: len(desk.conversations) == 2)
+    room.until(lambda: len(desk.shelf.conversations) == 2)
     assert whole(room).messages == mine.messages
-    other = next(c.id for c in desk.conversations if c.id != desk.conversation.id)
+    other = next(c.id for c in desk.shelf.conversations if c.id != desk.shelf.open.id)
     assert whole(room, other).messages[-1].content.startswith("Lyon is")
     assert looked(target).chats[0].whereabouts is Whereabouts.THERE
-    desk.import_previewed()
+    desk.exchange.import_previewed()
     told("Nothing is new; 1 was there already.")
 
 
@@ -102,7 +102,7 @@ def test_markdown_goes_out_and_comes_back(
     room: Any, told: Told, looked: Looked, tmp_path: Path
 ) -> None:
     desk, target = room.desk, tmp_path / "chat.md"
-    desk.export_chats([desk.conversation.id], str(target), "markdown")
+    desk.exchange.export([desk.shelf.open.id], str(target), "markdown")
     told("exported")
     text = target.read_text()
     assert "## User\n\nWhat is the capital of France?\n" in text
@@ -110,12 +110,14 @@ def test_markdown_goes_out_and_comes_back(
     assert looked(target).chats[0].whereabouts is Whereabouts.THERE
     target.write_text(text.replace("capital of France?", "capital of Gaul?"))
     assert looked(target).chats[0].whereabouts is Whereabouts.OTHER
-    desk.import_previewed()
+    desk.exchange.import_previewed()
     told("imported")
-    room.until(lambda: len(desk.conversations) == 2)
-    desk.open_conversation(next(c.id for c in desk.conversations if c.id != desk.conversation.id))
-    room.until(lambda: desk.messages and "Gaul" in desk.messages[0].content)
-    assert [(m.role, m.state) for m in desk.messages] == [
+    room.until(lambda: len(desk.shelf.conversations) == 2)
+    desk.shelf.open_stored(
+        next(c.id for c in desk.shelf.conversations if c.id != desk.shelf.open.id)
+    )
+    room.until(lambda: desk.shelf.path and "Gaul" in desk.shelf.path[0].content)
+    assert [(m.role, m.state) for m in desk.shelf.path] == [
         (Role.USER, MessageState.COMPLETE),
         (Role.ASSISTANT, MessageState.COMPLETE),
     ]
@@ -127,11 +129,11 @@ def test_several_chats_as_markdown_fill_a_folder_and_overwrite_nothing(
     folder = tmp_path / "out"
     folder.mkdir()
     desk = room.desk
-    desk.rename_conversation(desk.conversation.id, "A/B: what?")
+    desk.shelf.rename(desk.shelf.open.id, "A/B: what?")
     (folder / "A B what.md").write_text("mine")
-    desk.new_conversation()
+    desk.shelf.open_new()
     room.ask("Another one")
-    desk.export_chats(None, str(folder), "markdown")
+    desk.exchange.export(None, str(folder), "markdown")
     told("2 chats were exported to “out”.")
     assert (folder / "A B what.md").read_text() == "mine"
     assert "# A/B: what?" in (folder / "A B what (2).md").read_text()
@@ -158,23 +160,23 @@ def test_a_file_that_cannot_be_written_is_said_so_and_nothing_is_left(
     room: Any, told: Told, tmp_path: Path
 ) -> None:
     desk = room.desk
-    desk.export_chats(None, str(tmp_path / "nowhere" / "chat.json"), "json")
+    desk.exchange.export(None, str(tmp_path / "nowhere" / "chat.json"), "json")
     assert "could not be written (No such file" in told("choose another place")
     (tmp_path / "folder.json").mkdir()
-    desk.export_chats(None, str(tmp_path / "folder.json"), "json")
+    desk.exchange.export(None, str(tmp_path / "folder.json"), "json")
     told("no file that can be written to")
     target = tmp_path / "kept.json"
     target.write_text("old")
-    desk.export_chats(["unknown"], str(target), "json")
+    desk.exchange.export(["unknown"], str(target), "json")
     told("nothing to export yet")
     assert target.read_text() == "old"
-    desk.export_chats(["unknown"], str(tmp_path / "kept.md"), "markdown")
-    room.until(lambda: not desk._exchange._is_busy)
+    desk.exchange.export(["unknown"], str(tmp_path / "kept.md"), "markdown")
+    room.until(lambda: not desk.exchange._is_busy)
     assert not [p.name for p in tmp_path.iterdir() if p.suffix in (".part", ".md")]
 
 
 def test_an_export_is_for_its_owner_alone(room: Any, told: Told, tmp_path: Path) -> None:
-    room.desk.export_chats(None, str(tmp_path / "chat.json"), "json")
+    room.desk.exchange.export(None, str(tmp_path / "chat.json"), "json")
     told("exported")
     assert stat.S_IMODE((tmp_path / "chat.json").stat().st_mode) == 0o600
 
@@ -183,7 +185,7 @@ def test_bad_files_cost_a_sentence_each_and_change_nothing(
     room: Any, told: Told, looked: Looked, tmp_path: Path
 ) -> None:
     good, desk = tmp_path / "good.json", room.desk
-    desk.export_chats(None, str(good), "json")
+    desk.exchange.export(None, str(good), "json")
     told("exported")
     before = whole(room)
     pipe = tmp_path / "pipe.json"
@@ -203,7 +205,7 @@ def test_bad_files_cost_a_sentence_each_and_change_nothing(
     assert preview.chats == ()
     assert len(preview.refusals) == len(names)
     assert all(sentence.endswith(".") for sentence in preview.refusals)
-    desk.import_previewed()
+    desk.exchange.import_previewed()
     preview = looked(tmp_path / "cut.json", good)
     assert [c.file for c in preview.chats] == ["good.json"], "a good one beside it still comes"
     assert whole(room) == before
@@ -218,24 +220,24 @@ def test_a_file_that_changed_after_it_was_looked_at_is_not_imported(
         path.write_text(f"# {path.stem}\n\n## User\n\n{path.stem}\n")
     assert len(looked(first, second).chats) == 2
     second.write_text("## User\n\nsomething else\n")
-    room.desk.import_previewed()
+    room.desk.exchange.import_previewed()
     told("second.md has changed since it was looked at")
     assert len(stored(room).list_conversations().result(20)) == 1, "all or nothing"
 
 
 def test_one_at_a_time(room: Any, told: Told, tmp_path: Path) -> None:
-    room.desk.export_chats(None, str(tmp_path / "one.json"), "json")
-    room.desk.export_chats(None, str(tmp_path / "two.json"), "json")
+    room.desk.exchange.export(None, str(tmp_path / "one.json"), "json")
+    room.desk.exchange.export(None, str(tmp_path / "two.json"), "json")
     told("still at work")
     told("“one.json”")
     assert not (tmp_path / "two.json").exists()
-    room.desk.export_chats(None, str(tmp_path / "two.json"), "json")
+    room.desk.exchange.export(None, str(tmp_path / "two.json"), "json")
     told("“two.json”")
 
 
 def test_closing_gives_up_what_runs(room: Any, tmp_path: Path) -> None:
-    room.desk._exchange._closing.set()
-    room.desk.export_chats(None, str(tmp_path / "one.json"), "json")
+    room.desk.exchange._closing.set()
+    room.desk.exchange.export(None, str(tmp_path / "one.json"), "json")
     room.close()
     assert list(tmp_path.glob("*.json*")) == list(tmp_path.glob("script-*.json"))
 
@@ -244,8 +246,8 @@ def test_a_temporary_chat_is_exported_when_somebody_asks_for_it(
     room: Any, told: Told, tmp_path: Path
 ) -> None:
     desk = room.desk
-    desk.open_temporary()
+    desk.temporary.open()
     room.ask("A secret")
-    desk.export_chats([desk.conversation.id], str(tmp_path / "secret.md"), "markdown")
+    desk.exchange.export([desk.shelf.open.id], str(tmp_path / "secret.md"), "markdown")
     told("exported")
     assert "A secret" in (tmp_path / "secret.md").read_text()

@@ -37,7 +37,7 @@ def progress(room: Any) -> list[events.ImportProgressed]:
 @pytest.mark.usefixtures("always_told")
 def test_it_says_how_far_it_is(room: Any, told: Told, looked: Looked, file: Path) -> None:
     assert looked(file).chats[0].n_messages == 3000
-    room.desk.import_previewed()
+    room.desk.exchange.import_previewed()
     told("1 chat was imported.")
     assert [(p.done, p.total, p.is_over) for p in progress(room)] == [
         *((done, 3000, False) for done in range(500, 3001, 500)),
@@ -48,11 +48,11 @@ def test_it_says_how_far_it_is(room: Any, told: Told, looked: Looked, file: Path
 @pytest.mark.usefixtures("always_told")
 def test_a_draft_is_saved_while_it_runs(room: Any, looked: Looked, file: Path) -> None:
     looked(file)
-    room.desk.import_previewed()
+    room.desk.exchange.import_previewed()
     room.until(lambda: progress(room))
-    chat = room.desk.conversation.id
-    room.desk.save_draft("in between")
-    room.desk._shelf.flush_draft()
+    chat = room.desk.shelf.open.id
+    room.desk.shelf.save_draft("in between")
+    room.desk.shelf.flush_draft()
     saved = room.store.set_setting("a mark", 1)
     saved.result(20)
     assert room.store.read_whole(chat).result(20).conversation.draft == "in between"
@@ -61,16 +61,16 @@ def test_a_draft_is_saved_while_it_runs(room: Any, looked: Looked, file: Path) -
 
 @pytest.mark.usefixtures("always_told")
 def test_cancelled_it_leaves_nothing(room: Any, told: Told, looked: Looked, file: Path) -> None:
-    before = room.desk.conversations
+    before = room.desk.shelf.conversations
     looked(file)
-    room.desk.import_previewed()
-    room.desk.cancel_import()
+    room.desk.exchange.import_previewed()
+    room.desk.exchange.cancel()
     told("The import was cancelled: nothing was added.")
-    assert room.desk.conversations == before
+    assert room.desk.shelf.conversations == before
     assert room.store.staged_ids().result(20) == ()
     assert room.store.list_trash().result(20) == ()
     looked(file)
-    room.desk.import_previewed()
+    room.desk.exchange.import_previewed()
     told("1 chat was imported.")
 
 
@@ -81,18 +81,18 @@ def test_what_a_kill_left_is_gone_after_the_next_start(
 
     def close(done: int) -> None:
         if done >= 1000:
-            room.desk._exchange._closing.set()
+            room.desk.exchange._closing.set()
 
     monkeypatch.setattr(
-        room.desk._exchange, "_progress", lambda _total: lambda done: (close(done), check())[0]
+        room.desk.exchange, "_progress", lambda _total: lambda done: (close(done), check())[0]
     )
-    check = room.desk._exchange._check
+    check = room.desk.exchange._check
     looked(file)
-    room.desk.import_previewed()
+    room.desk.exchange.import_previewed()
     room.until(lambda: progress(room)[-1:] and progress(room)[-1].is_over)
     assert room.store.staged_ids().result(20) == ("long",)
     room.close()
     again = make_room().start_ready()
     again.until(lambda: again.store.staged_ids().result(20) == ())
-    assert [c.title for c in again.desk.conversations] == ["What is the capital of France?"]
+    assert [c.title for c in again.desk.shelf.conversations] == ["What is the capital of France?"]
     assert again.store.whereabouts(LONG).result(20).value == "new"

@@ -46,21 +46,21 @@ def test_a_dropped_export_is_offered_for_import_and_all_else_attached(
     room: Any, told: Told, tmp_path: Path
 ) -> None:
     export, notes, data = (tmp_path / name for name in ("chats.json", "notes.txt", "data.json"))
-    room.desk.export_chats(None, str(export), "json")
+    room.desk.exchange.export(None, str(export), "json")
     told("exported")
     notes.write_text("Notes.")
     data.write_text('{"a": 1}')
-    room.desk.take_files([str(export), str(notes), str(data)])
+    room.desk.exchange.take_files([str(export), str(notes), str(data)])
     (preview,) = room.until(lambda: room.of(events.ImportPreviewed))
     assert [chat.file for chat in preview.chats] == ["chats.json"]
-    room.until(lambda: len(room.desk.attachments) == 2)
-    assert [a.name for a in room.desk.attachments] == ["notes.txt", "data.json"]
+    room.until(lambda: len(room.desk.attachments.of_open) == 2)
+    assert [a.name for a in room.desk.attachments.of_open] == ["notes.txt", "data.json"]
 
 
 def test_chosen_for_attaching_it_is_attached(room: Any, told: Told, tmp_path: Path) -> None:
     export = tmp_path / "chats.json"
-    room.desk.export_chats(None, str(export), "json")
+    room.desk.exchange.export(None, str(export), "json")
     told("exported")
-    room.desk.attach_files([str(export)])
-    room.until(lambda: room.desk.attachments)
+    room.desk.attachments.add_files([str(export)])
+    room.until(lambda: room.desk.attachments.of_open)
     assert room.of(events.ImportPreviewed) == []

@@ -35,21 +35,21 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
 def begun(room: Any) -> Any:
     """The queue has been read."""
     room.start()
-    room.until(lambda: room.desk._fetching._downloads is not None, "the queue")
+    room.until(lambda: room.desk.downloads._downloads is not None, "the queue")
     return room
 
 
 def add(room: Any, hub: FakeHub) -> str:
     ids: list[str] = []
     failed: list[str] = []
-    room.desk.download(wish(hub.repos[REPO], "tiny-Q4_K_M.gguf"), ids.append, failed.append)
+    room.desk.downloads.add(wish(hub.repos[REPO], "tiny-Q4_K_M.gguf"), ids.append, failed.append)
     room.until(lambda: ids or failed, "an answer")
     assert failed == []
     return ids[0]
 
 
 def one(room: Any) -> Any:
-    (found,) = room.desk.downloads
+    (found,) = room.desk.downloads.all
     return found
 
 
@@ -58,18 +58,18 @@ def test_a_download_goes_into_the_data_folder_and_is_told(
 ) -> None:
     room = begun(make_room())
     told: list[Any] = []
-    stop = room.desk.follow_downloads(told.append)
+    stop = room.desk.downloads.follow(told.append)
     add(room, hub)
     room.until(lambda: one(room).state is S.DONE, "done")
     path = room.data_dir / "weights" / REPO / "tiny-Q4_K_M.gguf"
     assert Path(one(room).path) == path
     assert path.read_bytes() == hub.repos[REPO].files[0].content
-    assert told[-1] == room.desk.downloads
+    assert told[-1] == room.desk.downloads.all
     assert [n.sentence for n in room.of(events.Noticed)] == ["“tiny-Q4_K_M.gguf” is downloaded."]
     stop()
     n_told = len(told)
-    room.desk.remove_download(one(room).id)
-    assert room.desk.downloads == ()
+    room.desk.downloads.remove(one(room).id)
+    assert room.desk.downloads.all == ()
     assert len(told) == n_told
     assert path.exists()
 
@@ -84,10 +84,10 @@ def test_a_gated_file_is_fetched_with_the_token_of_the_hub(
     room.until(lambda: one(room).state is S.FAILED, "failed")
     assert "gated" in one(room).sentence
     kept: list[str] = []
-    room.desk.set_hub_token("hf_secret", kept.append, lambda trouble: kept.append(str(trouble)))
+    room.desk.hub.set_token("hf_secret", kept.append, lambda trouble: kept.append(str(trouble)))
     room.until(lambda: kept, "a token")
     hub.forget()
-    room.desk.resume_download(one(room).id)
+    room.desk.downloads.resume(one(room).id)
     room.until(lambda: one(room).state is S.DONE, "done")
     assert [(each.server, each.token) for each in hub.requests] == [
         ("hub", "hf_secret"),
@@ -101,12 +101,12 @@ def test_a_token_that_became_bad_is_told_and_a_public_file_comes_all_the_same(
     hub.accounts["hf_secret"] = FakeAccount("ana", frozenset({REPO}))
     room = begun(make_room())
     kept: list[str] = []
-    room.desk.set_hub_token("hf_secret", kept.append, lambda trouble: kept.append(str(trouble)))
+    room.desk.hub.set_token("hf_secret", kept.append, lambda trouble: kept.append(str(trouble)))
     room.until(lambda: kept, "a token")
     hub.accounts.clear()
     add(room, hub)
     room.until(lambda: one(room).state is S.DONE, "done")
-    assert room.desk.hub_state.is_token_refused
+    assert room.desk.hub.state.is_token_refused
     said = [notice.sentence for notice in room.of(events.Noticed)]
     assert any("does not know your token" in sentence for sentence in said)
 
@@ -129,19 +129,19 @@ def test_the_offline_switch_holds_it_and_lets_it_go(make_room: MakeRoom, hub: Fa
     room = begun(make_room())
     add(room, hub)
     room.until(lambda: one(room).done_bytes == 100_000, "a part")
-    room.desk.set_setting("offline", True)
+    room.desk.settings.set("offline", True)
     room.until(lambda: one(room).state is S.QUEUED, "queued")
     assert "offline" in one(room).sentence
     hub.forget()
-    room.desk.set_setting("offline", False)
+    room.desk.settings.set("offline", False)
     room.until(lambda: one(room).state is S.DONE, "done")
     assert len(hub.requests) == 2
 
 
 def test_started_offline_nothing_is_fetched(make_room: MakeRoom, hub: FakeHub) -> None:
     room = make_room(offline=True).start()
-    room.desk.read_downloads()
-    room.until(lambda: room.desk._fetching._downloads is not None, "the queue")
+    room.desk.downloads.begin()
+    room.until(lambda: room.desk.downloads._downloads is not None, "the queue")
     add(room, hub)
     room.until(lambda: "--offline" in one(room).sentence, "why not")
     assert hub.n_connections == 0
@@ -157,11 +157,13 @@ def test_e13_a_window_that_only_reads_shows_the_queue_and_says_why(
     first.until(lambda: hub.asked(server="cdn"), "a request")
     second = begun(make_room(read_only=True))
     assert one(second).state is S.RUNNING
-    assert second.desk.downloads_trouble == "Another window writes."
+    assert second.desk.downloads.trouble == "Another window writes."
     refused: list[str] = []
-    second.desk.download(wish(hub.repos[REPO], "tiny-Q4_K_M.gguf"), refused.append, refused.append)
+    second.desk.downloads.add(
+        wish(hub.repos[REPO], "tiny-Q4_K_M.gguf"), refused.append, refused.append
+    )
     assert refused == ["Another window writes."]
-    second.desk.cancel_download(one(second).id)
+    second.desk.downloads.cancel(one(second).id)
     assert second.of(events.Noticed)[-1].sentence == "Another window writes."
     assert one(first).state is S.RUNNING
     assert len(hub.asked(server="cdn")) == 1
@@ -176,30 +178,32 @@ def test_e13_a_folder_is_tried_when_it_is_chosen(
 
     def choose(path: str) -> str:
         said.clear()
-        room.desk.set_download_folder(path, said.append)
+        room.desk.downloads.set_folder(path, said.append)
         room.until(lambda: said, "an answer")
         return said[0]
 
     (tmp_path / "file").write_bytes(b"")
     assert "is a file" in choose(str(tmp_path / "file"))
     assert "cannot be read" in choose(str(tmp_path / "a\0b"))
-    assert room.desk.settings.download_folder == ""
+    assert room.desk.settings.now.download_folder == ""
     good = tmp_path / "good"
     assert choose(str(good)) == ""
-    assert room.desk.download_folder == good
+    assert room.desk.downloads.folder == good
     assert not good.exists()
     add(room, hub)
     room.until(lambda: one(room).state is S.DONE, "done")
     assert Path(one(room).path).is_relative_to(good)
     assert choose("") == ""
-    assert room.desk.download_folder == room.data_dir / "weights"
+    assert room.desk.downloads.folder == room.data_dir / "weights"
 
 
 def test_a_database_without_the_table_says_so(make_room: MakeRoom, hub: FakeHub) -> None:
     room = make_room()
-    room.desk._fetching._on_unread("The list cannot be read.")
+    room.desk.downloads._on_unread("The list cannot be read.")
     refused: list[str] = []
-    room.desk.download(wish(hub.repos[REPO], "tiny-Q4_K_M.gguf"), refused.append, refused.append)
+    room.desk.downloads.add(
+        wish(hub.repos[REPO], "tiny-Q4_K_M.gguf"), refused.append, refused.append
+    )
     assert refused == ["The list cannot be read."]
 
 
@@ -213,6 +217,6 @@ def test_to_the_trash_through_the_desk(make_room: MakeRoom, hub: FakeHub) -> Non
         os.unlink(name)  # noqa: PTH108
         return True
 
-    room.desk.trash_download(key, trash)
-    room.until(lambda: room.desk.downloads == (), "gone")
+    room.desk.downloads.to_trash(key, trash)
+    room.until(lambda: room.desk.downloads.all == (), "gone")
     assert not Path(path).exists()

@@ -23,7 +23,7 @@ class Answers(list[Any]):
 
 def read(room: Any) -> CacheMap:
     answers = Answers()
-    room.desk.read_cache(answers.append, answers.append)
+    room.desk.cache.read(answers.append, answers.append)
     room.until(lambda: answers, "the map")
     assert isinstance(answers[0], CacheMap), answers
     return answers[0]
@@ -32,7 +32,7 @@ def read(room: Any) -> CacheMap:
 def change(room: Any, act: Any, conversation: str = "", **fields: Any) -> str:
     answers = Answers()
     wanted = ChangeCache(0, act, conversation, **fields)
-    room.desk.change_cache(wanted, answers.done, answers.append)
+    room.desk.cache.change(wanted, answers.done, answers.append)
     room.until(lambda: answers, act)
     return str(answers[0])
 
@@ -42,8 +42,8 @@ def test_cells_are_known_by_chat_and_message(make_room):
     assert read(room).slots == []
     reply = room.ask("Colour?")
     (slot,) = read(room).slots
-    assert slot.conversation == room.desk.conversation.id
-    assert room.desk.chat_title(slot.conversation) == "Colour?"
+    assert slot.conversation == room.desk.shelf.open.id
+    assert room.desk.cache.title(slot.conversation) == "Colour?"
     parts = {part.message_id: part for part in slot.parts if part.message_id}
     assert parts[reply.id].origin == "reply"
     assert parts[reply.id].end - parts[reply.id].start == len(reply.token_ids)
@@ -52,18 +52,18 @@ def test_cells_are_known_by_chat_and_message(make_room):
     room.ask("And?")
     (slot,) = read(room).slots
     assert {p.origin for p in slot.parts if p.message_id == reply.id} == {"assistant"}
-    assert room.desk.chat_title("gone") == ELSEWHERE
+    assert room.desk.cache.title("gone") == ELSEWHERE
 
 
 def test_a_prompt_that_is_read_for_its_surprise_is_called_so_and_leaves_nothing(make_room):
     script = {**SCRIPT, "replies": [{"text": "blue sky", "prompt_probabilities": [0.5]}]}
     room = make_room(script).start_ready()
     answers = Answers()
-    room.desk.score_prompt([1, 2, 3, 4], lambda _scores: None, answers.done, answers.append)
+    room.desk.scoring.ask([1, 2, 3, 4], lambda _scores: None, answers.done, answers.append)
     room.until(lambda: answers, "the scores")
     assert answers == ["done"]
     assert (read(room).slots, read(room).parked) == ([], [])
-    assert room.desk.chat_title(CONVERSATION) == FOR_SURPRISE
+    assert room.desk.cache.title(CONVERSATION) == FOR_SURPRISE
 
 
 def test_of_several_answers_each_has_its_own_id(make_room):
@@ -72,8 +72,8 @@ def test_of_several_answers_each_has_its_own_id(make_room):
     generate = room.desk._engine.generate
     room.desk._engine.generate = lambda request: asked.append(request) or generate(request)
     room.ask("Colour?")
-    room.desk.ask_several(room.desk.messages[0].id, [{}, {"temperature": 1.0}])
-    room.until(lambda: not room.desk.is_generating and len(asked) == 3, "two more answers")
+    room.desk.replies.ask_several(room.desk.shelf.path[0].id, [{}, {"temperature": 1.0}])
+    room.until(lambda: not room.desk.replies.is_generating and len(asked) == 3, "two more answers")
     ids = [request.reply_id for request in asked]
     assert len(set(ids)) == 3
     assert all(ids)
@@ -82,7 +82,7 @@ def test_of_several_answers_each_has_its_own_id(make_room):
 def test_what_is_changed_is_gone_from_the_next_turn(make_room):
     room = make_room(SCRIPT).start_ready()
     first = room.ask("Colour?")
-    conversation = room.desk.conversation.id
+    conversation = room.desk.shelf.open.id
     assert change(room, "keep_prefix", conversation, keep=2) == "done"
     assert room.ask("And?").counts.reused == 2
     assert change(room, "park", conversation) == "done"
@@ -97,8 +97,8 @@ def test_one_step_is_timed_one_at_a_time(make_room):
     room = make_room(SCRIPT).start_ready()
     room.ask("Colour?")
     answers = Answers()
-    conversation = room.desk.conversation.id
-    room.desk.measure_step(conversation, answers.append, answers.append)
+    conversation = room.desk.shelf.open.id
+    room.desk.cache.measure(conversation, answers.append, answers.append)
     room.until(lambda: answers, "the times")
     (measured,) = answers
     assert isinstance(measured, StepMeasured)
@@ -109,11 +109,11 @@ def test_a_measurement_that_is_not_wanted_any_more_calls_nobody(make_room):
     room = make_room(LATE).start_ready()
     room.ask("Colour?")
     answers = Answers()
-    conversation = room.desk.conversation.id
-    room.desk.measure_step(conversation, answers.append, answers.append)
-    room.desk.measure_step(conversation, answers.append, answers.append)
+    conversation = room.desk.shelf.open.id
+    room.desk.cache.measure(conversation, answers.append, answers.append)
+    room.desk.cache.measure(conversation, answers.append, answers.append)
     assert answers == [ALREADY]
-    room.desk.stop_measuring()
+    room.desk.cache.stop_measuring()
     assert room.ask("And?").content == "blue sky", "the engine is free again"
     assert answers == [ALREADY]
 
@@ -121,9 +121,9 @@ def test_a_measurement_that_is_not_wanted_any_more_calls_nobody(make_room):
 def test_without_weights_it_is_said(make_room):
     room = make_room({**SCRIPT, "load": {"fail": ["not_a_gguf", "No."]}}).start()
     answers = Answers()
-    room.desk.read_cache(answers.append, answers.append)
-    room.desk.measure_step("c", answers.append, answers.append)
-    room.desk.change_cache(ChangeCache(0, "clear"), answers.done, answers.append)
+    room.desk.cache.read(answers.append, answers.append)
+    room.desk.cache.measure("c", answers.append, answers.append)
+    room.desk.cache.change(ChangeCache(0, "clear"), answers.done, answers.append)
     assert answers == [NO_WEIGHTS] * 3
 
 
@@ -138,7 +138,7 @@ def test_the_meter_says_down_to_where_messages_would_be_left_out(make_room):
 
     def count(text: str) -> events.ContextCounted:
         room.events.clear()
-        room.desk.save_draft(text)
+        room.desk.shelf.save_draft(text)
         told = room.until(
             lambda: [c for c in room.of(events.ContextCounted) if c.last_cut is not None], "a count"
         )
@@ -149,7 +149,7 @@ def test_the_meter_says_down_to_where_messages_would_be_left_out(make_room):
     for number in range(6):
         room.ask(f"A question of a few words, number {number}, is it not?")
     before = count("And one more?")
-    path = [message.id for message in room.desk.messages]
+    path = [message.id for message in room.desk.shelf.path]
     assert before.n_cut > 0
     cut = path.index(before.last_cut) + 1
     assert before.n_cut == cut, "all messages from the first to the last one that is left out"
@@ -162,11 +162,11 @@ def test_the_meter_says_down_to_where_messages_would_be_left_out(make_room):
 
 def test_a_reply_that_ends_in_another_chat_says_nothing_of_this_one(make_room):
     room = make_room({"load": {"ms": 5}, "replies": [{"text": "blue sky " * 30}]}).start_ready()
-    room.desk.send("What colour is the sky?")
+    room.desk.replies.send("What colour is the sky?")
     room.until(room.growing, "a reply")
-    elsewhere = room.desk.conversation.id
-    room.desk.new_conversation()
+    elsewhere = room.desk.shelf.open.id
+    room.desk.shelf.open_new()
     room.events.clear()
-    room.until(lambda: not room.desk._replies.is_busy(elsewhere), "its end")
+    room.until(lambda: not room.desk.replies.is_busy(elsewhere), "its end")
     room.until(lambda: room.of(events.ContextCounted), "a count of this chat")
     assert {c.used for c in room.of(events.ContextCounted)} == {0}

@@ -22,27 +22,27 @@ def test_ids_of_a_reply_have_words_once_they_were_asked_for(make_room, monkeypat
 
     monkeypatch.setattr(room.desk._engine, "request", spy)
     assert reply.weights_hash
-    assert room.desk.words_of(reply.weights_hash) is None
+    assert room.desk.words.of(reply.weights_hash) is None
     for _ in range(3):
-        room.desk.read_vocabulary()
+        room.desk.words.read()
     room.until(lambda: room.of(events.VocabularyRead), "the vocabulary")
-    room.desk.read_vocabulary()
+    room.desk.words.read()
     assert len(asked) == 1
-    words = room.desk.words_of(reply.weights_hash)
+    words = room.desk.words.of(reply.weights_hash)
     assert "".join(words.text(i) for i in reply.token_ids) == "blue sky"
-    assert room.desk.words_of("others") is None
-    assert room.desk.words_of(None) is None
+    assert room.desk.words.of("others") is None
+    assert room.desk.words.of(None) is None
 
 
 def test_a_growing_trace_is_the_one_that_grows(make_room):
     slow = {"load": {"ms": 5}, "replies": [{"tokens": [{"text": "on ", "ms": 5, "repeat": 400}]}]}
     room = make_room(slow).start_ready()
-    room.desk.send("Go")
+    room.desk.replies.send("Go")
     room.until(lambda: len(room.of(events.TokenRecorded)) > 3, "some tokens")
     message_id = room.of(events.TokenRecorded)[-1].message_id
-    trace = room.desk.growing_trace(message_id)
+    trace = room.desk.growing.trace_of(message_id)
     before = len(trace)
     room.until(lambda: len(trace) > before, "more of it")
-    room.desk.stop()
-    room.until(lambda: room.desk.growing_trace(message_id) is None, "its end")
+    room.desk.replies.stop()
+    room.until(lambda: room.desk.growing.trace_of(message_id) is None, "its end")
     assert len(trace) == len(room.of(events.TokenRecorded))

@@ -26,9 +26,9 @@ def short_rest(monkeypatch: pytest.MonkeyPatch) -> None:
 def former_chat(make_room: Any, draft: str = "") -> str:
     room = make_room().start_ready()
     room.ask("before")
-    room.desk.save_draft(draft)
+    room.desk.shelf.save_draft(draft)
     room.close()
-    return str(room.desk.conversation.id)
+    return str(room.desk.shelf.open.id)
 
 
 def start_until(room: Any, step: int) -> None:
@@ -45,20 +45,25 @@ def start_until(room: Any, step: int) -> None:
 def finish(room: Any, step: int) -> None:
     if not step:
         room.desk.start()
-    room.until(lambda: not room.desk._shelf.awaits_last, "the former chat, or that none comes")
-    room.until(lambda: room.desk.engine_state.state == "ready", "ready")
-    room.until(lambda: not room.desk.is_generating and not room.desk.queued, "the last reply")
+    room.until(lambda: not room.desk.shelf.awaits_last, "the former chat, or that none comes")
+    room.until(lambda: room.desk.loader.state.state == "ready", "ready")
+    room.until(
+        lambda: not room.desk.replies.is_generating and not room.desk.queue.of_open,
+        "the last reply",
+    )
 
 
 def enter(room: Any, text: str) -> None:
     """As the window does."""
-    room.desk.save_draft(text)
-    room.desk.save_draft("")
-    assert (room.desk.queue_message if room.desk.is_generating else room.desk.send)(text)
+    room.desk.shelf.save_draft(text)
+    room.desk.shelf.save_draft("")
+    assert (room.desk.queue.add if room.desk.replies.is_generating else room.desk.replies.send)(
+        text
+    )
 
 
 def asked(room: Any) -> list[str]:
-    return [m.content for m in room.desk.messages if m.role is Role.USER]
+    return [m.content for m in room.desk.shelf.path if m.role is Role.USER]
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -67,11 +72,11 @@ def test_sent_at_any_step_of_a_first_start(make_room: Any, step: int) -> None:
     start_until(room, step)
     enter(room, "one")
     enter(room, "two")
-    room.desk.save_draft("three")
+    room.desk.shelf.save_draft("three")
     finish(room, step)
     assert asked(room) == ["one", "two"]
-    room.until(lambda: room.desk.conversation.draft == "three")
-    assert len(room.desk.conversations) == 1
+    room.until(lambda: room.desk.shelf.open.draft == "three")
+    assert len(room.desk.shelf.conversations) == 1
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -80,11 +85,11 @@ def test_sent_at_any_step_where_there_was_a_chat(make_room: Any, step: int) -> N
     former_id = former_chat(make_room)
     room = make_room()
     start_until(room, step)
-    was_shown = room.desk.conversation.id == former_id
+    was_shown = room.desk.shelf.open.id == former_id
     enter(room, "one")
     finish(room, step)
     assert asked(room) == (["before", "one"] if was_shown else ["one"])
-    assert len(room.desk.conversations) == (1 if was_shown else 2)
+    assert len(room.desk.shelf.conversations) == (1 if was_shown else 2)
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -94,12 +99,12 @@ def test_typed_at_any_step_joins_the_draft_of_the_chat_that_was_there(
     former_id = former_chat(make_room, draft="left over")
     room = make_room()
     start_until(room, step)
-    was_shown = room.desk.conversation.id == former_id
-    room.desk.save_draft("left over\nmore" if was_shown else "more")
+    was_shown = room.desk.shelf.open.id == former_id
+    room.desk.shelf.save_draft("left over\nmore" if was_shown else "more")
     finish(room, step)
-    room.until(lambda: room.desk.conversation.draft == "left over\nmore")
-    assert room.desk.conversation.id == former_id
-    assert len(room.desk.conversations) == 1
+    room.until(lambda: room.desk.shelf.open.draft == "left over\nmore")
+    assert room.desk.shelf.open.id == former_id
+    assert len(room.desk.shelf.conversations) == 1
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -107,25 +112,25 @@ def test_typed_at_any_step_leaves_the_document_that_was_there_alone(
     make_room: Any, step: int
 ) -> None:
     former = make_room().start_ready()
-    former.desk.new_text()
-    former.desk.save_text("Once upon a time", 16)
+    former.desk.shelf.open_new_text()
+    former.desk.text.save("Once upon a time", 16)
     former.close()
     room = make_room()
     start_until(room, step)
-    if room.desk.text_mode.is_open:
-        assert room.desk.text_mode.text == "Once upon a time"
+    if room.desk.text.is_open:
+        assert room.desk.text.text == "Once upon a time"
         return
-    room.desk.save_draft("a question")
+    room.desk.shelf.save_draft("a question")
     finish(room, step)
-    room.until(lambda: room.desk.conversation.draft == "a question")
-    assert not room.desk.text_mode.is_open
-    (document,) = [c for c in room.desk.conversations if c.kind == "text"]
+    room.until(lambda: room.desk.shelf.open.draft == "a question")
+    assert not room.desk.text.is_open
+    (document,) = [c for c in room.desk.shelf.conversations if c.kind == "text"]
     assert document.draft == "Once upon a time"
 
 
 def test_what_is_typed_before_the_start_is_saved_without_another_key(make_room: Any) -> None:
     room = make_room()
-    room.desk.save_draft("typed early")
+    room.desk.shelf.save_draft("typed early")
     room._posted.get(timeout=5.0)()
     room.start()
     room.until(
@@ -137,7 +142,7 @@ def test_a_chat_that_was_asked_for_meanwhile_stays(make_room: Any) -> None:
     former_chat(make_room)
     room = make_room()
     room.desk.start()
-    room.desk.new_conversation()
-    new_id = room.desk.conversation.id
+    room.desk.shelf.open_new()
+    new_id = room.desk.shelf.open.id
     finish(room, 1)
-    assert room.desk.conversation.id == new_id
+    assert room.desk.shelf.open.id == new_id

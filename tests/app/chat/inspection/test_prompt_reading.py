@@ -25,7 +25,7 @@ SLOW: dict[str, Any] = {
 
 def read(room: Any, message: Message) -> PromptOf:
     found: list[PromptOf] = []
-    room.desk.read_prompt(message.id, found.append)
+    room.desk.prompts.read(message.id, found.append)
     room.until(lambda: found, "the prompt")
     assert len(found) == 1
     return found[0]
@@ -33,7 +33,7 @@ def read(room: Any, message: Message) -> PromptOf:
 
 def read_next(room: Any) -> PromptOf:
     found: list[PromptOf] = []
-    room.desk.read_next_prompt(found.append)
+    room.desk.prompts.read_next(found.append)
     room.until(lambda: found, "the next prompt")
     return found[0]
 
@@ -56,7 +56,7 @@ def test_the_prompt_of_a_reply_is_what_the_engine_was_given(make_room: Any) -> N
     assert of.tokens is not None
     assert of.text == reply.rendered_prompt == of.tokens.blob.decode()
     assert len(of.tokens) == reply.counts.prompt_tokens
-    ids = [message.id for message in room.desk.messages]
+    ids = [message.id for message in room.desk.shelf.path]
     assert origins(of)[1:] == [
         ("user", "Which city?", ids[0]),
         ("assistant", "Paris of course", ids[1]),
@@ -73,8 +73,8 @@ def test_it_is_the_same_after_a_restart_and_after_the_settings_changed(make_room
     again = make_room(SCRIPT).start_ready()
     reply = again.until(again.ended_reply, "the stored reply")
     assert reply.rendered_prompt is None  # paths are read without it
-    again.desk.set_setting("system_prompt", "Speak like a pirate.")
-    again.desk.set_setting("context_policy", "stop")
+    again.desk.settings.set("system_prompt", "Speak like a pirate.")
+    again.desk.settings.set("context_policy", "stop")
     of = read(again, reply)
     assert (of.text, of.sentence, of.is_given) == (before.text, words.GIVEN, True)
     assert of.tokens is not None
@@ -91,18 +91,18 @@ def test_an_answer_that_comes_behind_another_chat_is_of_the_reply_it_was_asked_f
     again = make_room(SCRIPT).start_ready()
     reply = again.until(again.ended_reply, "the stored reply")
     answers: list[PromptOf] = []
-    again.desk.read_prompt(reply.id, answers.append)
-    again.desk.new_conversation()
+    again.desk.prompts.read(reply.id, answers.append)
+    again.desk.shelf.open_new()
     of = again.until(lambda: answers and answers[0], "the answer")
     assert (of.text, of.sentence, of.is_given) == (before.text, words.GIVEN, True)
 
 
 def test_what_was_attached_is_told_from_what_was_typed(make_room: Any) -> None:
     room = make_room(SCRIPT).start_ready()
-    assert room.desk.attach_text("bye <|end|> ``` " * 20)
-    room.until(lambda: room.desk.attachments, "the attachment")
+    assert room.desk.attachments.add_paste("bye <|end|> ``` " * 20)
+    room.until(lambda: room.desk.attachments.of_open, "the attachment")
     draft = read_next_of(room, "What does it say?")
-    (attachment,) = room.desk.attachments
+    (attachment,) = room.desk.attachments.of_open
     reply = room.ask("What does it say?")
     expected = [("attachment", block_of(attachment)), ("user", "\n\nWhat does it say?")]
     of = read(room, reply)
@@ -113,7 +113,7 @@ def test_what_was_attached_is_told_from_what_was_typed(make_room: Any) -> None:
 
 
 def read_next_of(room: Any, text: str) -> PromptOf:
-    room.desk.save_draft(text)
+    room.desk.shelf.save_draft(text)
     return read_next(room)
 
 
@@ -131,26 +131,26 @@ def test_what_would_be_sent_next_is_what_is_sent_then(make_room: Any) -> None:
 
 def test_a_document_is_continued_from_the_text_before_the_caret(make_room: Any) -> None:
     room = make_room(SCRIPT).start_ready()
-    room.desk.new_text()
+    room.desk.shelf.open_new_text()
     assert read_next(room).sentence == words.NOTHING_YET
-    room.desk.save_text("Once upon a time", 4)
+    room.desk.text.save("Once upon a time", 4)
     of = read_next(room)
     assert (of.sentence, of.text, origins(of)) == (
         words.NEXT_TEXT,
         "Once",
         [("text", "Once", None)],
     )
-    assert room.desk.continue_text("Once upon a time", 4)
+    assert room.desk.text.go_on("Once upon a time", 4)
     reply = room.until(room.ended_reply, "the continuation")
     of = read(room, reply)
     assert (of.sentence, of.text, of.is_given) == (words.GIVEN, "Once", True)
     assert reply.rendered_prompt == "Once"
     written = "OnceParis of course upon a time"
-    assert room.desk.text_mode.text == written
-    room.desk.save_text(written, len(written))
+    assert room.desk.text.text == written
+    room.desk.text.save(written, len(written))
     expected = [("text", "Once"), ("assistant", "Paris of course"), ("text", " upon a time")]
     assert [part[:2] for part in origins(read_next(room))] == expected
-    assert room.desk.continue_text(written, len(written))
+    assert room.desk.text.go_on(written, len(written))
     second = room.until(lambda: (r := room.ended_reply()) and r.id != reply.id and r, "the second")
     of = read(room, second)
     assert (of.is_given, [part[:2] for part in origins(of)]) == (True, expected)
@@ -159,7 +159,7 @@ def test_a_document_is_continued_from_the_text_before_the_caret(make_room: Any) 
 def test_a_begun_reply_has_its_beginning_in_the_prompt(make_room: Any) -> None:
     room = make_room(SCRIPT).start_ready()
     first = room.ask("Which city?")
-    room.desk.continue_reply(first.id)
+    room.desk.replies.go_on(first.id)
     reply = room.until(lambda: (r := room.ended_reply()) and r.id != first.id and r, "it goes on")
     of = read(room, reply)
     assert of.is_given, of.sentence
@@ -169,11 +169,11 @@ def test_a_begun_reply_has_its_beginning_in_the_prompt(make_room: Any) -> None:
 
 def test_while_a_reply_grows_and_after_its_end(make_room: Any) -> None:
     room = make_room(SLOW).start_ready()
-    room.desk.send("Go on")
+    room.desk.replies.send("Go on")
     growing = room.until(room.growing, "some text")
     of = read(room, growing)
     assert (of.sentence, of.is_given) == (words.GROWING, False)
-    room.desk.stop()
+    room.desk.replies.stop()
     reply = room.until(room.ended_reply, "the end")
     given = read(room, reply)
     assert (given.sentence, given.text, given.is_given) == (words.GIVEN, of.text, True)
@@ -183,7 +183,7 @@ def test_a_branch_has_the_tokens_before_the_chosen_one_in_its_prompt(make_room: 
     room = make_room(SCRIPT).start_ready()
     first = room.ask("Which city?")
     assert first.token_ids is not None
-    room.desk.branch_at(first.id, 1, first.token_ids[0])
+    room.desk.branches.at(first.id, 1, first.token_ids[0])
     reply = room.until(lambda: (r := room.ended_reply()) and r.id != first.id and r, "the branch")
     of = read(room, reply)
     assert of.is_given, of.sentence
@@ -210,8 +210,8 @@ def test_of_other_weights_the_stored_text_is_shown_alone(make_room: Any) -> None
 def test_without_weights_the_stored_text_is_shown_alone(make_room: Any) -> None:
     room = make_room(SCRIPT).start_ready()
     reply = room.ask("Which city?")
-    room.desk.unload_weights()
-    room.until(lambda: room.desk.engine_state.loaded is None, "no weights")
+    room.desk.loader.unload()
+    room.until(lambda: room.desk.loader.state.loaded is None, "no weights")
     of = read(room, reply)
     assert of.sentence == f"{words.STORED_ALONE} {words.NO_WEIGHTS}"
     assert of.text == reply.rendered_prompt
@@ -225,7 +225,7 @@ def change_stored(room: Any, message: Message, **fields: Any) -> None:
 def test_of_a_changed_path_the_stored_text_is_shown_and_where_it_differs(make_room: Any) -> None:
     room = make_room(SCRIPT).start_ready()
     reply = room.ask("Which city?")
-    change_stored(room, room.desk.messages[0], content="Which river?")
+    change_stored(room, room.desk.shelf.path[0], content="Which river?")
     room.close()
     again = make_room(SCRIPT).start_ready()
     of = read(again, again.until(again.ended_reply, "the stored reply"))
@@ -256,10 +256,10 @@ def test_of_another_window_the_sizes_are_named(make_room: Any) -> None:
 def test_a_long_system_prompt_is_known_again_by_its_hash(make_room: Any) -> None:
     long = "Be brief. " * (MAX_SYSTEM_PROMPT // 10 + 1)
     room = make_room({**SCRIPT, "load": {"ms": 5, "loaded": {"n_ctx": 40_000}}}).start_ready()
-    room.desk.set_setting("system_prompt", long)
+    room.desk.settings.set("system_prompt", long)
     reply = room.ask("Which city?")
     assert read(room, reply).is_given
-    room.desk.set_setting("system_prompt", "Another one.")
+    room.desk.settings.set("system_prompt", "Another one.")
     of = read(room, reply)
     assert (of.text, of.tokens) == (reply.rendered_prompt, None)
     assert "system prompt was changed" in of.sentence
@@ -299,7 +299,7 @@ def test_the_same_text_with_another_number_of_tokens_is_no_proof(make_room: Any)
 def test_only_replies_have_a_prompt(make_room: Any) -> None:
     room = make_room(SCRIPT).start_ready()
     room.ask("Which city?")
-    question = room.desk.messages[0]
+    question = room.desk.shelf.path[0]
     assert question.role is Role.USER
     assert read(room, question).sentence == words.NOT_A_REPLY
 
@@ -315,7 +315,7 @@ def test_a_reply_of_a_long_path_is_read_from_its_root(
     monkeypatch.setattr("app.chat.conversations.shelf.Shelf._read_on", lambda self: None)
     again = make_room(SCRIPT).start_ready()
     stored = again.until(again.ended_reply, "the stored reply")
-    assert len(again.desk.messages) == 2
+    assert len(again.desk.shelf.path) == 2
     of = read(again, stored)
     assert (of.sentence, of.text) == (words.GIVEN, reply.rendered_prompt)
     assert read_next(again).sentence == words.READING

@@ -33,14 +33,14 @@ class Asked:
     def __init__(self, room: Any, token_ids: Any) -> None:
         self.scores: list[PromptScores] = []
         self.ended: list[str] = []
-        room.desk.score_prompt(
+        room.desk.scoring.ask(
             token_ids, self.scores.append, lambda: self.ended.append(""), self.ended.append
         )
 
 
 def prompt_of(room: Any, message_id: str) -> PromptOf:
     found: list[PromptOf] = []
-    room.desk.read_prompt(message_id, found.append)
+    room.desk.prompts.read(message_id, found.append)
     room.until(lambda: found, "the prompt")
     return found[0]
 
@@ -55,7 +55,7 @@ def test_each_token_but_the_first_has_its_surprise_and_no_message_comes_of_it(
     sent: list[Any] = []
     request = room.desk._engine.request
     monkeypatch.setattr(room.desk._engine, "request", lambda c: (sent.append(c), request(c))[1])
-    before = room.desk.messages
+    before = room.desk.shelf.path
     asked = Asked(room, tokens.ids)
     room.until(lambda: asked.ended, "its end")
     assert asked.ended == [""]
@@ -63,7 +63,7 @@ def test_each_token_but_the_first_has_its_surprise_and_no_message_comes_of_it(
     assert ids == list(tokens.ids[1:])
     logprobs = [value for event in asked.scores for value in unpack(event.logprobs)]
     assert logprobs[:2] == pytest.approx([math.log(0.5), math.log(0.25)])
-    assert room.desk.messages == before
+    assert room.desk.shelf.path == before
     assert [message.id for message in room.stored()] == [message.id for message in before]
     command, drop = sent
     assert drop == ChangeCache(0, "drop", words.CONVERSATION)
@@ -78,22 +78,22 @@ def test_each_token_but_the_first_has_its_surprise_and_no_message_comes_of_it(
 
 def test_it_is_refused_while_a_reply_is_written(make_room: Any) -> None:
     room = make_room(SLOW).start_ready()
-    room.desk.send("Go on")
+    room.desk.replies.send("Go on")
     room.until(room.growing, "a reply")
     assert Asked(room, [1, 2]).ended == [words.BUSY]
-    room.desk.stop()
+    room.desk.replies.stop()
     room.until(room.ended_reply, "its end")
     asked = Asked(room, [1, 2])
     assert asked.ended == []
     assert Asked(room, [1, 2]).ended == [words.ALREADY]
-    room.desk.stop_scoring()
+    room.desk.scoring.stop()
     assert asked.ended == []
 
 
 def test_it_gives_way_to_a_reply(make_room: Any) -> None:
     room = make_room(SLOW).start_ready()
     asked = Asked(room, [1, 2, 3])
-    room.desk.send("Go on")
+    room.desk.replies.send("Go on")
     room.until(room.growing, "the reply")
     assert asked.ended == [words.ENDED_FOR_A_REPLY]
     assert not asked.scores
@@ -102,9 +102,9 @@ def test_it_gives_way_to_a_reply(make_room: Any) -> None:
 def test_whoever_stops_it_is_called_no_more_and_may_ask_again(make_room: Any) -> None:
     room = make_room(SLOW).start_ready()
     asked = Asked(room, [1, 2, 3])
-    room.desk.stop_scoring()
-    room.desk.stop_scoring()
-    room.desk.send("Go on")  # the engine is free again at once
+    room.desk.scoring.stop()
+    room.desk.scoring.stop()
+    room.desk.replies.send("Go on")  # the engine is free again at once
     room.until(room.growing, "a reply")
     assert (asked.ended, asked.scores) == ([], [])
 
@@ -120,7 +120,7 @@ def test_a_prompt_of_one_token_and_a_missing_engine_are_said_at_once(make_room: 
 def test_what_ends_with_the_engine_is_said(make_room: Any) -> None:
     room = make_room(SLOW).start_ready()
     asked = Asked(room, [1, 2])
-    room.desk.unload_weights()
+    room.desk.loader.unload()
     room.until(lambda: asked.ended, "its end")
     assert asked.ended == [questions.ENDED]
 
@@ -128,7 +128,7 @@ def test_what_ends_with_the_engine_is_said(make_room: Any) -> None:
 def cached(room: Any) -> set[str]:
     """Whose tokens the KV cache and the host memory hold."""
     found: list[Any] = []
-    room.desk._questions.ask(ReadCache(0), CacheMap, found.append, pytest.fail)
+    room.desk.questions.ask(ReadCache(0), CacheMap, found.append, pytest.fail)
     room.until(lambda: found, "the cache")
     assert isinstance(found[0], CacheMap)
     return {each.conversation for each in (*found[0].slots, *found[0].parked)}
@@ -142,7 +142,7 @@ def test_it_leaves_nothing_in_the_cache(make_room: Any) -> None:
     assert cached(room) == {reply.conversation_id}
     late = make_room(SLOW, read_only=True).start_ready()
     stopped = Asked(late, [1, 2, 3])
-    late.desk.stop_scoring()
-    late.until(lambda: not late.desk._questions._asked, "its end")
+    late.desk.scoring.stop()
+    late.until(lambda: not late.desk.questions._asked, "its end")
     assert cached(late) == set()
     assert stopped.ended == []

@@ -13,7 +13,9 @@ SCRIPT: dict[str, Any] = {"load": {"ms": 5}, "replies": [{"text": "blue sky"}]}
 def test_a_text_is_tokenised_by_the_loaded_vocabulary(make_room):
     room = make_room(SCRIPT).start_ready()
     answers: list[Tokens] = []
-    room.desk.tokenize("blue sky", answers.append, lambda sentence: answers.append(sentence))
+    room.desk.questions.tokenize(
+        "blue sky", answers.append, lambda sentence: answers.append(sentence)
+    )
     room.until(lambda: answers, "the tokens")
     (tokens,) = answers
     assert b"".join(tokens.pieces) == b"blue sky"
@@ -24,13 +26,13 @@ def test_without_weights_it_is_said_at_once(make_room):
     room = make_room({**SCRIPT, "load": {"fail": ["not_a_gguf", "No."]}})
     room.start()
     said: list[str] = []
-    room.desk.tokenize("x", lambda _tokens: said.append("answered"), said.append)
+    room.desk.questions.tokenize("x", lambda _tokens: said.append("answered"), said.append)
     assert said == [NO_WEIGHTS]
 
 
 def test_each_question_is_answered_once_and_a_failure_is_a_sentence(make_room):
     room = make_room(SCRIPT).start_ready()
-    questions = room.desk._questions
+    questions = room.desk.questions
     sent: list[Any] = []
     answered: list[Any] = []
 
@@ -73,16 +75,16 @@ def test_each_question_is_answered_once_and_a_failure_is_a_sentence(make_room):
 def test_nothing_is_asked_of_weights_that_are_about_to_go(make_room):
     """The engine would answer with what the next ones say, and it would be taken for theirs."""
     room = make_room(SCRIPT).start_ready()
-    path = room.desk.engine_state.loaded.path
+    path = room.desk.loader.state.loaded.path
     answers: list[Any] = []
-    room.desk.load_weights(path)
-    assert room.desk.engine_state.loaded is not None, "until the engine says that they go"
-    room.desk.tokenize("blue sky", answers.append, answers.append)
-    room.desk.read_vocabulary()
-    room.desk.read_cache(answers.append, answers.append)
+    room.desk.loader.load(path)
+    assert room.desk.loader.state.loaded is not None, "until the engine says that they go"
+    room.desk.questions.tokenize("blue sky", answers.append, answers.append)
+    room.desk.words.read()
+    room.desk.cache.read(answers.append, answers.append)
     assert answers == [NO_WEIGHTS, NO_WEIGHTS]
-    assert room.desk._words._request_id is None
-    room.until(lambda: not room.desk._loader.is_loading, "the weights again")
-    room.desk.tokenize("blue sky", answers.append, answers.append)
+    assert room.desk.words._request_id is None
+    room.until(lambda: not room.desk.loader.is_loading, "the weights again")
+    room.desk.questions.tokenize("blue sky", answers.append, answers.append)
     room.until(lambda: len(answers) == 3, "the tokens")
     assert isinstance(answers[2], Tokens)

@@ -27,7 +27,7 @@ def words(room: Any) -> str:
 
 
 def run_again(room: Any, message: Message) -> Message:
-    room.desk.run_again(message.id)
+    room.desk.again.run(message.id)
     return room.until(
         lambda: (r := room.ended_reply()) and r.id != message.id and r, "the second reply"
     )
@@ -58,14 +58,14 @@ def test_other_text_is_called_different_at_its_token(make_room: Any) -> None:
 
 def test_settings_are_those_of_the_reply_and_not_of_today(make_room: Any) -> None:
     room = make_room().start_ready()
-    room.desk.set_setting("temperature", 0.6)
-    room.desk.set_at_level("chat", "min_p", 0.2)
-    room.desk.set_setting("system_prompt", "Then.")
+    room.desk.settings.set("temperature", 0.6)
+    room.desk.levels.change("chat", "min_p", 0.2)
+    room.desk.settings.set("system_prompt", "Then.")
     first = room.ask("Hello")
     assert first.settings["levels"] == {"min_p": "chat"}
-    room.desk.set_setting("temperature", 2.0)
-    room.desk.reset_at_level("chat", "min_p")
-    room.desk.set_setting("system_prompt", "Now.")
+    room.desk.settings.set("temperature", 2.0)
+    room.desk.levels.reset("chat", "min_p")
+    room.desk.settings.set("system_prompt", "Now.")
     second = run_again(room, first)
     assert second.settings["sampling"]["filters"] == first.settings["sampling"]["filters"]
     assert second.settings["system_prompt"] == "Then."
@@ -75,10 +75,10 @@ def test_other_weights_are_refused_in_words(make_room: Any) -> None:
     room = make_room().start_ready()
     first = room.ask("Hello")
     other = dataclasses.replace(first, weights_hash="other", weights_name="Big ones")
-    room.desk._shelf._path[first.id] = other
-    room.desk.run_again(first.id)
+    room.desk.shelf._path[first.id] = other
+    room.desk.again.run(first.id)
     assert "“Big ones”" in room.of(Noticed)[-1].sentence
-    assert not room.desk.is_generating
+    assert not room.desk.replies.is_generating
 
 
 @pytest.mark.parametrize(
@@ -113,8 +113,8 @@ def test_first_difference_counts_tokens(first: Any, second: Any, place: int | No
 def test_recorded_settings_come_back_whole(make_room: Any) -> None:
     room = make_room().start_ready()
     chain = [{"stage": "min_p", "p": 0.1}, {"stage": "temperature", "t": 0.9}, {"stage": "dist"}]
-    room.desk.set_at_level("chat", "chain", chain)
-    room.desk.set_at_level("chat", "banned_strings", ["x"])
+    room.desk.levels.change("chat", "chain", chain)
+    room.desk.levels.change("chat", "banned_strings", ["x"])
     message = room.ask("Hello")
     settings, refusal = settings_of(message.settings, Settings())
     assert refusal == ""
@@ -125,12 +125,12 @@ def test_recorded_settings_come_back_whole(make_room: Any) -> None:
 def test_long_system_prompt_is_known_again_by_its_hash(make_room: Any) -> None:
     room = make_room().start_ready()
     text = "x" * (MAX_SYSTEM_PROMPT + 1)
-    room.desk.set_setting("system_prompt", text)
+    room.desk.settings.set("system_prompt", text)
     first = room.ask("Hello")
     assert "system_prompt" not in first.settings
     assert settings_of(first.settings, Settings(system_prompt=text))[1] == ""
-    room.desk.set_setting("system_prompt", "short")
-    room.desk.run_again(first.id)
+    room.desk.settings.set("system_prompt", "short")
+    room.desk.again.run(first.id)
     assert "system prompt was changed" in room.of(Noticed)[-1].sentence
 
 
@@ -158,10 +158,10 @@ def test_real_weights_say_the_same_again(
         data_dir=data_dir,
         gguf=starter_gguf,
     )
-    room.desk.set_setting("n_threads", 1)
+    room.desk.settings.set("n_threads", 1)
     for name, value in (("temperature", 1.0), ("max_tokens", 12), ("min_tokens", 12)):
-        room.desk.set_setting(name, value)
-    room.desk.set_setting("repeatable", True)
+        room.desk.settings.set(name, value)
+    room.desk.settings.set("repeatable", True)
     room.start_ready()
     first = room.ask("Write one sentence about rain.")
     second = run_again(room, first)

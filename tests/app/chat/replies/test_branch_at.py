@@ -51,14 +51,14 @@ HALVES = {
 
 def trace(room: Any, message_id: str) -> list[Any]:
     before = len(room.of(events.TraceRead))
-    room.desk.read_trace(message_id)
+    room.desk.growing.read_trace(message_id)
     room.until(lambda: len(room.of(events.TraceRead)) > before, "the trace")
     return list(room.of(events.TraceRead)[-1].tokens)
 
 
 def id_of(room: Any, text: str) -> int:
     found: list[int] = []
-    room.desk.tokenize(text, lambda tokens: found.extend(tokens.token_ids), pytest.fail)
+    room.desk.questions.tokenize(text, lambda tokens: found.extend(tokens.token_ids), pytest.fail)
     room.until(lambda: found, "the token")
     (token_id,) = found
     return token_id
@@ -88,8 +88,8 @@ def said_of(room: Any, message_id: str) -> list[Message]:
 
 def refused(room: Any, old: Message, sentence: str) -> None:
     room.until(lambda: room.of(events.Noticed) and said(room) == sentence, sentence)
-    assert room.desk.messages[-1].id == old.id
-    assert not room.desk.is_generating
+    assert room.desk.shelf.path[-1].id == old.id
+    assert not room.desk.replies.is_generating
 
 
 def test_a_chosen_token_begins_a_new_version_and_the_old_one_stays(make_room: Any) -> None:
@@ -97,7 +97,7 @@ def test_a_chosen_token_begins_a_new_version_and_the_old_one_stays(make_room: An
     old = room.ask("Colour?")
     was = trace(room, old.id)
     red = id_of(room, "red")
-    room.desk.branch_at(old.id, 1, red)
+    room.desk.branches.at(old.id, 1, red)
     new = branched(room, old)
     assert new.content == "The red sky is up."
     assert (new.parent_id, new.sibling_index, new.sibling_count) == (old.parent_id, 1, 2)
@@ -117,9 +117,9 @@ def test_a_chosen_token_begins_a_new_version_and_the_old_one_stays(make_room: An
     assert new.counts.evaluated == 1
     assert new.counts.generated == 4
     assert new.rendered_prompt == old.rendered_prompt
-    room.desk.show_version(new.id, -1)
-    room.until(lambda: room.desk.messages[-1].id == old.id, "the old version")
-    back = dataclasses.replace(room.desk.messages[-1], rendered_prompt=old.rendered_prompt)
+    room.desk.paths.show_version(new.id, -1)
+    room.until(lambda: room.desk.shelf.path[-1].id == old.id, "the old version")
+    back = dataclasses.replace(room.desk.shelf.path[-1], rendered_prompt=old.rendered_prompt)
     assert back == dataclasses.replace(old, sibling_count=2)
 
 
@@ -127,12 +127,12 @@ def test_where_it_was_chosen_is_known_from_the_first_moment_on(make_room: Any) -
     """For who looks while it grows; of another version without a choice there is no such place."""
     room = make_room(COLOURS).start_ready()
     old = room.ask("Colour?")
-    room.desk.branch_at(old.id, 1, id_of(room, "red"))
+    room.desk.branches.at(old.id, 1, id_of(room, "red"))
     new = branched(room, old)
     seen = [each for each in said_of(room, new.id) if each.state is MessageState.STREAMING]
     assert seen
     assert {(n_taken_over(each), first_chosen(each)) for each in seen} == {(1, 1)}
-    room.desk.retry(new.id)
+    room.desk.replies.answer(new.id)
     third = room.until(
         lambda: (r := room.ended_reply()) and r.id not in (old.id, new.id) and r, "another version"
     )
@@ -145,8 +145,8 @@ def test_of_each_token_it_is_known_with_which_chain_it_was_drawn(make_room: Any)
     old, used = room.ask("Colour?"), []
     for place, temperature in ((2, 1.5), (4, 0.5), (3, 0.5)):
         used.append(old.settings["temperature"])
-        room.desk.set_setting("temperature", temperature)
-        room.desk.branch_at(old.id, place, id_of(room, "red"))
+        room.desk.settings.set("temperature", temperature)
+        room.desk.branches.at(old.id, place, id_of(room, "red"))
         old = branched(room, old)
     heats = [
         next(stage.t for stage in stages_at(old.settings, at) if isinstance(stage, Temperature))
@@ -160,7 +160,7 @@ def test_the_tokens_that_views_are_told_of_have_their_place_in_the_whole(make_ro
     room = make_room(COLOURS).start_ready()
     old = room.ask("Colour?")
     before = len(room.of(events.TokenRecorded))
-    room.desk.branch_at(old.id, 2, old.token_ids[0])
+    room.desk.branches.at(old.id, 2, old.token_ids[0])
     branched(room, old)
     told = room.of(events.TokenRecorded)[before:]
     assert [event.token.index for event in told] == [2, 3, 4]
@@ -169,14 +169,14 @@ def test_the_tokens_that_views_are_told_of_have_their_place_in_the_whole(make_ro
 def test_a_text_is_tokenised_by_itself(make_room: Any) -> None:
     room = make_room(COLOURS).start_ready()
     old = room.ask("Colour?")
-    room.desk.branch_at_text(old.id, 2, " red the")
+    room.desk.branches.at_text(old.id, 2, " red the")
     new = branched(room, old)
     assert new.content.startswith("The blue red the")
     now = trace(room, new.id)
     n_chosen = sum(token.chosen for token in now)
     assert n_chosen == len(new.settings["given"]["chosen"]) > 1
     assert b"".join(token.piece for token in now[2 : 2 + n_chosen]) == b" red the"
-    room.desk.branch_at_text(new.id, 0, "")
+    room.desk.branches.at_text(new.id, 0, "")
     refused(room, new, branch_at.NO_TEXT)
 
 
@@ -184,14 +184,14 @@ def test_a_branch_of_a_branch_and_the_first_token(make_room: Any) -> None:
     room = make_room(COLOURS).start_ready()
     old = room.ask("Colour?")
     red = id_of(room, "red")
-    room.desk.branch_at(old.id, 1, red)
+    room.desk.branches.at(old.id, 1, red)
     second = branched(room, old)
-    room.desk.branch_at(second.id, 3, red)
+    room.desk.branches.at(second.id, 3, red)
     third = branched(room, second)
     assert third.content == "The red skyred up."
     assert [token.chosen for token in trace(room, third.id)] == [False, True, False, True, False]
     assert third.sibling_index == 2
-    room.desk.branch_at(third.id, 0, red)
+    room.desk.branches.at(third.id, 0, red)
     fourth = branched(room, third)
     assert fourth.content == "redblue sky is up."
     assert [token.chosen for token in trace(room, fourth.id)] == [True] + [False] * 4
@@ -202,12 +202,12 @@ def test_a_continued_reply_is_branched_at_what_was_drawn(make_room: Any) -> None
     room = make_room({"load": {"ms": 5}, "replies": [{"text": "one two"}, {"text": " and three"}]})
     room.start_ready()
     first = room.ask("Count.")
-    room.desk.continue_reply(first.id)
+    room.desk.replies.go_on(first.id)
     second = branched(room, first)
     assert second.content == "one two and three"
     assert n_untraced(second) == len(first.token_ids)
     assert [token.piece for token in trace(room, second.id)] == [b" and", b" three"]
-    room.desk.branch_at(second.id, 1, id_of(room, " two"))
+    room.desk.branches.at(second.id, 1, id_of(room, " two"))
     third = branched(room, second)
     assert third.content.startswith("one two and two")
     assert third.token_ids[: len(first.token_ids) + 1] == second.token_ids[:-1]
@@ -215,7 +215,7 @@ def test_a_continued_reply_is_branched_at_what_was_drawn(make_room: Any) -> None
     now = trace(room, third.id)
     assert [token.index for token in now] == list(range(len(now)))
     assert [token.piece for token in now[:2]] == [b" and", b" two"]
-    room.desk.branch_at(third.id, 0, id_of(room, "one"))
+    room.desk.branches.at(third.id, 0, id_of(room, "one"))
     fourth = branched(room, third)
     assert fourth.content.startswith("one twoone")
 
@@ -227,10 +227,10 @@ def test_in_the_middle_of_a_character(make_room: Any) -> None:
     (last,) = [
         i for i, t in zip(old.token_ids, trace(room, old.id), strict=True) if t.piece == b"!"
     ]
-    room.desk.branch_at(old.id, 2, last)
+    room.desk.branches.at(old.id, 2, last)
     new = branched(room, old)
     assert new.content == "a \ufffd!!"
-    room.desk.branch_at(new.id, 2, old.token_ids[2])
+    room.desk.branches.at(new.id, 2, old.token_ids[2])
     assert branched(room, new).content == "a 🦤!"
 
 
@@ -238,21 +238,21 @@ def test_inside_reasoning(make_room: Any) -> None:
     room = make_room(THINKING).start_ready()
     old = room.ask("Well?")
     assert (old.reasoning, old.content) == ("Hm, so", "Yes.")
-    room.desk.branch_at(old.id, 1, old.token_ids[0])
+    room.desk.branches.at(old.id, 1, old.token_ids[0])
     new = branched(room, old)
     assert (new.reasoning, new.content) == ("HmHm", "Yes.")
-    room.desk.branch_at(new.id, 3, old.token_ids[2])
+    room.desk.branches.at(new.id, 3, old.token_ids[2])
     last = branched(room, new)
     assert (last.reasoning, last.content) == ("HmHm", "YesYes")
 
 
 def test_the_prompt_is_that_of_the_old_version_and_the_dice_are_todays(make_room: Any) -> None:
     room = make_room(COLOURS).start_ready()
-    room.desk.set_setting("system_prompt", "Then.")
+    room.desk.settings.set("system_prompt", "Then.")
     old = room.ask("Colour?")
-    room.desk.set_setting("system_prompt", "Now.")
-    room.desk.set_setting("temperature", 1.5)
-    room.desk.branch_at(old.id, 1, id_of(room, "red"))
+    room.desk.settings.set("system_prompt", "Now.")
+    room.desk.settings.set("temperature", 1.5)
+    room.desk.branches.at(old.id, 1, id_of(room, "red"))
     new = branched(room, old)
     assert new.settings["system_prompt"] == "Then."
     assert new.settings["levels"] == {"system_prompt": "message"}
@@ -265,9 +265,9 @@ def test_a_reply_that_grows_is_stopped_first(make_room: Any) -> None:
     slow = {"load": {"ms": 5}, "replies": [{"tokens": [word("again ", ms=5, repeat=4000)]}]}
     room = make_room(slow).start_ready()
     red = id_of(room, "red")
-    assert room.desk.send("Go on.")
+    assert room.desk.replies.send("Go on.")
     growing = room.until(lambda: room.growing(30))
-    room.desk.branch_at(growing.id, 2, red)
+    room.desk.branches.at(growing.id, 2, red)
     room.until(lambda: room.growing() and room.growing().id != growing.id, "the branch")
     room.until(lambda: len(room.growing().content) > 30)
     assert room.growing().content.startswith("again again redagain again ")
@@ -276,22 +276,22 @@ def test_a_reply_that_grows_is_stopped_first(make_room: Any) -> None:
         if e.message.id == growing.id and e.message.state is MessageState.STOPPED
     ]  # fmt: skip
     assert stopped.content.startswith("again again again ")
-    room.desk.stop()
+    room.desk.replies.stop()
     room.until(room.ended_reply)
-    room.desk.branch_at(growing.id, 2, red)  # not on screen any more
+    room.desk.branches.at(growing.id, 2, red)  # not on screen any more
     assert said(room) == branch_at.NOT_A_REPLY
 
 
 def test_a_continuation_of_a_document_is_branched_at_its_place(make_room: Any) -> None:
     room = make_room({"load": {"ms": 5}, "replies": [{"text": " upon a time."}]}).start_ready()
-    room.desk.new_text()
-    assert room.desk.continue_text("Once. The end.", 4)
+    room.desk.shelf.open_new_text()
+    assert room.desk.text.go_on("Once. The end.", 4)
     old = room.until(room.ended_reply)
-    assert room.desk.text_mode.text == "Once upon a time.. The end."
-    room.desk.branch_at(old.id, 1, id_of(room, " time"))
+    assert room.desk.text.text == "Once upon a time.. The end."
+    room.desk.branches.at(old.id, 1, id_of(room, " time"))
     new = branched(room, old)
     assert new.content == " upon time time."
-    assert room.desk.text_mode.text == "Once upon time time.. The end."
+    assert room.desk.text.text == "Once upon time time.. The end."
     assert new.settings["place"] == old.settings["place"] == [4, 4]
     assert new.sibling_index == 1
 
@@ -299,7 +299,7 @@ def test_a_continuation_of_a_document_is_branched_at_its_place(make_room: Any) -
 def test_a_banned_token_and_what_cannot_be_chosen_end_in_words(make_room: Any) -> None:
     room = make_room(COLOURS).start_ready()
     old = room.ask("Colour?")
-    room.desk.branch_at(old.id, 1, 10**6)
+    room.desk.branches.at(old.id, 1, 10**6)
     new = branched(room, old)
     assert new.state is MessageState.FAILED
     assert "no token 1000000" in (new.error or "")
@@ -309,9 +309,9 @@ def test_a_banned_token_and_what_cannot_be_chosen_end_in_words(make_room: Any) -
 def test_a_branch_is_run_again_with_its_beginning_and_its_choice(make_room: Any) -> None:
     room = make_room(COLOURS).start_ready()
     old = room.ask("Colour?")
-    room.desk.branch_at(old.id, 1, id_of(room, "red"))
+    room.desk.branches.at(old.id, 1, id_of(room, "red"))
     new = branched(room, old)
-    room.desk.run_again(new.id)
+    room.desk.again.run(new.id)
     again = branched(room, new)
     assert again.content == new.content
     assert "identical" in said(room)
@@ -337,23 +337,23 @@ def test_replies_that_cannot_be_branched(
 ) -> None:
     room = make_room(COLOURS).start_ready()
     old = room.ask("Colour?")
-    room.desk._shelf._path[old.id] = dataclasses.replace(old, **fields)
-    room.desk.branch_at(old.id, 2, old.token_ids[0])
+    room.desk.shelf._path[old.id] = dataclasses.replace(old, **fields)
+    room.desk.branches.at(old.id, 2, old.token_ids[0])
     refused(room, old, sentence)
     if "weights_hash" in fields:
-        room.desk.branch_at_text(old.id, 2, "x")
+        room.desk.branches.at_text(old.id, 2, "x")
         refused(room, old, sentence)
 
 
 def test_a_missing_trace_and_a_place_beyond_it_are_said(make_room: Any) -> None:
     room = make_room(COLOURS).start_ready()
     old = room.ask("Colour?")
-    room.desk.branch_at(old.id, 5, old.token_ids[0])
+    room.desk.branches.at(old.id, 5, old.token_ids[0])
     refused(room, old, branch_at.NO_SUCH_TOKEN.format(count=5))
     room.store.save_trace(old.id, b"CTR1 rubbish").result(10)
-    room.desk.branch_at(old.id, 1, old.token_ids[0])
+    room.desk.branches.at(old.id, 1, old.token_ids[0])
     room.until(lambda: any("damaged" in n.sentence for n in room.of(events.Noticed)), "damage")
-    room.desk.branch_at(room.desk.messages[0].id, 0, 1)
+    room.desk.branches.at(room.desk.shelf.path[0].id, 0, 1)
     refused(room, old, branch_at.NOT_A_REPLY)
 
 
@@ -362,38 +362,38 @@ def test_beside_other_answers_that_grow_it_waits_for_nobody_and_says_so(make_roo
     script = {"load": {"ms": 5}, "replies": [{"text": "Short one."}, {"tokens": [slow]}]}
     room = make_room(script).start_ready()
     old = room.ask("Go.")
-    room.desk.ask_several(old.id, [{}, {}])
+    room.desk.replies.ask_several(old.id, [{}, {}])
     room.until(lambda: room.growing(10))
-    room.desk._shelf.replace_path(old.conversation_id, (room.desk.messages[0], old))
-    room.desk.branch_at(old.id, 0, old.token_ids[1])
+    room.desk.shelf.replace_path(old.conversation_id, (room.desk.shelf.path[0], old))
+    room.desk.branches.at(old.id, 0, old.token_ids[1])
     room.until(lambda: room.of(events.Noticed) and said(room) == branch_at.BUSY, "the sentence")
 
 
 def test_a_system_prompt_that_is_not_stored_must_be_there(make_room: Any) -> None:
     room = make_room(COLOURS | {"load": {"ms": 5, "loaded": {"n_ctx": 8192}}}).start_ready()
-    room.desk.set_setting("system_prompt", "x" * 5000)
+    room.desk.settings.set("system_prompt", "x" * 5000)
     old = room.ask("Colour?")
-    room.desk.set_setting("system_prompt", "short")
-    room.desk.branch_at(old.id, 1, old.token_ids[0])
+    room.desk.settings.set("system_prompt", "short")
+    room.desk.branches.at(old.id, 1, old.token_ids[0])
     refused(room, old, branch_at.OTHER_PROMPT)
-    room.desk.set_setting("system_prompt", "x" * 5000)
-    room.desk.branch_at(old.id, 1, old.token_ids[0])
+    room.desk.settings.set("system_prompt", "x" * 5000)
+    room.desk.branches.at(old.id, 1, old.token_ids[0])
     assert branched(room, old).rendered_prompt == old.rendered_prompt
 
 
 def test_other_weights_that_come_before_it_could_begin(make_room: Any) -> None:
     room = make_room(COLOURS).start_ready()
     old = room.ask("Colour?")
-    room.desk.unload_weights()
-    room.until(lambda: room.desk.engine_state.loaded is None, "unloaded")
-    begin = room.desk._replies.begin_waiting
-    room.desk._replies.begin_waiting = lambda: None
-    room.desk.branch_at(old.id, 1, old.token_ids[0])
-    room.until(lambda: room.desk.is_generating, "it waits")
-    room.desk.load_weights(str(room._script))
-    room.until(lambda: room.desk.engine_state.state == "ready", "ready")
-    room.desk._loader._last_loaded = type("Other", (), {"fast_hash": "other"})()
+    room.desk.loader.unload()
+    room.until(lambda: room.desk.loader.state.loaded is None, "unloaded")
+    begin = room.desk.replies.begin_waiting
+    room.desk.replies.begin_waiting = lambda: None
+    room.desk.branches.at(old.id, 1, old.token_ids[0])
+    room.until(lambda: room.desk.replies.is_generating, "it waits")
+    room.desk.loader.load(str(room._script))
+    room.until(lambda: room.desk.loader.state.state == "ready", "ready")
+    room.desk.loader._last_loaded = type("Other", (), {"fast_hash": "other"})()
     begin()
     assert said(room) == OTHER_WEIGHTS_SENTENCE
-    assert not room.desk.is_generating
-    assert room.desk.messages[-1].id == old.id
+    assert not room.desk.replies.is_generating
+    assert room.desk.shelf.path[-1].id == old.id

@@ -37,13 +37,13 @@ def room(make_room: Any, data_dir: Path, starter_gguf: Path) -> Any:
         *(("n_threads", 1), ("temperature", 0.8), ("seed", 3)),
         *(("max_tokens", 20), ("min_tokens", 20)),
     ):
-        room.desk.set_setting(name, value)
+        room.desk.settings.set(name, value)
     return room.start_ready()
 
 
 def trace(room: Any, message: Message) -> list[Any]:
     before = len(room.of(events.TraceRead))
-    room.desk.read_trace(message.id)
+    room.desk.growing.read_trace(message.id)
     room.until(lambda: len(room.of(events.TraceRead)) > before, "the trace")
     return list(room.of(events.TraceRead)[-1].tokens)
 
@@ -71,7 +71,7 @@ def test_a_branch_evaluates_one_token_and_says_what_its_bytes_say(room: Any) -> 
     old = room.ask("Write about a bird.")
     was = trace(room, old)
     second = next(i for i in unpack(was[6].alternative_ids) if i != was[6].token_id)
-    room.desk.branch_at(old.id, 6, second)
+    room.desk.branches.at(old.id, 6, second)
     new = after(room, old)
     now = trace(room, new)
     assert (new.counts.evaluated, new.counts.reused) == (1, old.counts.prompt_tokens + 5)
@@ -89,7 +89,7 @@ def test_a_branch_evaluates_one_token_and_says_what_its_bytes_say(room: Any) -> 
 
 def test_a_typed_text_and_the_middle_of_its_character(room: Any) -> None:
     old = room.ask("Write about a bird.")
-    room.desk.branch_at_text(old.id, 3, " a 🦤")
+    room.desk.branches.at_text(old.id, 3, " a 🦤")
     typed = after(room, old)
     tokens = trace(room, typed)
     n_typed = sum(token.chosen for token in tokens)
@@ -99,14 +99,14 @@ def test_a_typed_text_and_the_middle_of_its_character(room: Any) -> None:
     # Its last token is the end of the character: another one leaves the character broken.
     place = 2 + n_typed
     assert spelled(tokens[:place]).endswith("\ufffd")
-    room.desk.branch_at(typed.id, place, tokens[0].token_id)
+    room.desk.branches.at(typed.id, place, tokens[0].token_id)
     broken = after(room, typed)
     again = trace(room, broken)
     assert broken.content == text_of(again)
     assert spelled(again[: place + 1]).count("\ufffd") == 1
     assert broken.token_ids[:place] == typed.token_ids[:place]
     # And the right one makes it whole again, by IDs alone.
-    room.desk.branch_at(broken.id, place, tokens[place].token_id)
+    room.desk.branches.at(broken.id, place, tokens[place].token_id)
     whole = after(room, broken)
     assert whole.content == text_of(trace(room, whole))
     assert whole.content.startswith(spelled(tokens[: place + 1]))
@@ -115,23 +115,23 @@ def test_a_typed_text_and_the_middle_of_its_character(room: Any) -> None:
 
 
 def test_a_continuation_of_a_text_and_a_choice_in_step_mode(room: Any) -> None:
-    room.desk.new_text()
-    assert room.desk.continue_text("The capital of France is", 24)
+    room.desk.shelf.open_new_text()
+    assert room.desk.text.go_on("The capital of France is", 24)
     old = room.until(room.ended_reply)
     was = trace(room, old)
     other = next(i for i in unpack(was[0].alternative_ids) if i != was[0].token_id)
-    room.desk.step_begin()
-    room.desk.branch_at(old.id, 0, other)
-    held = room.until(lambda: room.desk.held_token, "a token is held")
+    room.desk.step.begin()
+    room.desk.branches.at(old.id, 0, other)
+    held = room.until(lambda: room.desk.step.held_token, "a token is held")
     assert (held.token.index, len(room.of(events.TokenHeld))) == (1, 1)
     chosen = unpack(held.token.alternative_ids)[5]
-    room.desk.step_choose(chosen)
-    room.until(lambda: room.desk.held_token, "the next one is held")
-    room.desk.step_run_on()
+    room.desk.step.choose(chosen)
+    room.until(lambda: room.desk.step.held_token, "the next one is held")
+    room.desk.step.run_on()
     new = after(room, old)
     now = trace(room, new)
     assert [token.chosen for token in now[:4]] == [True, True, False, False]
     assert (now[0].token_id, now[1].token_id) == (other, chosen)
     assert now[1].rank == 6
     assert new.counts.evaluated == 1
-    assert room.desk.text_mode.text == "The capital of France is" + spelled(now)
+    assert room.desk.text.text == "The capital of France is" + spelled(now)

@@ -27,7 +27,7 @@ def _script(*tokens: dict[str, Any], **load: Any) -> dict[str, Any]:
 
 def _trace(room: Any, message_id: str) -> events.TraceRead:
     before = len(room.of(events.TraceRead))
-    room.desk.read_trace(message_id)
+    room.desk.growing.read_trace(message_id)
     room.until(lambda: len(room.of(events.TraceRead)) > before, "the trace")
     read: events.TraceRead = room.of(events.TraceRead)[-1]
     return read
@@ -59,7 +59,7 @@ def test_a_reply_that_is_cut_short_keeps_the_trace_of_what_came(make_room):
 
 def test_closing_in_mid_reply_keeps_the_trace_of_what_came(make_room):
     room = make_room(_script({"text": "again ", "ms": 5, "repeat": 4000})).start_ready()
-    assert room.desk.send("Go on.")
+    assert room.desk.replies.send("Go on.")
     growing = room.until(lambda: room.growing(20))
     live = _trace(room, growing.id)
     assert len(live.tokens) >= 3
@@ -82,14 +82,14 @@ def test_what_was_taken_back_is_in_neither_trace_nor_reply(make_room):
 def test_a_message_without_a_trace_is_said_to_have_none(make_room):
     room = make_room().start_ready()
     room.ask("Hello?")
-    question = room.desk.messages[0]
+    question = room.desk.shelf.path[0]
     assert _trace(room, question.id).sentence == traces.NO_TRACE
 
 
 def test_a_damaged_trace_is_a_sentence(make_room):
     room = make_room().start_ready()
     reply = room.ask("Hello?")
-    store = room.desk._around.store
+    store = room.desk.around.store
     assert store is not None
     store.save_trace(reply.id, b"CTR1 rubbish").result(10)
     read = _trace(room, reply.id)
@@ -109,7 +109,7 @@ def test_very_long_replies_keep_the_trace_of_their_beginning(
 
 def test_the_settings_of_a_reply_are_complete(make_room):
     room = make_room().start_ready()
-    room.desk.set_setting("temperature", 0.5)
+    room.desk.settings.set("temperature", 0.5)
     reply = room.ask("Hello?")
     (kept,) = [m for m in room.stored() if m.id == reply.id]
     assert kept.settings == reply.settings
@@ -134,13 +134,13 @@ def test_what_was_left_out_is_said_once_and_stored(make_room):
     assert cuts[0] == 0
     assert cuts == sorted(cuts)
     assert 0 < cuts[-1] < 20
-    last = room.desk.messages[cuts[-1] - 1].id
+    last = room.desk.shelf.path[cuts[-1] - 1].id
     assert replies[-1].settings["cut"]["last_message_id"] == last
     assert replies[-1].settings["cut"]["n_tokens"] > 0
-    assert len(room.desk.messages) == 20  # nothing is deleted
+    assert len(room.desk.shelf.path) == 20  # nothing is deleted
     said = [n for n in room.of(events.Noticed) if "left out" in n.sentence]
     assert len(said) == len({cut for cut in cuts if cut})
-    room.desk.save_draft("More?")
+    room.desk.shelf.save_draft("More?")
     room.until(lambda: any(c.n_cut for c in room.of(events.ContextCounted)), "a count with a cut")
 
 
@@ -148,9 +148,9 @@ def test_the_policy_is_a_setting(make_room):
     room = make_room(
         {"load": {"ms": 5, "loaded": {"n_ctx": 256}}, "replies": [{"text": "Ten words or so."}]}
     ).start_ready()
-    room.desk.set_setting("context_policy", "stop")
+    room.desk.settings.set("context_policy", "stop")
     replies = [room.ask("A question of a few words, is it not?") for _ in range(9)]
     assert replies[-1].stop_reason == "prompt_too_long"
     assert "let the oldest messages be left out" in (replies[-1].error or "")
-    room.desk.set_setting("context_policy", "drop_oldest")
+    room.desk.settings.set("context_policy", "drop_oldest")
     assert room.ask("And now?").state is MessageState.COMPLETE

@@ -61,9 +61,9 @@ def test_where_the_engine_died_nobody_measured(make_room: Any, happening: dict[s
 def test_a_stopped_reply_has_its_line(make_room: Any) -> None:
     tokens = [{"text": "again ", "ms": 5, "repeat": 4000}]
     room = make_room(script(tokens=tokens)).start_ready()
-    room.desk.send("Go on")
+    room.desk.replies.send("Go on")
     room.until(lambda: room.growing(20), "some text")
-    room.desk.stop()
+    room.desk.replies.stop()
     reply = room.until(room.ended_reply, "the end")
     line = from_stored(reply.settings["timeline"])
     assert reply.state is MessageState.STOPPED
@@ -74,10 +74,10 @@ def test_a_stopped_reply_has_its_line(make_room: Any) -> None:
 
 def test_one_that_is_stopped_before_its_first_token_too(make_room: Any) -> None:
     room = make_room(script(prefill={"tokens": 20, "ms": 60_000})).start_ready()
-    room.desk.send("Go on")
-    room.until(lambda: room.desk.messages[-1].state == "streaming", "the reply's row")
-    room.until(lambda: room.desk._replies.growing._requests, "the engine's request")
-    room.desk.stop()
+    room.desk.replies.send("Go on")
+    room.until(lambda: room.desk.shelf.path[-1].state == "streaming", "the reply's row")
+    room.until(lambda: room.desk.growing._requests, "the engine's request")
+    room.desk.replies.stop()
     reply = room.until(room.ended_reply, "the end")
     assert [one.kind for one in from_stored(reply.settings["timeline"])] == ["ending"]
 

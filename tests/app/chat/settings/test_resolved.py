@@ -113,52 +113,52 @@ def test_shown_number_is_the_last_one_set(
 
 def test_number_of_the_app_goes_into_the_apps_own_chain(make_room: Any) -> None:
     room = make_room().start()
-    room.desk.set_setting("chain", CHAIN)
-    room.desk.set_setting("temperature", 0.2)
-    assert room.desk.settings.stages() == (MinP(p=0.1), Temperature(t=0.2), Dist())
+    room.desk.settings.set("chain", CHAIN)
+    room.desk.settings.set("temperature", 0.2)
+    assert room.desk.settings.now.stages() == (MinP(p=0.1), Temperature(t=0.2), Dist())
     changed = room.of(SettingsChanged)[-1].names
     assert changed == {"temperature", "chain"}
-    stored = room.desk._around.store.all_settings().result(20)
+    stored = room.desk.around.store.all_settings().result(20)
     assert stored["chain"][1] == {"stage": "temperature", "t": 0.2}
 
 
 def test_system_prompt_of_a_chat_can_be_none_at_all(make_room: Any) -> None:
     """Which is another thing than saying nothing about it."""
     room = make_room().start_ready()
-    room.desk.set_at_level("chat", "system_prompt", "Mine.")
-    assert room.desk.conversation.system_prompt == "Mine."
-    room.desk.set_at_level("chat", "system_prompt", "")
-    found = room.desk.resolved_settings()
+    room.desk.levels.change("chat", "system_prompt", "Mine.")
+    assert room.desk.shelf.open.system_prompt == "Mine."
+    room.desk.levels.change("chat", "system_prompt", "")
+    found = room.desk.levels.resolved()
     assert (found.settings.system_prompt, found.level_of("system_prompt")) == ("", "chat")
-    room.desk.reset_at_level("chat", "system_prompt")
-    assert room.desk.resolved_settings().settings.system_prompt == Settings().system_prompt
+    room.desk.levels.reset("chat", "system_prompt")
+    assert room.desk.levels.resolved().settings.system_prompt == Settings().system_prompt
 
 
 def test_weights_that_are_not_known_take_no_settings(make_room: Any) -> None:
     room = make_room(remember_weights=False).start_ready()
-    room.desk.set_at_level("weights", "top_k", 3)
+    room.desk.levels.change("weights", "top_k", 3)
     assert "Load weights" in room.of(Noticed)[-1].sentence
-    assert room.desk.resolved_settings().settings.top_k == Settings().top_k
+    assert room.desk.levels.resolved().settings.top_k == Settings().top_k
 
 
 def test_fresh_seed_over_a_fixed_one_can_be_taken_back(make_room: Any) -> None:
     room = make_room().start_ready()
-    room.desk.set_setting("seed", 5)
-    room.desk.set_at_level("chat", "seed", None)
-    assert room.desk.resolved_settings().settings.seed is None
-    room.desk.reset_at_level("chat", "seed")
-    assert room.desk.resolved_settings().settings.seed == 5
+    room.desk.settings.set("seed", 5)
+    room.desk.levels.change("chat", "seed", None)
+    assert room.desk.levels.resolved().settings.seed is None
+    room.desk.levels.reset("chat", "seed")
+    assert room.desk.levels.resolved().settings.seed == 5
 
 
 def test_settings_of_a_temporary_chat_count_and_are_never_written(
     make_room: Any, data_dir: Path
 ) -> None:
     room = make_room().start_ready()
-    room.desk.open_temporary()
-    room.desk.set_at_level("chat", "system_prompt", "Known to nobody else")
-    room.desk.set_at_level("chat", "max_tokens", 3)
-    assert room.desk.resolved_settings().settings.max_tokens == 3
-    assert room.desk.is_temporary
+    room.desk.temporary.open()
+    room.desk.levels.change("chat", "system_prompt", "Known to nobody else")
+    room.desk.levels.change("chat", "max_tokens", 3)
+    assert room.desk.levels.resolved().settings.max_tokens == 3
+    assert room.desk.temporary.is_open
     room.ask("Hello")
     room.close()
     written = b"".join(path.read_bytes() for path in data_dir.rglob("*") if path.is_file())

@@ -36,7 +36,7 @@ def ask(make_room: Any, path: Path) -> Iterator[Asks]:
 
     def preview(template: str | None, system: str = "Be brief.", file: Path = path) -> Preview:
         got: list[Preview] = []
-        room.desk.preview_template(str(file), template, system, got.append)
+        room.desk.previews.ask(str(file), template, system, got.append)
         found: Preview = room.until(lambda: got, "the preview")[0]
         return found
 
@@ -110,7 +110,7 @@ def test_only_the_last_question_is_answered(make_room: Any, path: Path) -> None:
     room = make_room().start_ready()
     got: list[str] = []
     for number in range(20):
-        room.desk.preview_template(str(path), f"{number}", "", lambda f: got.append(f.text))
+        room.desk.previews.ask(str(path), f"{number}", "", lambda f: got.append(f.text))
     room.until(lambda: "19" in got, "the last one")
     assert len(got) <= 3
 
@@ -119,12 +119,12 @@ def test_only_the_last_question_is_answered(make_room: Any, path: Path) -> None:
 def test_closing_does_not_wait_for_a_template_that_never_ends(make_room: Any, path: Path) -> None:
     room = make_room().start_ready()
     got: list[Preview] = []
-    room.desk.preview_template(str(path), CHATML, "", got.append)
+    room.desk.previews.ask(str(path), CHATML, "", got.append)
     room.until(lambda: got)
-    room.desk.preview_template(str(path), ENDLESS, "", got.append)
+    room.desk.previews.ask(str(path), ENDLESS, "", got.append)
     time.sleep(0.2)
     began = time.monotonic()
-    room.desk._previews.close()
+    room.desk.previews.close()
     assert time.monotonic() - began < 2.0
     room.close()
 
@@ -141,7 +141,7 @@ def test_it_is_what_the_engine_would_be_given(
     )
     room = make_room().start_ready()
     got: list[Preview] = []
-    room.desk.preview_template(str(real), template, "Be brief.", got.append)
+    room.desk.previews.ask(str(real), template, "Be brief.", got.append)
     preview = room.until(lambda: got, "the preview")[0]
     room.close()
     assert preview.text
@@ -149,7 +149,7 @@ def test_it_is_what_the_engine_would_be_given(
     engine = Engine(child_command("engine"), ended.append)
     engine.start()
     try:
-        engine.load(str(real), room.desk._loader.options_of(str(real)))
+        engine.load(str(real), room.desk.loader.options_of(str(real)))
         wait(lambda: [e for e in ended if isinstance(e, Finished)])
         chat = ChatPrompt([ChatMessage("system", "Be brief."), *SAMPLE], template=template)
         engine.request(ReadPrompt(0, chat))

@@ -53,7 +53,7 @@ def test_a_list_is_judged_file_by_file(make_room, tmp_path, monkeypatch):
     for path in paths[:2]:
         tiny_llama(path)
     paths[2].write_text("<!doctype html>")
-    room.desk.judge_files([str(path) for path in [*paths, tmp_path / "gone.gguf"]], answers.take)
+    room.desk.fits.files([str(path) for path in [*paths, tmp_path / "gone.gguf"]], answers.take)
     assert answers.found == []
     room.until(lambda: len(answers.found) == 4, "all answers")
     assert [Path(key).name for key, _ in answers.found] == [
@@ -77,10 +77,10 @@ def test_one_file_comes_before_a_list_and_the_last_wish_counts(make_room, tmp_pa
 
     monkeypatch.setattr(outlines, "read_header", slow)
     room, listed, single = make_room(SCRIPT), Answers(), Answers()
-    room.desk.judge_files([str(path)] * 3, listed.take)
+    room.desk.fits.files([str(path)] * 3, listed.take)
     assert reading.wait(10)
-    room.desk.judge_file(str(path), single.take, LoadOptions(n_ctx=512))
-    room.desk.judge_file(str(path), single.take, LoadOptions(n_ctx=100_000))
+    room.desk.fits.file(str(path), single.take, LoadOptions(n_ctx=512))
+    room.desk.fits.file(str(path), single.take, LoadOptions(n_ctx=100_000))
     gate.set()
     room.until(lambda: len(listed.found) == 3, "the list")
     assert len(single.found) == 1
@@ -107,7 +107,7 @@ def test_a_disk_that_does_not_answer_holds_only_what_lies_on_it(make_room, tmp_p
     monkeypatch.setattr(outlines, "read_header", slow)
     room, answers = make_room(SCRIPT), Answers()
     paths = [folder / f"{name}.gguf" for name in "abc" for folder in (asleep, here)]
-    room.desk.judge_files([str(path) for path in paths], answers.take)
+    room.desk.fits.files([str(path) for path in paths], answers.take)
     room.until(lambda: len(answers.found) == 3, "the disk that answers")
     assert [Path(key).parent for key, _ in answers.found] == [here] * 3
     assert asked.count(asleep / "a.gguf") == 1
@@ -123,9 +123,9 @@ def test_nobody_is_called_after_a_stop(make_room, tmp_path, monkeypatch):
     path = tmp_path / "a.gguf"
     tiny_llama(path)
     room, stopped, other = make_room(SCRIPT), Answers(), Answers()
-    room.desk.judge_files([str(path)] * 20, stopped.take)
-    room.desk.stop_judging(stopped.take)
-    room.desk.judge_files([str(path)], other.take)
+    room.desk.fits.files([str(path)] * 20, stopped.take)
+    room.desk.fits.stop(stopped.take)
+    room.desk.fits.files([str(path)], other.take)
     room.until(lambda: other.found, "the other one's answer")
     assert stopped.found == []
 
@@ -140,8 +140,8 @@ def test_headers_from_elsewhere_and_parts_of_a_set(make_room, tmp_path, monkeypa
         replace(header, tensors=each) for each in (header.tensors[:half], header.tensors[half:])
     ]
     room, answers = make_room(SCRIPT), Answers()
-    room.desk.judge_headers([header], "one", answers.take)
-    room.desk.judge_headers(parts, "two", answers.take)
+    room.desk.fits.headers([header], "one", answers.take)
+    room.desk.fits.headers(parts, "two", answers.take)
     room.until(lambda: len(answers.found) == 2, "both")
     (_, one), (_, two) = answers.found
     assert one == two
@@ -177,11 +177,11 @@ def test_settings_of_weights_count(make_room, tmp_path, monkeypatch):
     free(monkeypatch, 8 * GIB)
     path = long(tmp_path / "long.gguf")
     room, answers = make_room(SCRIPT), Answers()
-    room.desk.set_setting("n_ctx", 4096)
-    room.desk.judge_file(str(path), answers.take)
+    room.desk.settings.set("n_ctx", 4096)
+    room.desk.fits.file(str(path), answers.take)
     room.until(lambda: answers.found, "the answer")
     assert answers.found[0][1].n_ctx == 4096
-    assert room.desk.load_options_of(str(path)).n_ctx == 4096
+    assert room.desk.loader.options_of(str(path)).n_ctx == 4096
 
 
 def test_adapters_count(make_room, tmp_path, monkeypatch):
@@ -192,7 +192,7 @@ def test_adapters_count(make_room, tmp_path, monkeypatch):
     room, answers = make_room(SCRIPT), Answers()
     kinds = ([], [Lora(str(adapter))], [Lora("/gone.gguf"), Lora("\0")])
     for number, loras in enumerate(kinds, 1):
-        room.desk.judge_file(str(path), answers.take, LoadOptions(loras=loras))
+        room.desk.fits.file(str(path), answers.take, LoadOptions(loras=loras))
         room.until(lambda number=number: len(answers.found) == number, "the answer")
     plain, with_one, with_none = [fit.need_bytes for _, fit in answers.found]
     assert (with_one - plain, with_none) == (2**20, plain)
@@ -201,8 +201,8 @@ def test_adapters_count(make_room, tmp_path, monkeypatch):
 def test_rough_at_once(make_room, monkeypatch):
     free(monkeypatch, 8 * GIB)
     room = make_room(SCRIPT)
-    assert room.desk.rough_fit(4 * GIB).words == "probably fits"
-    assert room.desk.rough_fit(40 * GIB).words == "probably does not fit"
+    assert room.desk.fits.rough(4 * GIB).words == "probably fits"
+    assert room.desk.fits.rough(40 * GIB).words == "probably does not fit"
 
 
 def test_what_loaded_weights_hold_counts_as_free(make_room, monkeypatch):
@@ -212,12 +212,12 @@ def test_what_loaded_weights_hold_counts_as_free(make_room, monkeypatch):
         {"@": "MemoryPart", "device": "CPU_Mapped", "what": "weights", "size_bytes": 9 * GIB},
     ]
     room = make_room({**SCRIPT, "load": {"ms": 5, "loaded": {"memory": memory}}}).start_ready()
-    found = room.desk.rough_fit(3 * GIB)
+    found = room.desk.fits.rough(3 * GIB)
     assert found.free_bytes == 5 * GIB
     assert found.words == "probably fits"
-    room.desk.unload_weights()
-    room.until(lambda: room.desk.engine_state.state == "stopped", "the unload")
-    assert room.desk.rough_fit(3 * GIB).words == "probably does not fit"
+    room.desk.loader.unload()
+    room.until(lambda: room.desk.loader.state.state == "stopped", "the unload")
+    assert room.desk.fits.rough(3 * GIB).words == "probably does not fit"
 
 
 def test_what_was_free_before_a_load_does_not_come_back_again(make_room, monkeypatch):
@@ -229,14 +229,14 @@ def test_what_was_free_before_a_load_does_not_come_back_again(make_room, monkeyp
     ]
     load = {"ms": 5, "loaded": {"memory": memory}}
     room = make_room({**SCRIPT, "load": load, "hello": {"devices": [gpu(20 * GIB), cpu()]}})
-    assert room.desk.rough_fit(1).free_bytes == 8 * GIB
+    assert room.desk.fits.rough(1).free_bytes == 8 * GIB
     room.start_ready()
-    assert room.desk.rough_fit(1).free_bytes == 28 * GIB
-    room.desk.look_at_memory()
-    room.until(lambda: room.desk.rough_fit(1).free_bytes == 30 * GIB, "both looked at again")
-    room.desk.unload_weights()
-    room.until(lambda: room.desk.engine_state.state == "stopped", "the unload")
-    assert room.desk.rough_fit(1).free_bytes == 28 * GIB
+    assert room.desk.fits.rough(1).free_bytes == 28 * GIB
+    room.desk.fits.look()
+    room.until(lambda: room.desk.fits.rough(1).free_bytes == 30 * GIB, "both looked at again")
+    room.desk.loader.unload()
+    room.until(lambda: room.desk.loader.state.state == "stopped", "the unload")
+    assert room.desk.fits.rough(1).free_bytes == 28 * GIB
 
 
 # --- what is free -------------------------------------------------------------------------------
@@ -256,16 +256,16 @@ def test_it_is_told_when_it_is_clearly_another_amount(make_room, monkeypatch):
     room = make_room(SCRIPT).start_ready()
     look_until_told(room, lambda: room.of(events.MemoryChanged))
     free(monkeypatch, 8 * GIB - 2**20)
-    room.desk.look_at_memory()
-    room.until(lambda: room.desk.machine().host.free_bytes == 8 * GIB - 2**20, "the look")
+    room.desk.fits.look()
+    room.until(lambda: room.desk.fits.machine().host.free_bytes == 8 * GIB - 2**20, "the look")
     assert len(room.of(events.MemoryChanged)) == 1
     free(monkeypatch, 7 * GIB)
     look_until_told(room, lambda: len(room.of(events.MemoryChanged)) == 2)
-    assert room.desk.machine().host.free_bytes == 7 * GIB
+    assert room.desk.fits.machine().host.free_bytes == 7 * GIB
 
 
 def look_until_told(room: Any, condition: Callable[[], Any]) -> None:
-    room.desk.look_at_memory()
+    room.desk.fits.look()
     room.until(condition, "the memory")
 
 
@@ -279,41 +279,41 @@ def test_graphics_devices_are_asked_beside_a_reply(make_room, monkeypatch):
     monkeypatch.setattr(
         room.desk._engine, "request", lambda command: (asked.append(command), request(command))[1]
     )
-    machine = room.desk.machine()
+    machine = room.desk.fits.machine()
     assert [(d.name, d.free_bytes) for d in machine.devices] == [
         ("CUDA0", 20 * GIB),
         ("CPU", 8 * GIB),
     ]
-    room.desk.send("Go")
+    room.desk.replies.send("Go")
     room.until(lambda: len(room.of(events.TokenRecorded)) > 3, "some tokens")
     look_until_told(room, lambda: room.of(events.MemoryChanged))
     assert any(isinstance(command, ReadDevices) for command in asked)
-    assert room.desk.is_generating
-    room.desk.stop()
+    assert room.desk.replies.is_generating
+    room.desk.replies.stop()
 
 
 def test_without_an_engine_the_host_alone_is_known(make_room, monkeypatch):
     free(monkeypatch, 3 * GIB)
     room = make_room(SCRIPT)
-    assert [device.name for device in room.desk.machine().devices] == ["CPU"]
-    assert room.desk.machine().host.free_bytes == 3 * GIB
+    assert [device.name for device in room.desk.fits.machine().devices] == ["CPU"]
+    assert room.desk.fits.machine().host.free_bytes == 3 * GIB
     look_until_told(room, lambda: room.of(events.MemoryChanged))
 
 
 def test_where_memory_cannot_be_read_it_stays_as_it_was(make_room, monkeypatch):
     free(monkeypatch, 3 * GIB)
     room = make_room(SCRIPT)
-    assert room.desk.machine().host.free_bytes == 3 * GIB
+    assert room.desk.fits.machine().host.free_bytes == 3 * GIB
 
     def broken() -> tuple[int, int]:
         raise OSError("no /proc here")
 
     monkeypatch.setattr(host_memory, "host_memory", broken)
-    room.desk.look_at_memory()
+    room.desk.fits.look()
     time.sleep(0.05)
     room.pump()
     free(monkeypatch, 2 * GIB)
-    look_until_told(room, lambda: room.desk.machine().host.free_bytes == 2 * GIB)
+    look_until_told(room, lambda: room.desk.fits.machine().host.free_bytes == 2 * GIB)
 
 
 def test_a_question_at_the_end_is_dropped(make_room, tmp_path, monkeypatch):
@@ -321,10 +321,10 @@ def test_a_question_at_the_end_is_dropped(make_room, tmp_path, monkeypatch):
     path = tmp_path / "a.gguf"
     tiny_llama(path)
     room, answers = make_room(SCRIPT), Answers()
-    room.desk.judge_files([str(path)] * 50, answers.take)
+    room.desk.fits.files([str(path)] * 50, answers.take)
     room.desk.shutdown()
-    room.desk.judge_files([str(path)], answers.take)
-    room.desk.look_at_memory()
+    room.desk.fits.files([str(path)], answers.take)
+    room.desk.fits.look()
     time.sleep(0.1)
     room.pump()
     assert answers.found == []
@@ -344,7 +344,7 @@ def test_a_fault_of_ours_ends_neither_the_thread_nor_the_list(make_room, tmp_pat
 
     monkeypatch.setattr(outlines, "outline_of", outline_of)
     room, answers = make_room(SCRIPT), Answers()
-    room.desk.judge_files([str(path)] * 2, answers.take)
+    room.desk.fits.files([str(path)] * 2, answers.take)
     room.until(lambda: len(answers.found) == 2, "both answers")
     assert [fit.words for _, fit in answers.found] == [fits.UNREADABLE, "fits"]
     assert answers.found[0][1].why == fits.FAULT

@@ -35,7 +35,7 @@ class Following:
         self._room = room
         self.told: list[LocalSnapshot] = []
         self.threads: set[str] = set()
-        self.stop = room.desk.follow_local_weights(self._take)
+        self.stop = room.desk.local.follow(self._take)
 
     def _take(self, snapshot: LocalSnapshot) -> None:
         self.told.append(snapshot)
@@ -53,13 +53,13 @@ class Following:
 
 def ask_folder(room, path: Path | str) -> str:
     answers: list[str] = []
-    room.desk.add_weights_folder(str(path), answers.append)
+    room.desk.local.add_folder(str(path), answers.append)
     room.until(lambda: answers)
     return answers[0]
 
 
 def without_included(room) -> None:
-    room.desk._loader.__dict__["included"] = None
+    room.desk.loader.__dict__["included"] = None
 
 
 def test_a_folder_is_looked_into_and_left_again(make_room, tmp_path: Path) -> None:
@@ -71,10 +71,10 @@ def test_a_folder_is_looked_into_and_left_again(make_room, tmp_path: Path) -> No
     assert ask_folder(room, tmp_path / "one") == ""
     found = following.until_names("a").entries[0]
     assert (found.path, found.origin) == (tmp_path / "one" / "a.gguf", Origin.FOLDER)
-    assert room.desk.settings.weights_folders == (str(tmp_path / "one"),)
+    assert room.desk.settings.now.weights_folders == (str(tmp_path / "one"),)
     put(tmp_path / "one" / "b.gguf", "b")
     following.until_names("a", "b")
-    room.desk.remove_weights_folder(str(tmp_path / "one"))
+    room.desk.local.remove_folder(str(tmp_path / "one"))
     following.until_names()
     assert (tmp_path / "one" / "a.gguf").exists()
     assert following.threads == {threading.current_thread().name}
@@ -98,10 +98,10 @@ def test_e13_a_folder_is_checked_when_it_is_chosen(
 
     monkeypatch.setattr(os, "scandir", scandir)
     assert "may not be read" in ask_folder(room, tmp_path / "closed")
-    assert room.desk.settings.weights_folders == ()
+    assert room.desk.settings.now.weights_folders == ()
     assert ask_folder(room, tmp_path) == ""
     assert "is looked into already" in ask_folder(room, f"{tmp_path}/")
-    assert room.desk.settings.weights_folders == (str(tmp_path),)
+    assert room.desk.settings.now.weights_folders == (str(tmp_path),)
 
 
 def test_choosing_a_folder_that_hangs_does_not_hold_the_owner(
@@ -111,8 +111,8 @@ def test_choosing_a_folder_that_hangs_does_not_hold_the_owner(
     answers, go_on = [], threading.Event()
     list_folder = os.scandir
     monkeypatch.setattr(os, "scandir", lambda path: go_on.wait(20) and list_folder(path))
-    room.desk.add_weights_folder(str(tmp_path), answers.append)
-    room.desk.add_weights_folder(str(tmp_path / "x"), answers.append)
+    room.desk.local.add_folder(str(tmp_path), answers.append)
+    room.desk.local.add_folder(str(tmp_path / "x"), answers.append)
     room.pump()
     assert answers == []
     go_on.set()
@@ -133,7 +133,7 @@ def test_folders_and_hashes_are_known_at_the_next_start(
     monkeypatch.setattr(local, "look_at", None)  # nothing is read again
     room = make_room(remember_weights=False).start_ready()
     without_included(room)
-    room.desk._local.rest(True)
+    room.desk.local.rest(True)
     found = Following(room).until_names("a").entries[0]
     assert found.is_computed
     assert found.facts is not None
@@ -145,7 +145,7 @@ def test_weights_of_other_programs_are_listed_unless_that_is_off(make_room, tmp_
     without_included(room)
     following = Following(room)
     assert following.until_names("a").entries[0].origin == Origin.LM_STUDIO
-    room.desk.set_setting("find_other_apps", False)
+    room.desk.settings.set("find_other_apps", False)
     following.until_names()
 
 
@@ -159,11 +159,11 @@ def test_the_menu_has_what_was_used_before_then_what_was_found(
     room = make_room().start_ready()
     ask_folder(room, tmp_path / "one")
     Following(room).until(lambda told: len(told.entries) > 4)
-    names = [weights.name for weights in room.desk.weights_for_menu()]
-    assert names == [*(w.name for w in room.desk.known_weights()), "a", "b"]
-    room.desk.load_weights(str(tmp_path / "one" / "a.gguf"))
-    room.until(lambda: room.desk.known_weights()[0].path.endswith("a.gguf"))
-    names = [weights.name for weights in room.desk.weights_for_menu()]
+    names = [weights.name for weights in room.desk.local.for_menu()]
+    assert names == [*(w.name for w in room.desk.loader.known_weights()), "a", "b"]
+    room.desk.loader.load(str(tmp_path / "one" / "a.gguf"))
+    room.until(lambda: room.desk.loader.known_weights()[0].path.endswith("a.gguf"))
+    names = [weights.name for weights in room.desk.local.for_menu()]
     assert names.count("a") == 1
 
 
@@ -172,7 +172,7 @@ def test_what_was_opened_from_anywhere_is_listed_from_then_on(make_room, tmp_pat
     room = make_room().start_ready()
     following = Following(room)
     following.until(lambda told: not any(each.name == "a" for each in told.entries))
-    room.desk.load_weights(str(path))
+    room.desk.loader.load(str(path))
     told = following.until(lambda told: any(each.name == "a" for each in told.entries))
     assert [each.origin for each in told.entries if each.path == path] == [Origin.OPENED]
 
@@ -184,12 +184,12 @@ def test_a_corrected_copy_goes_where_it_is_found(make_room, tmp_path: Path) -> N
     watched = put(tmp_path / "mine" / "below" / "a.gguf", "a")
     assert ask_folder(room, tmp_path / "mine") == ""
     following.until_names("a")
-    assert room.desk.folder_for_copy(watched) == watched.parent
+    assert room.desk.local.folder_for_copy(watched) == watched.parent
     alone = put(tmp_path / "elsewhere" / "b.gguf", "b")
-    folder = room.desk.folder_for_copy(alone)
-    assert folder == room.desk.download_folder
+    folder = room.desk.local.folder_for_copy(alone)
+    assert folder == room.desk.downloads.folder
     written: list[Path] = []
-    room.desk.write_corrected_copy(
+    room.desk.headers.write_copy(
         alone,
         folder / "c.gguf",
         {"general.name": value_typed("string", "C")},
@@ -200,7 +200,7 @@ def test_a_corrected_copy_goes_where_it_is_found(make_room, tmp_path: Path) -> N
     following.until(lambda told: {each.name for each in told.entries} == {"a", "c"})
     in_downloads = folder / "c.gguf"
     assert written == [in_downloads]
-    assert room.desk.folder_for_copy(in_downloads) == folder
+    assert room.desk.local.folder_for_copy(in_downloads) == folder
 
 
 def test_a_blob_is_called_as_the_other_program_calls_it(make_room, tmp_path: Path) -> None:
@@ -208,10 +208,10 @@ def test_a_blob_is_called_as_the_other_program_calls_it(make_room, tmp_path: Pat
     room = make_room().start_ready()
     ask_folder(room, tmp_path)
     Following(room).until(lambda told: any(each.name == "llama" for each in told.entries))
-    room.desk.load_weights(str(blob))
-    room.until(lambda: room.desk.engine_state.weights_name == "llama")
-    room.until(lambda: room.desk.engine_state.state == "ready")
-    assert room.desk.engine_state.weights_name == "llama"
+    room.desk.loader.load(str(blob))
+    room.until(lambda: room.desk.loader.state.weights_name == "llama")
+    room.until(lambda: room.desk.loader.state.state == "ready")
+    assert room.desk.loader.state.weights_name == "llama"
 
 
 def test_a_reply_and_a_load_have_the_disk_for_themselves(make_room, tmp_path: Path) -> None:
@@ -220,18 +220,18 @@ def test_a_reply_and_a_load_have_the_disk_for_themselves(make_room, tmp_path: Pa
         "replies": [{"tokens": [{"text": "x ", "ms": 5, "repeat": 4000}]}],
     }
     room = make_room(script).start()
-    room.until(lambda: room.desk.engine_state.state == "loading")
-    assert room.desk._local._is_resting
-    room.until(lambda: room.desk.engine_state.state == "ready")
-    assert not room.desk._local._is_resting
-    room.desk.send("Hello")
+    room.until(lambda: room.desk.loader.state.state == "loading")
+    assert room.desk.local._is_resting
+    room.until(lambda: room.desk.loader.state.state == "ready")
+    assert not room.desk.local._is_resting
+    room.desk.replies.send("Hello")
     room.until(room.growing)
     put(tmp_path / "one" / "a.gguf", "a")
     ask_folder(room, tmp_path / "one")
     following = Following(room)
     told = following.until(lambda told: any(each.name == "a" for each in told.entries))
     assert told.n_unhashed > 0
-    room.desk.stop()
+    room.desk.replies.stop()
     following.until(lambda told: told.n_unhashed == 0)
 
 
@@ -240,10 +240,10 @@ def test_nothing_is_looked_for_before_the_start_is_over(
 ) -> None:
     monkeypatch.setattr(local_weights, "BEGIN_AFTER_S", NEVER_S)
     room = make_room().start_ready()
-    assert room.desk._local._library is None
+    assert room.desk.local._library is None
     monkeypatch.setattr(local_weights, "BEGIN_AFTER_S", 0.01)
-    room.desk._local.on_settings_read()
-    room.until(lambda: room.desk._local._library is not None)
+    room.desk.local.on_settings_read()
+    room.until(lambda: room.desk.local._library is not None)
 
 
 def test_who_follows_no_more_is_not_called(make_room, tmp_path: Path) -> None:
@@ -284,7 +284,7 @@ def test_a_download_of_ours_is_known_by_the_hash_that_it_came_with(
     room = make_room(remember_weights=False).start_ready()
     without_included(room)
     room.store.create_download(done).result(20)
-    room.desk._local.rest(True)  # no hash is computed here
+    room.desk.local.rest(True)  # no hash is computed here
     found = Following(room).until(lambda told: told.entries and told.n_unhashed == 0).entries[0]
     assert (found.origin, found.sha256) == (Origin.DOWNLOADS, "ab" * 32)
 
@@ -294,10 +294,10 @@ def test_weights_that_were_used_are_remembered_with_their_whole_hash(
 ) -> None:
     path = put(tmp_path / "a.gguf", "a")
     room = make_room().start_ready()
-    room.desk.load_weights(str(path))
-    room.until(lambda: room.desk.engine_state.weights_name == "a" and room.desk.engine_state.loaded)
+    room.desk.loader.load(str(path))
+    room.until(lambda: room.desk.loader.state.weights_name == "a" and room.desk.loader.state.loaded)
     following = Following(room)
-    room.desk.look_for_weights_again()
+    room.desk.local.look_again()
     following.until(lambda told: any(each.name == "a" and each.sha256 for each in told.entries))
     known = room.store.list_weights().result(20)
     sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
@@ -322,7 +322,7 @@ def test_unasked_it_does_not_begin_beside_a_reply(
     """What is imported and read for it would take the time of some tokens."""
     monkeypatch.setattr(local_weights, "BEGIN_AFTER_S", NEVER_S)
     room = make_room(remember_weights=False).start_ready()
-    ours = room.desk._local
+    ours = room.desk.local
     ours.rest(True)
     monkeypatch.setattr(local_weights, "BEGIN_AFTER_S", 0.01)
     put_off: list[str] = []

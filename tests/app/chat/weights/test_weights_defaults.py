@@ -19,12 +19,12 @@ OTHER = "/weights/other-Q4_K_M.gguf"
 
 
 def path_of(room: Any) -> str:
-    return str(room.desk.weights_path)
+    return str(room.desk.loader.path)
 
 
 def asked_options(room: Any) -> LoadOptions:
     """What the engine was asked for last."""
-    attempt = room.desk._loader._attempt
+    attempt = room.desk.loader._attempt
     assert attempt is not None
     options: LoadOptions = attempt.options
     return options
@@ -35,7 +35,7 @@ def test_weights_that_were_never_used_have_defaults_too_and_they_outlive_the_win
 ) -> None:
     room = make_room().start_ready()
     desk = room.desk
-    assert desk.weights_values(OTHER) == {}
+    assert desk.defaults.own(OTHER) == {}
     for name, value in (
         ("n_ctx", 2048),
         ("temperature", 0.9),
@@ -44,23 +44,23 @@ def test_weights_that_were_never_used_have_defaults_too_and_they_outlive_the_win
         ("notes", "Good at verse."),
         ("system_prompt", ""),
     ):
-        assert desk.set_for_weights(OTHER, name, value) == ""
+        assert desk.defaults.change(OTHER, name, value) == ""
     room.close()
 
     again = make_room().start_ready()
-    again.until(lambda: again.desk.weights_values(OTHER))
-    own = again.desk.weights_values(OTHER)
+    again.until(lambda: again.desk.defaults.own(OTHER))
+    own = again.desk.defaults.own(OTHER)
     assert own["n_ctx"], own["load.n_ubatch"] == (2048, 128)
     assert own["load.rope.kind"] == "linear"
     assert own["system_prompt"] == ""
-    assert own["notes"] == again.desk.weights_value(OTHER, "notes") == "Good at verse."
-    found = again.desk.weights_resolved(OTHER)
+    assert own["notes"] == again.desk.defaults.value(OTHER, "notes") == "Good at verse."
+    found = again.desk.defaults.resolved(OTHER)
     assert (found.settings.temperature, found.level_of("temperature")) == (0.9, "weights")
     assert found.level_of("top_k") == "app"
-    (known,) = (each for each in again.desk.known_weights() if each.path == OTHER)
+    (known,) = (each for each in again.desk.loader.known_weights() if each.path == OTHER)
     assert known.name == "other-Q4_K_M"
     # What is loaded is not touched by it.
-    assert again.desk.resolved_settings().settings.temperature != 0.9
+    assert again.desk.levels.resolved().settings.temperature != 0.9
 
 
 def test_next_load_asks_for_all_of_it(make_room: Any, tmp_path: Path) -> None:
@@ -68,8 +68,8 @@ def test_next_load_asks_for_all_of_it(make_room: Any, tmp_path: Path) -> None:
     other = tmp_path / "other.json"
     other.write_text(json.dumps({"loop": True, "load": {"ms": 5}, "replies": [{"text": "Hi."}]}))
     for name, value in (("n_ctx", 1024), ("load.use_mlock", True), ("type_k", "q8_0")):
-        assert room.desk.set_for_weights(str(other), name, value) == ""
-    room.desk.load_weights(str(other))
+        assert room.desk.defaults.change(str(other), name, value) == ""
+    room.desk.loader.load(str(other))
     asked = asked_options(room)
     assert (asked.n_ctx, asked.use_mlock, asked.type_k) == (1024, True, "q8_0")
 
@@ -77,19 +77,19 @@ def test_next_load_asks_for_all_of_it(make_room: Any, tmp_path: Path) -> None:
 def test_what_waits_for_a_load_is_named_until_they_are_loaded_again(make_room: Any) -> None:
     room = make_room().start_ready()
     desk, path = room.desk, path_of(room)
-    assert desk.awaiting_load(path) == ()
-    desk.set_for_weights(path, "load.n_ubatch", 64)
-    desk.set_for_weights(path, "n_ctx", 512)
-    desk.set_for_weights(path, "temperature", 1.0)
-    assert desk.awaiting_load(path) == ("n_ctx", "n_ubatch")
-    assert desk.awaiting_load(OTHER) == ()
-    assert desk.resolved_settings().settings.temperature == 1.0  # a reply has it at once
-    desk.load_weights(path)
-    room.until(lambda: not desk.awaiting_load(path), "the load")
-    room.until(lambda: desk.engine_state.state == "ready")
-    assert desk.awaiting_load(path) == ()
-    desk.set_for_weights(path, "n_threads", 3)  # counts at once
-    assert desk.awaiting_load(path) == ()
+    assert desk.defaults.awaiting_load(path) == ()
+    desk.defaults.change(path, "load.n_ubatch", 64)
+    desk.defaults.change(path, "n_ctx", 512)
+    desk.defaults.change(path, "temperature", 1.0)
+    assert desk.defaults.awaiting_load(path) == ("n_ctx", "n_ubatch")
+    assert desk.defaults.awaiting_load(OTHER) == ()
+    assert desk.levels.resolved().settings.temperature == 1.0  # a reply has it at once
+    desk.loader.load(path)
+    room.until(lambda: not desk.defaults.awaiting_load(path), "the load")
+    room.until(lambda: desk.loader.state.state == "ready")
+    assert desk.defaults.awaiting_load(path) == ()
+    desk.defaults.change(path, "n_threads", 3)  # counts at once
+    assert desk.defaults.awaiting_load(path) == ()
 
 
 @pytest.mark.parametrize(
@@ -108,40 +108,40 @@ def test_a_refusal_is_a_sentence_and_changes_nothing(
     make_room: Any, name: str, value: object, words: str
 ) -> None:
     room = make_room().start_ready()
-    assert words in room.desk.set_for_weights(OTHER, name, value)
-    assert room.desk.weights_values(OTHER) == {}
+    assert words in room.desk.defaults.change(OTHER, name, value)
+    assert room.desk.defaults.own(OTHER) == {}
 
 
 def test_what_does_not_go_together_is_refused_where_it_is_set(make_room: Any) -> None:
     desk = make_room().start_ready().desk
-    assert desk.set_for_weights(OTHER, "type_v", "q8_0") == ""
-    assert "needs flash attention" in desk.set_for_weights(OTHER, "flash_attention", "off")
-    assert "flash_attention" not in desk.weights_values(OTHER)
-    assert desk.set_for_weights(OTHER, "load.n_slots", 8) == ""
-    assert "no room for 8 replies" in desk.set_for_weights(OTHER, "load.n_ubatch", 4)
+    assert desk.defaults.change(OTHER, "type_v", "q8_0") == ""
+    assert "needs flash attention" in desk.defaults.change(OTHER, "flash_attention", "off")
+    assert "flash_attention" not in desk.defaults.own(OTHER)
+    assert desk.defaults.change(OTHER, "load.n_slots", 8) == ""
+    assert "no room for 8 replies" in desk.defaults.change(OTHER, "load.n_ubatch", 4)
 
 
 def test_reset_lets_the_app_speak_and_can_be_undone(make_room: Any) -> None:
     room = make_room().start_ready()
     desk = room.desk
     for name, value in (("top_k", 5), ("load.n_ubatch", 64), ("draft", "/d.gguf"), ("notes", "N")):
-        desk.set_for_weights(OTHER, name, value)
-    desk.reset_for_weights(OTHER, ["top_k", "load.n_ubatch"])
-    assert desk.weights_values(OTHER) == {"draft": "/d.gguf", "notes": "N"}
-    desk.set_for_weights(OTHER, "top_k", 7)
-    desk.reset_weights(OTHER)
-    assert desk.weights_values(OTHER) == {"notes": "N"}
+        desk.defaults.change(OTHER, name, value)
+    desk.defaults.reset(OTHER, ["top_k", "load.n_ubatch"])
+    assert desk.defaults.own(OTHER) == {"draft": "/d.gguf", "notes": "N"}
+    desk.defaults.change(OTHER, "top_k", 7)
+    desk.defaults.reset_all(OTHER)
+    assert desk.defaults.own(OTHER) == {"notes": "N"}
     notice = room.of(events.Noticed)[-1]
     assert "other-Q4_K_M" in notice.sentence
-    desk.undo(notice.undo)
-    assert desk.weights_values(OTHER) == {"draft": "/d.gguf", "notes": "N", "top_k": 7}
+    desk.shelf.undo(notice.undo)
+    assert desk.defaults.own(OTHER) == {"draft": "/d.gguf", "notes": "N", "top_k": 7}
 
 
 def test_where_nothing_can_be_kept_it_is_said(make_room: Any) -> None:
     make_room().start_ready()
     second = make_room(read_only=True).start()
-    assert second.desk.set_for_weights(OTHER, "top_k", 5) == "Another window writes."
-    assert second.desk.weights_values(OTHER) == {}
+    assert second.desk.defaults.change(OTHER, "top_k", 5) == "Another window writes."
+    assert second.desk.defaults.own(OTHER) == {}
 
 
 def test_rubbish_that_is_stored_is_as_if_it_were_not_there(make_room: Any) -> None:
@@ -151,10 +151,10 @@ def test_rubbish_that_is_stored_is_as_if_it_were_not_there(make_room: Any) -> No
     ).result(5)
     room.close()
     again = make_room().start_ready()
-    again.until(lambda: any(w.path == OTHER for w in again.desk.known_weights()))
-    assert again.desk.weights_value(OTHER, "load.n_ubatch") is None
-    assert again.desk.weights_value(OTHER, "draft") == ""
-    assert again.desk._loader.options_of(OTHER) == again.desk.settings.load_options()
+    again.until(lambda: any(w.path == OTHER for w in again.desk.loader.known_weights()))
+    assert again.desk.defaults.value(OTHER, "load.n_ubatch") is None
+    assert again.desk.defaults.value(OTHER, "draft") == ""
+    assert again.desk.loader.options_of(OTHER) == again.desk.settings.now.load_options()
 
 
 def test_the_same_content_elsewhere_has_the_same_defaults_until_it_has_its_own(
@@ -165,15 +165,15 @@ def test_the_same_content_elsewhere_has_the_same_defaults_until_it_has_its_own(
     room = make_room().start_ready()
     desk = room.desk
     same = FoundWeights(first, (first,), (), 1, "Folder", "First", also_at=(second,))
-    desk._local.found = lambda: (same,)
-    desk.set_for_weights(str(first), "top_k", 5)
-    assert desk.weights_values(str(second)) == {"top_k": 5}
-    assert desk._loader.options_of(str(second)) == desk._loader.options_of(str(first))
-    desk.set_for_weights(str(second), "seed", 3)
-    assert desk.weights_values(str(second)) == {"top_k": 5, "seed": 3}
-    assert desk.weights_values(str(first)) == {"top_k": 5}
-    desk.reset_weights(str(second))
-    assert desk.weights_values(str(second)) == {}
+    desk.local.found = lambda: (same,)
+    desk.defaults.change(str(first), "top_k", 5)
+    assert desk.defaults.own(str(second)) == {"top_k": 5}
+    assert desk.loader.options_of(str(second)) == desk.loader.options_of(str(first))
+    desk.defaults.change(str(second), "seed", 3)
+    assert desk.defaults.own(str(second)) == {"top_k": 5, "seed": 3}
+    assert desk.defaults.own(str(first)) == {"top_k": 5}
+    desk.defaults.reset_all(str(second))
+    assert desk.defaults.own(str(second)) == {}
 
 
 # --- draft partners -------------------------------------------------------------------------------
@@ -181,7 +181,7 @@ def test_the_same_content_elsewhere_has_the_same_defaults_until_it_has_its_own(
 
 def partners(room: Any, path: Path) -> Partners:
     got: list[Partners] = []
-    room.desk.find_draft_partners(str(path), got.append)
+    room.desk.partners.find(str(path), got.append)
     found: Partners = room.until(lambda: got, "the partners")[0]
     return found
 
@@ -200,7 +200,7 @@ def test_smaller_weights_with_the_same_vocabulary_are_found_by_themselves(
     (tmp_path / "link.gguf").symlink_to(large)
     room = make_room().start_ready()
     for name in ("large", "small", "strange", "ends", "broken", "link"):
-        room.desk.set_for_weights(str(tmp_path / f"{name}.gguf"), "notes", "known")
+        room.desk.defaults.change(str(tmp_path / f"{name}.gguf"), "notes", "known")
     found = partners(room, large)
     assert [each.name for each in found.fitting] == ["small"]
     why = {each.candidate.name: each.difference for each in found.others}

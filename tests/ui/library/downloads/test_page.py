@@ -160,7 +160,7 @@ def test_a_hidden_page_rests(page: DownloadPage, desk: FakeDesk) -> None:
     assert page.model.shown == []
     page.show()
     assert page.model.shown == [RUNNING]
-    assert ("read_downloads",) in desk.calls
+    assert ("downloads.begin",) in desk.calls
 
 
 @pytest.mark.parametrize(
@@ -192,14 +192,14 @@ def test_what_is_loaded_is_not_loaded_again_nor_thrown_away(
     page.follow(bridge)  # type: ignore[arg-type]
     desk.show_downloads(DONE)
     assert page.load_button.isEnabled()
-    desk.engine_state = EngineStateChanged("ready", loaded=loaded(path=DONE.path))
-    bridge.emit_event(desk.engine_state)
+    desk.loader.state = EngineStateChanged("ready", loaded=loaded(path=DONE.path))
+    bridge.emit_event(desk.loader.state)
     assert page.load_button.text() == "Loaded"
     assert not page.load_button.isEnabled()
     assert not page.trash_button.isEnabled()
     assert page.trash_button.toolTip() == "Unload this model first"
     page._on_return()
-    assert desk.called("load_weights") == []
+    assert desk.called("loader.load") == []
 
 
 def test_each_button_does_what_it_says(page: DownloadPage, desk: FakeDesk) -> None:
@@ -212,14 +212,14 @@ def test_each_button_does_what_it_says(page: DownloadPage, desk: FakeDesk) -> No
     page.load_button.click()
     page.remove_button.click()
     page.trash_button.click()
-    desk.calls = [call for call in desk.calls if call[0] != "read_downloads"]
+    desk.calls = [call for call in desk.calls if call[0] != "downloads.begin"]
     assert [call[:2] for call in desk.calls] == [
-        ("pause_download", "d1"),
-        ("cancel_download", "d1"),
-        ("resume_download", "d3"),
-        ("load_weights", DONE.path),
-        ("remove_download", "d5"),
-        ("trash_download", "d5"),
+        ("downloads.pause", "d1"),
+        ("downloads.cancel", "d1"),
+        ("downloads.resume", "d3"),
+        ("loader.load", DONE.path),
+        ("downloads.remove", "d5"),
+        ("downloads.to_trash", "d5"),
     ]
 
 
@@ -235,12 +235,12 @@ def test_by_the_keyboard_alone(page: DownloadPage, desk: FakeDesk, qtbot: QtBot)
     QTest.keyClick(page.list, Qt.Key.Key_Delete)
     QTest.keyClick(page.list, Qt.Key.Key_Up)
     QTest.keyClick(page.list, Qt.Key.Key_Delete)
-    acts = [call for call in desk.calls if call[0] != "read_downloads"]
+    acts = [call for call in desk.calls if call[0] != "downloads.begin"]
     assert acts == [
-        ("pause_download", "d1"),
-        ("resume_download", "d3"),
-        ("load_weights", DONE.path),
-        ("remove_download", "d5"),
+        ("downloads.pause", "d1"),
+        ("downloads.resume", "d3"),
+        ("loader.load", DONE.path),
+        ("downloads.remove", "d5"),
     ]
 
 
@@ -264,10 +264,10 @@ def test_the_whole_sentence_stands_below(page: DownloadPage, desk: FakeDesk) -> 
 def test_a_window_that_only_reads_says_so_and_offers_nothing(
     page: DownloadPage, desk: FakeDesk
 ) -> None:
-    desk.downloads_trouble = "Cutaway is already open with this data folder."
+    desk.downloads.trouble = "Cutaway is already open with this data folder."
     desk.show_downloads(RUNNING, PAUSED)
     assert page.trouble.isVisible()
-    assert page.trouble.text() == desk.downloads_trouble
+    assert page.trouble.text() == desk.downloads.trouble
     assert buttons(page) == []
 
 
@@ -298,10 +298,10 @@ def test_folder_and_limits(page: DownloadPage, desk: FakeDesk, qtbot: QtBot) -> 
     options.at_once.editingFinished.emit()
     options.limit.setText("500")
     options.limit.editingFinished.emit()
-    assert desk.called("set_setting") == [("downloads_at_once", 3), ("download_limit_kbs", 500)]
+    assert desk.called("settings.set") == [("downloads_at_once", 3), ("download_limit_kbs", 500)]
     options.use("/read/only")
     assert not options.change_button.isEnabled()
-    ((path, then),) = desk.called("set_download_folder")
+    ((path, then),) = desk.called("downloads.set_folder")
     assert path == "/read/only"
     then("Nothing can be saved there.")
     assert options.sentence.isVisible()

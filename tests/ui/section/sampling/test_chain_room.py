@@ -128,7 +128,7 @@ def test_a_dragged_value_counts_at_each_step(panel: ChainRoom, desk: SamplingDes
     QTest.mouseMove(field, QPoint(-4, 8))
     QTest.mouseRelease(field, LEFT, pos=QPoint(-4, 8))
     assert desk.asked()[4] == Temperature(0.6)
-    assert len(desk.called("set_sampling_links")) >= 2
+    assert len(desk.called("chain.put")) >= 2
 
 
 def test_a_click_without_dragging_begins_to_type(panel: ChainRoom, desk: SamplingDesk) -> None:
@@ -136,7 +136,7 @@ def test_a_click_without_dragging_begins_to_type(panel: ChainRoom, desk: Samplin
     QTest.mouseClick(field, LEFT, pos=QPoint(20, 8))
     assert field.hasFocus()
     assert field.selectedText() == "40"
-    assert desk.called("set_sampling_links") == []
+    assert desk.called("chain.put") == []
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,7 @@ def test_the_menu_of_a_card_does_it_too(panel: ChainRoom, desk: SamplingDesk) ->
     assert [type(s) for s in desk.asked()][2:4] == [MinP, TopP]
     card(panel, MinP).menu().actions()[2].trigger()
     assert MinP not in map(type, desk.asked())
-    assert desk.called("set_sampling_links")[-1][1] == "Min-p removed."
+    assert desk.called("chain.put")[-1][1] == "Min-p removed."
 
 
 # --- on and off -----------------------------------------------------------------------------------
@@ -362,16 +362,16 @@ def test_the_seed_is_set_and_drawn_fresh_again(panel: ChainRoom, desk: SamplingD
     assert isinstance(seed, QLineEdit)
     assert seed.text() == ""
     type_into(seed, "42")
-    assert desk.resolved_settings().settings.seed == 42
+    assert desk.levels.resolved().settings.seed == 42
     type_into(seed, "4294967295")
     assert last(panel).refusal.text() == (
         f"Seed must be a whole number from 0 to 4294967294, not 4294967295. {GOES_ON} {ESC}"
     )
-    assert desk.resolved_settings().settings.seed == 42
+    assert desk.levels.resolved().settings.seed == 42
     seed.selectAll()
     QTest.keyClick(seed, Key.Key_Delete)
     QTest.keyClick(seed, Key.Key_Return)
-    assert desk.resolved_settings().settings.seed is None
+    assert desk.levels.resolved().settings.seed is None
     assert not last(panel).refusal.isVisible()
 
 
@@ -423,7 +423,7 @@ def test_ids_that_come_for_an_entry_that_was_taken_out_are_nobodys(
 
 def test_a_number_that_no_id_reaches_is_taken_for_a_text(panel: ChainRoom) -> None:
     panel.chain.links_changed.emit(
-        (Link(LogitBias([TokenBias(1, bias=2.0)])), *panel._desk.sampling_links())
+        (Link(LogitBias([TokenBias(1, bias=2.0)])), *panel._desk.chain.links())
     )
     found = card(panel, LogitBias)
     assert found.bias is not None
@@ -433,9 +433,7 @@ def test_a_number_that_no_id_reaches_is_taken_for_a_text(panel: ChainRoom) -> No
 
 
 def test_an_absurd_bias_is_refused_in_its_own_row(panel: ChainRoom, desk: SamplingDesk) -> None:
-    desk.set_sampling_links(
-        [Link(LogitBias([TokenBias(1, bias=2.0), TokenBias(2)])), *desk.sampling_links()]
-    )
+    desk.chain.put([Link(LogitBias([TokenBias(1, bias=2.0), TokenBias(2)])), *desk.chain.links()])
     found = card(panel, LogitBias)
     assert found.bias is not None
     first, second = found.bias._numbers
@@ -472,11 +470,11 @@ def test_a_token_that_is_not_in_the_vocabulary_is_refused(
 def test_presets_are_chosen_and_what_differs_is_said(
     panel: ChainRoom, desk: SamplingDesk, bridge: FakeBridge
 ) -> None:
-    assert desk.called("list_presets") == [()]
+    assert desk.called("presets.list") == [()]
     chain = as_stored((TopK(20), Temperature(0.2), Dist()))
-    desk.presets = (preset("Careful", chain=chain), preset("Free"))
-    desk.applied = desk.presets[0]
-    bridge.emit_event(PresetsListed(desk.presets))
+    desk.presets.all = (preset("Careful", chain=chain), preset("Free"))
+    desk.applied = desk.presets.all[0]
+    bridge.emit_event(PresetsListed(desk.presets.all))
     picker = panel.presets.picker
     assert [picker.itemText(at) for at in range(picker.count())] == ["No preset", "Careful", "Free"]
     assert picker.currentText() == "Careful"
@@ -486,19 +484,19 @@ def test_presets_are_chosen_and_what_differs_is_said(
     assert panel.presets.words.text() == "Same as the preset."
     assert not panel.presets.update_button.isEnabled()
     picker.activated.emit(2)
-    assert desk.called("apply_preset") == [("p-Free", "chat")]
+    assert desk.called("presets.apply") == [("p-Free", "chat")]
     picker.activated.emit(0)
-    assert desk.called("leave_preset") == [()]
+    assert desk.called("presets.leave") == [()]
 
 
 def test_what_counts_is_saved_as_a_preset(
     panel: ChainRoom, desk: SamplingDesk, bridge: FakeBridge
 ) -> None:
-    desk.presets = (preset("Careful", chain=as_stored((TopK(20), Dist()))),)
-    desk.applied = desk.presets[0]
-    bridge.emit_event(PresetsListed(desk.presets))
+    desk.presets.all = (preset("Careful", chain=as_stored((TopK(20), Dist()))),)
+    desk.applied = desk.presets.all[0]
+    bridge.emit_event(PresetsListed(desk.presets.all))
     QTest.mouseClick(panel.presets.update_button, LEFT)
-    ((preset_id, values),) = desk.called("change_preset")
+    ((preset_id, values),) = desk.called("presets.change")
     assert preset_id == "p-Careful"
     assert values["chain"] == as_stored(USUAL)
     QTest.mouseClick(panel.presets.save_button, LEFT)
@@ -506,7 +504,7 @@ def test_what_counts_is_saved_as_a_preset(
     assert isinstance(dialog, QInputDialog)
     dialog.setTextValue("Mine")
     dialog.accept()
-    assert desk.called("create_preset") == [("Mine",)]
+    assert desk.called("presets.create") == [("Mine",)]
 
 
 # --- what happened --------------------------------------------------------------------------------
@@ -565,12 +563,12 @@ def show_reply(
     def show(panel: ChainRoom, *tokens: TokenTrace, **fields: Any) -> Message:
         fields.setdefault("settings", sampling_of(*MADE_WITH))
         fields.setdefault("seed", 7)
-        desk.messages = ask(**fields)
-        desk.words_of = lambda _hash: Words()  # type: ignore[method-assign, assignment, return-value]
-        bridge.emit_event(ConversationOpened(desk.conversation, desk.messages))
+        desk.shelf.path = ask(**fields)
+        desk.words.of = lambda _hash: Words()
+        bridge.emit_event(ConversationOpened(desk.shelf.open, desk.shelf.path))
         bridge.emit_event(TraceRead("m2", tokens))
         panel._looking.select(0 if tokens else None)
-        return desk.messages[-1]
+        return desk.shelf.path[-1]
 
     return show
 
@@ -621,7 +619,7 @@ def test_of_a_reply_by_other_weights_nobody_knows_how_many_there_were(
     moved = Array("u1", [5], bytes([SURVIVED, SURVIVED, 1, 1, 0]))
     trace = msgspec.structs.replace(plain, stages=plain.stages[1:], removed_by=moved)
     show_reply(panel, trace, settings=sampling_of(*stages), weights_hash="others")
-    desk.words_of = lambda _hash: None  # type: ignore[method-assign]
+    desk.words.of = lambda _hash: None
     panel._show_evidence()
     first = card(panel, TopK).evidence
     assert (first.left.text(), first.removed_button.text()) == ("4 left", "−1 of the recorded")
@@ -718,7 +716,7 @@ def test_the_reply_s_chain_and_seed_can_be_used_again(
     show_reply(panel, token())
     assert last(panel).again_button.text() == "Reuse seed 7"
     QTest.mouseClick(last(panel).again_button, LEFT)
-    assert desk.resolved_settings().settings.seed == 7
+    assert desk.levels.resolved().settings.seed == 7
     assert last(panel).again_button.isHidden()
     button = panel.which.findChild(QWidget, "choice_reply")
     assert button is not None

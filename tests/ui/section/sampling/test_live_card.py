@@ -57,8 +57,8 @@ def card(qtbot: QtBot, theme: Theme, desk: SamplingDesk, bridge: FakeBridge, ask
 @pytest.fixture
 def shown(card: LiveCard, desk: SamplingDesk, bridge: FakeBridge, ask: Ask) -> LiveCard:
     """The card with a token that is looked at."""
-    desk.messages = ask()
-    bridge.emit_event(ConversationOpened(conversation(1, "Chat"), desk.messages))
+    desk.shelf.path = ask()
+    bridge.emit_event(ConversationOpened(conversation(1, "Chat"), desk.shelf.path))
     bridge.emit_event(TraceRead("m2", (token(), token(1, [0.6, 0.4]))))
     card._looking.select(0)
     return card
@@ -72,8 +72,8 @@ def test_without_a_token_it_says_what_to_do(
     card: LiveCard, desk: SamplingDesk, bridge: FakeBridge, ask: Ask
 ) -> None:
     assert card.caption.text() == NO_REPLY
-    desk.messages = ask()
-    bridge.emit_event(ConversationOpened(conversation(1, "Chat"), desk.messages))
+    desk.shelf.path = ask()
+    bridge.emit_event(ConversationOpened(conversation(1, "Chat"), desk.shelf.path))
     bridge.emit_event(TraceRead("m2", (token(),)))
     assert card.caption.text() == CHOOSE
     assert not card.bars.isVisible()
@@ -165,7 +165,7 @@ def test_the_moved_values_become_the_chats(shown: LiveCard, desk: SamplingDesk) 
     move(shown, "temperature", 26)
     assert shown.use_button.isEnabled()
     shown.use_button.click()
-    assert desk.called("set_at_level") == [("chat", "temperature", 1.3)]
+    assert desk.called("levels.change") == [("chat", "temperature", 1.3)]
     assert not shown.use_button.isEnabled()
 
 
@@ -179,10 +179,10 @@ def test_put_back_forgets_what_was_moved(shown: LiveCard) -> None:
 def test_the_chats_settings_are_followed_until_something_is_moved(
     shown: LiveCard, desk: SamplingDesk
 ) -> None:
-    desk.set_at_level("chat", "top_k", 7)
+    desk.levels.change("chat", "top_k", 7)
     assert shown.values.values.top_k == 7
     move(shown, "temperature", 26)
-    desk.set_at_level("chat", "top_k", 9)
+    desk.levels.change("chat", "top_k", 9)
     assert shown.values.values.top_k == 7
 
 

@@ -23,7 +23,7 @@ LEFT = Qt.MouseButton.LeftButton
 @pytest.fixture
 def desk(bridge: FakeBridge) -> SamplingDesk:
     desk = SamplingDesk(bridge)
-    desk.check_grammar = lambda grammar, schema, then, _failed: then(  # type: ignore[attr-defined]
+    desk.questions.check_grammar = lambda grammar, schema, then, _failed: then(
         scripted_check(CheckGrammar(1, grammar, schema))
     )
     return desk
@@ -57,7 +57,7 @@ def test_lengths_and_bans_count_for_the_next_reply(room: RulesRoom, desk: Sampli
     QTest.keyClick(room.rules.banned, Qt.Key.Key_Return)
     QTest.keyClicks(room.rules.banned, "a b")
     room.rules.least.setFocus()
-    sampling = desk.resolved_settings().settings.sampling()
+    sampling = desk.levels.resolved().settings.sampling()
     assert (sampling.min_tokens, sampling.ban_end_token) == (12, True)
     assert sampling.banned_strings == ["delve", "a b"]
     assert "no effect" in room.rules.whence.text()
@@ -82,7 +82,7 @@ def test_a_grammar_takes_the_place_of_a_schema(room: RulesRoom, desk: SamplingDe
     QTest.mouseClick(button, LEFT)
     room.grammar.text.setPlainText('root ::= "a"')
     room.grammar.check_now()
-    settings = desk.resolved_settings().settings
+    settings = desk.levels.resolved().settings
     assert (settings.grammar, settings.json_schema) == ('root ::= "a"', "")
 
 

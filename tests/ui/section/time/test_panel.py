@@ -83,10 +83,10 @@ def show(
     """The panel on screen, with a reply that was stored with these settings."""
 
     def build(tokens: tuple[TokenTrace, ...] | None = None, **settings: object) -> TimePanel:
-        desk.messages = ask(
+        desk.shelf.path = ask(
             settings=settings, stop_reason="end_token", counts=MessageCounts(total_s=0.2)
         )
-        bridge.emit_event(ConversationOpened(conversation(1, "Chat"), desk.messages))
+        bridge.emit_event(ConversationOpened(conversation(1, "Chat"), desk.shelf.path))
         section.show()
         qtbot.waitExposed(section)
         bridge.emit_event(TraceRead("m2", traces() if tokens is None else tokens))
@@ -373,14 +373,14 @@ def test_a_reply_that_grows(
     """Prefill as it is announced, decode from the trace; the record when it has ended."""
     table = TraceTable()
     messages = ask(state=MessageState.STREAMING)
-    desk.messages = messages[:1]
-    bridge.emit_event(ConversationOpened(conversation(1, "Chat"), desk.messages))
+    desk.shelf.path = messages[:1]
+    bridge.emit_event(ConversationOpened(conversation(1, "Chat"), desk.shelf.path))
     section.show()
     qtbot.waitExposed(section)
     panel = section.panel()
     assert isinstance(panel, TimePanel)
-    desk.messages = messages
-    desk.growing_trace = lambda message_id: table if message_id == "m2" else None  # type: ignore[attr-defined]
+    desk.shelf.path = messages
+    desk.growing.trace_of = lambda message_id: table if message_id == "m2" else None
     bridge.emit_event(MessageAdded(messages[1]))
     assert panel.caption.text() == GROWING
     bridge.emit_event(PrefillProgressed("c1", "another", 7, 9))

@@ -48,8 +48,8 @@ def shown(
     qtbot: QtBot,
 ) -> Alternatives:
     """The second token of a reply is looked at."""
-    desk.messages = ask()
-    bridge.emit_event(ConversationOpened(desk.conversation, desk.messages))
+    desk.shelf.path = ask()
+    bridge.emit_event(ConversationOpened(desk.shelf.open, desk.shelf.path))
     looking.traces = TRACE
     looking.select(1)
     built = Alternatives(tools)
@@ -88,9 +88,9 @@ def test_enter_branches_with_the_candidate_under_the_keyboard(
 ) -> None:
     shown.table.setFocus()
     qtbot.keyClick(shown.table, Qt.Key.Key_Down)
-    assert desk.called("branch_at") == []
+    assert desk.called("branches.at") == []
     qtbot.keyClick(shown.table, Qt.Key.Key_Return)
-    assert desk.called("branch_at") == [("m2", 1, SECOND)]
+    assert desk.called("branches.at") == [("m2", 1, SECOND)]
 
 
 def test_a_double_click_branches_and_a_click_does_not(
@@ -100,9 +100,9 @@ def test_a_double_click_branches_and_a_click_does_not(
     place = table.visualRect(shown.candidates.index(1, 0)).center()
     left = Qt.MouseButton.LeftButton
     qtbot.mouseClick(table.viewport(), left, pos=place)
-    assert desk.called("branch_at") == []
+    assert desk.called("branches.at") == []
     qtbot.mouseDClick(table.viewport(), left, pos=place)
-    assert desk.called("branch_at") == [("m2", 1, SECOND)]
+    assert desk.called("branches.at") == [("m2", 1, SECOND)]
 
 
 @pytest.mark.parametrize("reason", ["mouse", "keyboard"])
@@ -124,7 +124,7 @@ def test_the_menu_branches_with_the_row_that_it_is_about(
     with qtbot.waitSignal(menu.destroyed):
         menu.actions()[0].trigger()
         menu.close()
-    assert desk.called("branch_at") == [("m2", 1, SECOND)]
+    assert desk.called("branches.at") == [("m2", 1, SECOND)]
 
 
 def test_below_the_last_row_there_is_no_menu(shown: Alternatives) -> None:
@@ -141,11 +141,11 @@ def test_a_text_is_given_as_it_was_typed(shown: Alternatives, desk: FakeDesk, qt
     qtbot.keyClicks(shown.text, " two words ")
     assert shown.button.isEnabled()
     qtbot.mouseClick(shown.button, Qt.MouseButton.LeftButton)
-    assert desk.called("branch_at_text") == [("m2", 1, " two words ")]
+    assert desk.called("branches.at_text") == [("m2", 1, " two words ")]
     assert shown.text.text() == ""
     qtbot.keyClicks(shown.text, "x")
     qtbot.keyClick(shown.text, Qt.Key.Key_Return)
-    assert desk.called("branch_at_text")[1:] == [("m2", 1, "x")]
+    assert desk.called("branches.at_text")[1:] == [("m2", 1, "x")]
 
 
 def test_without_a_token_the_empty_table_says_what_to_do(
@@ -167,4 +167,4 @@ def test_without_a_token_nothing_can_be_done(
     assert not shown.text.isEnabled()
     assert "Choose a token" in shown.table.empty_words
     qtbot.keyClick(shown.table, Qt.Key.Key_Return)
-    assert desk.calls == [] or not desk.called("branch_at")
+    assert desk.calls == [] or not desk.called("branches.at")

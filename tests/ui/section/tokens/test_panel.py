@@ -74,8 +74,8 @@ def read(
     """A reply of these pieces has been read from the database."""
 
     def build(*pieces: bytes, **fields: Any) -> ReplyTokens:
-        desk.messages = ask(**fields)
-        bridge.emit_event(ConversationOpened(conversation(1, "Chat"), desk.messages))
+        desk.shelf.path = ask(**fields)
+        bridge.emit_event(ConversationOpened(conversation(1, "Chat"), desk.shelf.path))
         bridge.emit_event(TraceRead("m2", trace_of(pieces or PIECES)))
         return room
 
@@ -211,7 +211,7 @@ def test_the_largest_ids_are_whole(
     count: int,
 ) -> None:
     words = made_pieces([b"x"] * count)
-    desk.words_of = lambda _hash: words  # type: ignore[attr-defined]
+    desk.words.of = lambda _hash: words
     read()
     (token,) = trace_of([b"x"])
     token = msgspec.structs.replace(token, token_id=count - 1)
@@ -333,8 +333,8 @@ def test_a_token_is_looked_up_in_the_vocabulary(
     room = read()
     looking.select(2)
     words = made_pieces([b"x"] * 104)
-    desk.words_of = lambda _hash: words  # type: ignore[attr-defined]
-    desk.engine_state = EngineStateChanged("ready", "w", loaded(fast_hash="w1"))
+    desk.words.of = lambda _hash: words
+    desk.loader.state = EngineStateChanged("ready", "w", loaded(fast_hash="w1"))
     bridge.emit_event(VocabularyRead("w1"))
     choose(room, "show_in_vocabulary")
     browser = panel.room()
@@ -348,7 +348,7 @@ def test_types_come_with_the_words(
     room = read()
     assert column(room, TYPE) == [""] * 4
     words = made_pieces([b"x"] * 104, [4] * 101 + [CONTROL, BYTE])
-    desk.words_of = lambda _hash: words  # type: ignore[attr-defined]
+    desk.words.of = lambda _hash: words
     bridge.emit_event(VocabularyRead("w1"))
     assert column(room, TYPE) == ["normal", "control", "byte", "normal"]
 
@@ -373,13 +373,13 @@ def growing(
     table = TraceTable()
 
     def grow(*pieces: bytes) -> TraceTable:
-        if not desk.messages:
+        if not desk.shelf.path:
             messages = ask(state=MessageState.STREAMING)
-            desk.messages = messages[:1]
-            opened = ConversationOpened(conversation(1, "Chat"), desk.messages)
+            desk.shelf.path = messages[:1]
+            opened = ConversationOpened(conversation(1, "Chat"), desk.shelf.path)
             bridge.emit_event(opened)
-            desk.messages = messages
-            desk.growing_trace = lambda _id: table  # type: ignore[attr-defined]
+            desk.shelf.path = messages
+            desk.growing.trace_of = lambda _id: table
             bridge.emit_event(MessageAdded(messages[1]))
         for token in trace_of(pieces):
             table.append(token)

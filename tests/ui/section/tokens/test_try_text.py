@@ -40,8 +40,8 @@ class Engine:
     def __init__(self, desk: FakeDesk) -> None:
         self.asked: list[Question] = []
         self.replays: list[Question] = []
-        desk.tokenize = self.tokenize  # type: ignore[attr-defined]
-        desk.replay_merges = self.replay  # type: ignore[attr-defined]
+        desk.questions.tokenize = self.tokenize
+        desk.vocabulary.replay = self.replay
 
     def tokenize(self, text: str, then: Any, failed: Any, *, special: bool = False) -> None:
         self.asked.append(Question(text, then, failed, special, time.monotonic()))
@@ -129,8 +129,8 @@ def test_types_are_below_the_ids_once_the_words_are_there(
     engine.asked[0].then(ANSWER)
     assert texts(room) == [("·a", "5"), ("⟨FF⟩", "1"), ("<end>", "2")]
     words = made_pieces([b"x"] * 6, [4, BYTE, CONTROL])
-    desk.engine_state = EngineStateChanged("ready", "w", loaded(fast_hash="w1"))
-    desk.words_of = lambda fast_hash: words if fast_hash == "w1" else None  # type: ignore[attr-defined]
+    desk.loader.state = EngineStateChanged("ready", "w", loaded(fast_hash="w1"))
+    desk.words.of = lambda fast_hash: words if fast_hash == "w1" else None
     bridge.emit_event(VocabularyRead("w1"))
     assert texts(room) == [("·a", "5"), ("⟨FF⟩", "1 · byte"), ("<end>", "2 · control")]
     room.chips.setCurrentIndex(room.chips.chips.index(1))
@@ -168,8 +168,8 @@ def test_it_is_not_asked_again_while_the_same_weights_work(
 ) -> None:
     """A step that somebody looks at stays while a reply begins and ends."""
     for name, asked in (("w1", 2), ("w1", 2), ("w2", 3)):
-        desk.engine_state = EngineStateChanged("busy", name, loaded(fast_hash=name))
-        bridge.emit_event(desk.engine_state)
+        desk.loader.state = EngineStateChanged("busy", name, loaded(fast_hash=name))
+        bridge.emit_event(desk.loader.state)
         assert len(engine.asked) == asked
         engine.asked[-1].then(ANSWER)
     room.set_active(False)

@@ -47,12 +47,12 @@ class Vocabularies:
         self._desk, self._bridge = desk, bridge
         self.pieces: dict[str, Pieces] = {}
         self.asked: list[tuple[Callable[[Any], None], Callable[[str], None]]] = []
-        desk.words_of = self.pieces.get  # type: ignore[attr-defined]
-        desk.read_vocabulary_file = lambda then, failed: self.asked.append((then, failed))  # type: ignore[attr-defined]
+        desk.words.of = self.pieces.get
+        desk.vocabulary.read = lambda then, failed: self.asked.append((then, failed))
 
     def load(self, name: str, pieces: Pieces | None = None) -> None:
         state = EngineStateChanged("ready", name, loaded(fast_hash=name))
-        self._desk.engine_state = state
+        self._desk.loader.state = state
         self._bridge.emit_event(state)
         if pieces is not None:
             self.pieces[name] = pieces
@@ -102,7 +102,7 @@ def test_without_weights_and_before_they_are_read_it_is_said(
     assert (room.sentence.text(), room.ids_sentence.text()) == (NO_WEIGHTS, NO_WEIGHTS)
     vocabularies.load("w1")
     assert room.sentence.text() == READING
-    assert desk.called("read_vocabulary")
+    assert desk.called("words.read")
     assert rows(room) == []
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from app.engine.protocol import stages
 from app.engine.protocol.bounds import (
     BadSetting,
     Bounds,
@@ -19,27 +20,6 @@ from app.engine.protocol.bounds import (
     check_switch,
     check_text,
     shown,
-)
-from app.engine.protocol.stages import (
-    AdaptiveP,
-    Dist,
-    Dry,
-    DynamicTemperature,
-    Greedy,
-    LogitBias,
-    MinP,
-    Mirostat,
-    MirostatV2,
-    Penalties,
-    Sampling,
-    Stage,
-    Temperature,
-    TokenBias,
-    TopK,
-    TopNSigma,
-    TopP,
-    Typical,
-    Xtc,
 )
 
 MAX_SEED: Final = 2**32 - 2
@@ -80,17 +60,17 @@ BIAS: Final = Bounds(-1000.0, 1000.0, "between -1000 and 1000 (“ban” forbids
 _SURPRISE: Final = Bounds(0.01, 100.0, "between 0.01 and 100")
 
 
-def _check_dry(stage: Dry, where: str, _: int | None) -> None:
+def _check_dry(stage: stages.Dry, where: str, _: int | None) -> None:
     check_list(stage.breakers, "DRY's breakers", f"{where}.breakers", most=MAX_BREAKERS)
     for breaker in stage.breakers:
         check_text(breaker, "A breaker of DRY", f"{where}.breakers", most=MAX_BREAKER_BYTES)
 
 
-def _check_biases(stage: LogitBias, where: str, n_vocab: int | None) -> None:
+def _check_biases(stage: stages.LogitBias, where: str, n_vocab: int | None) -> None:
     check_list(stage.biases, "Logit bias", f"{where}.biases", most=MAX_BIASES)
     for position, entry in enumerate(stage.biases):
         field = f"{where}.biases[{position}]"
-        if not isinstance(entry, TokenBias):
+        if not isinstance(entry, stages.TokenBias):
             raise BadSetting(field, f"A logit bias must name a token, not be {shown(entry)}.")
         check_number(entry.bias, "Logit bias", f"{field}.bias", BIAS)
         check_switch(entry.ban, "Ban", f"{field}.ban")
@@ -104,9 +84,9 @@ def _check_biases(stage: LogitBias, where: str, n_vocab: int | None) -> None:
             check_number(entry.token_id, "The token of a logit bias", f"{field}.token_id", bounds)
 
 
-RULES: Final[dict[type[Stage], Rule]] = {
-    LogitBias: Rule("logit-bias", more=_check_biases),
-    Penalties: Rule(
+RULES: Final[dict[type[stages.Stage], Rule]] = {
+    stages.LogitBias: Rule("logit-bias", more=_check_biases),
+    stages.Penalties: Rule(
         "penalties",
         (
             ("last_n", "Penalty window", _WINDOW),
@@ -115,7 +95,7 @@ RULES: Final[dict[type[Stage], Rule]] = {
             ("presence", "Presence penalty", _FORCE),
         ),
     ),
-    Dry: Rule(
+    stages.Dry: Rule(
         "dry",
         (
             ("multiplier", "DRY's multiplier", Bounds(0.0, 100.0, "0 (off) to 100")),
@@ -129,10 +109,10 @@ RULES: Final[dict[type[Stage], Rule]] = {
         ),
         more=_check_dry,
     ),
-    TopNSigma: Rule(
+    stages.TopNSigma: Rule(
         "top-n-sigma", (("n", "Top-n-sigma", Bounds(-1.0, 1000.0, "0 (off) to 1000")),)
     ),
-    TopK: Rule(
+    stages.TopK: Rule(
         "top-k",
         (
             (
@@ -142,19 +122,19 @@ RULES: Final[dict[type[Stage], Rule]] = {
             ),
         ),
     ),
-    Typical: Rule(
+    stages.Typical: Rule(
         "typical",
         (("p", "Typical", SHARE), ("min_keep", "Typical's smallest number of tokens", KEEP)),
     ),
-    TopP: Rule(
+    stages.TopP: Rule(
         "top-p",
         (("p", "Top-p", SHARE), ("min_keep", "Top-p's smallest number of tokens", KEEP)),
     ),
-    MinP: Rule(
+    stages.MinP: Rule(
         "min-p",
         (("p", "Min-p", SHARE), ("min_keep", "Min-p's smallest number of tokens", KEEP)),
     ),
-    Xtc: Rule(
+    stages.Xtc: Rule(
         "xtc",
         (
             ("probability", "XTC's probability", SHARE),
@@ -162,8 +142,8 @@ RULES: Final[dict[type[Stage], Rule]] = {
             ("min_keep", "XTC's smallest number of tokens", KEEP),
         ),
     ),
-    Temperature: Rule("temperature", (("t", "Temperature", _HEAT),)),
-    DynamicTemperature: Rule(
+    stages.Temperature: Rule("temperature", (("t", "Temperature", _HEAT),)),
+    stages.DynamicTemperature: Rule(
         "dynamic-temperature",
         (
             ("t", "Dynamic temperature", _HEAT),
@@ -171,9 +151,9 @@ RULES: Final[dict[type[Stage], Rule]] = {
             ("exponent", "Dynamic temperature's exponent", Bounds(0.0, 100.0, "between 0 and 100")),
         ),
     ),
-    Greedy: Rule("greedy", selects=True),
-    Dist: Rule("dist", selects=True),
-    Mirostat: Rule(
+    stages.Greedy: Rule("greedy", selects=True),
+    stages.Dist: Rule("dist", selects=True),
+    stages.Mirostat: Rule(
         "mirostat",
         (
             ("tau", "Mirostat's tau", _SURPRISE),
@@ -186,12 +166,12 @@ RULES: Final[dict[type[Stage], Rule]] = {
         ),
         selects=True,
     ),
-    MirostatV2: Rule(
+    stages.MirostatV2: Rule(
         "mirostat-v2",
         (("tau", "Mirostat's tau", _SURPRISE), ("eta", "Mirostat's eta", SHARE)),
         selects=True,
     ),
-    AdaptiveP: Rule(
+    stages.AdaptiveP: Rule(
         "adaptive-p",
         (
             ("target", "Adaptive-p's target", Bounds(-1.0, 1.0, "below 0 (off) or 0 to 1")),
@@ -202,7 +182,7 @@ RULES: Final[dict[type[Stage], Rule]] = {
 }
 
 
-def stage_name(stage: Stage) -> str:
+def stage_name(stage: stages.Stage) -> str:
     return RULES[type(stage)].name
 
 
@@ -226,7 +206,7 @@ def in_words(name: str) -> str:
     return _IN_WORDS.get(name, name)
 
 
-def check_stage(stage: Stage, where: str, n_vocab: int | None = None) -> None:
+def check_stage(stage: stages.Stage, where: str, n_vocab: int | None = None) -> None:
     """Raise BadSetting for the first value of `stage` that native code must not see. Its field is
     `where`, a dot, and the attribute."""
     rule = RULES.get(type(stage))
@@ -238,7 +218,7 @@ def check_stage(stage: Stage, where: str, n_vocab: int | None = None) -> None:
         rule.more(stage, where, n_vocab)
 
 
-def check_stages(sampling: Sampling, n_vocab: int | None = None) -> None:
+def check_stages(sampling: stages.Sampling, n_vocab: int | None = None) -> None:
     """Raise BadSetting for the first value of a chain, or of what binds every draw, that cannot be
     used; grammars are not looked at."""
     if len(sampling.filters) > MAX_STAGES:

@@ -8,25 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from app.engine.protocol.stages import (
-    AdaptiveP,
-    Dist,
-    Dry,
-    DynamicTemperature,
-    Greedy,
-    LogitBias,
-    MinP,
-    Mirostat,
-    MirostatV2,
-    Penalties,
-    Stage,
-    Temperature,
-    TopK,
-    TopNSigma,
-    TopP,
-    Typical,
-    Xtc,
-)
+from app.engine.protocol import stages
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +45,11 @@ _LAST_N: Final = Value(
     hint="How many recent tokens count. −1: the whole context; 0: off",
 )
 
-WORDS: Final[dict[type[Stage], StageWords]] = {
-    LogitBias: StageWords(
+WORDS: Final[dict[type[stages.Stage], StageWords]] = {
+    stages.LogitBias: StageWords(
         "Logit bias", "Adds a number to the logits of chosen tokens, or bans them."
     ),
-    Penalties: StageWords(
+    stages.Penalties: StageWords(
         "Penalties",
         "Lowers the logits of tokens already in the prompt or reply.",
         (
@@ -77,7 +59,7 @@ WORDS: Final[dict[type[Stage], StageWords]] = {
             Value("presence", "presence", 0.1, hint="Subtracted once. 0: off"),
         ),
     ),
-    Dry: StageWords(
+    stages.Dry: StageWords(
         "DRY",
         "Lowers the logits of tokens that would extend a repetition; longer repetitions are "
         "penalised more.",
@@ -88,33 +70,33 @@ WORDS: Final[dict[type[Stage], StageWords]] = {
             _LAST_N,
         ),
     ),
-    TopNSigma: StageWords(
+    stages.TopNSigma: StageWords(
         "Top-n-sigma",
         "Keeps tokens whose logit is within n standard deviations of the best one.",
         (Value("n", "n", 0.1, "σ", hint="0: off"),),
     ),
-    TopK: StageWords(
+    stages.TopK: StageWords(
         "Top-k",
         "Keeps the k most probable tokens.",
         (Value("k", "k", 5, "tokens", is_whole=True, hint="0: all"),),
     ),
-    Typical: StageWords(
+    stages.Typical: StageWords(
         "Typical",
         "Keeps the tokens whose surprise is closest to the entropy, up to a total probability "
         "of p.",
         (Value("p", "p", 0.05, hint="1: off"), _keep()),
     ),
-    TopP: StageWords(
+    stages.TopP: StageWords(
         "Top-p",
         "Keeps the smallest set of tokens whose probabilities add up to p.",
         (Value("p", "p", 0.01, hint="1: off"), _keep()),
     ),
-    MinP: StageWords(
+    stages.MinP: StageWords(
         "Min-p",
         "Keeps tokens at least p times as probable as the best one.",
         (Value("p", "p", 0.01, hint="0: off"), _keep()),
     ),
-    Xtc: StageWords(
+    stages.Xtc: StageWords(
         "XTC",
         "Sometimes removes all tokens above the threshold but the least probable one.",
         (
@@ -123,12 +105,12 @@ WORDS: Final[dict[type[Stage], StageWords]] = {
             _keep(),
         ),
     ),
-    Temperature: StageWords(
+    stages.Temperature: StageWords(
         "Temperature",
         "Divides all logits by t before softmax: below 1 favours the best, above 1 the others.",
         (Value("t", "t", 0.05, hint="0: always the best token; 1: off"),),
     ),
-    DynamicTemperature: StageWords(
+    stages.DynamicTemperature: StageWords(
         "Dynamic temperature",
         "A temperature from t − spread to t + spread, higher when the model is less certain.",
         (
@@ -137,11 +119,11 @@ WORDS: Final[dict[type[Stage], StageWords]] = {
             Value("exponent", "exponent", 0.1),
         ),
     ),
-    Dist: StageWords(
+    stages.Dist: StageWords(
         "By probability", "Draws one of the remaining tokens according to their probabilities."
     ),
-    Greedy: StageWords("Greedy", "Always takes the most probable token."),
-    Mirostat: StageWords(
+    stages.Greedy: StageWords("Greedy", "Always takes the most probable token."),
+    stages.Mirostat: StageWords(
         "Mirostat 1",
         "Cuts and draws so that surprise stays near tau.",
         (
@@ -150,12 +132,12 @@ WORDS: Final[dict[type[Stage], StageWords]] = {
             Value("m", "looks at", 10, "tokens", is_whole=True),
         ),
     ),
-    MirostatV2: StageWords(
+    stages.MirostatV2: StageWords(
         "Mirostat 2",
         "Cuts tokens that are too surprising so that surprise stays near tau.",
         (Value("tau", "tau", 0.1, "bits"), Value("eta", "step", 0.01)),
     ),
-    AdaptiveP: StageWords(
+    stages.AdaptiveP: StageWords(
         "Adaptive-p",
         "Draws so that the probability of the chosen tokens stays near the target.",
         (
@@ -189,5 +171,5 @@ LEVELS: Final = {
 }
 
 
-def words_of(stage: Stage) -> StageWords:
+def words_of(stage: stages.Stage) -> StageWords:
     return WORDS[type(stage)]

@@ -27,29 +27,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from app.engine.process.native.native import llama
 from app.engine.process.sampling.grammar import grammar_text
 from app.engine.prompts.tokens import inside_ids
+from app.engine.protocol import stages
 from app.engine.protocol.bounds import BadSetting
 from app.engine.protocol.stage_rules import RULES, check_stage
-from app.engine.protocol.stages import (
-    AdaptiveP,
-    Dist,
-    Dry,
-    DynamicTemperature,
-    Greedy,
-    LogitBias,
-    MinP,
-    Mirostat,
-    MirostatV2,
-    Penalties,
-    Sampling,
-    Stage,
-    Temperature,
-    TokenBias,
-    TopK,
-    TopNSigma,
-    TopP,
-    Typical,
-    Xtc,
-)
 
 if TYPE_CHECKING:
     from app.engine.process.native.vocabulary import Vocabulary
@@ -85,7 +65,7 @@ def _window(last_n: int, context: Context) -> int:
     return context.n_ctx if last_n < 0 else min(last_n, context.n_ctx)
 
 
-def _penalties(stage: Penalties, context: Context) -> Any:
+def _penalties(stage: stages.Penalties, context: Context) -> Any:
     return llama.llama_sampler_init_penalties(
         context.n_vocab,
         _window(stage.last_n, context),
@@ -95,14 +75,14 @@ def _penalties(stage: Penalties, context: Context) -> Any:
     )
 
 
-def _dry(stage: Dry, context: Context) -> Any:
+def _dry(stage: stages.Dry, context: Context) -> Any:
     vocabulary, window = context.vocabulary, _window(stage.last_n, context)
     assert vocabulary is not None
     key = (stage.multiplier, stage.base, stage.allowed_length, window, *stage.breakers)
     return vocabulary.dry_sampler(key, lambda: _new_dry(stage, window, vocabulary))
 
 
-def _new_dry(stage: Dry, window: int, vocabulary: Vocabulary) -> Any:
+def _new_dry(stage: stages.Dry, window: int, vocabulary: Vocabulary) -> Any:
     data = [breaker.encode() for breaker in stage.breakers]
     breakers = (ctypes.c_char_p * len(data))(*data)
     return llama.llama_sampler_init_dry(
@@ -116,7 +96,7 @@ def _new_dry(stage: Dry, window: int, vocabulary: Vocabulary) -> Any:
     )
 
 
-def biases_of(stage: LogitBias, vocabulary: Vocabulary | None) -> dict[int, float]:
+def biases_of(stage: stages.LogitBias, vocabulary: Vocabulary | None) -> dict[int, float]:
     """Token ID → what is added to its score; −inf where it is banned.
 
     A text stands for every token of its tokenisation as ordinary text behind another one, just as
@@ -133,14 +113,14 @@ def biases_of(stage: LogitBias, vocabulary: Vocabulary | None) -> dict[int, floa
     return found
 
 
-def _ids_of(entry: TokenBias, vocabulary: Vocabulary | None) -> list[int]:
+def _ids_of(entry: stages.TokenBias, vocabulary: Vocabulary | None) -> list[int]:
     if entry.token_id is not None:
         return [entry.token_id]
     assert vocabulary is not None
     return sorted(set(inside_ids(entry.text or "", vocabulary)))
 
 
-def _logit_bias(stage: LogitBias, context: Context) -> Any:
+def _logit_bias(stage: stages.LogitBias, context: Context) -> Any:
     found = biases_of(stage, context.vocabulary)
     biases = (llama.llama_logit_bias * max(len(found), 1))()
     for place, (token_id, value) in enumerate(found.items()):
@@ -151,44 +131,44 @@ def _logit_bias(stage: LogitBias, context: Context) -> Any:
 # --- the registry ---------------------------------------------------------------------------------
 
 
-def _rows() -> dict[type[Stage], StageKind]:
-    def row(stage: type[Stage], build: Callable[[Any, Context], Any], **says: Any) -> None:
+def _rows() -> dict[type[stages.Stage], StageKind]:
+    def row(stage: type[stages.Stage], build: Callable[[Any, Context], Any], **says: Any) -> None:
         rule = RULES[stage]
         rows[stage] = StageKind(rule.name, build, selects=rule.selects, **says)
 
-    rows: dict[type[Stage], StageKind] = {}
-    row(LogitBias, _logit_bias, orders=False, touches="biased")
-    row(Penalties, _penalties, orders=False, touches="seen")
-    row(Dry, _dry, orders=False, touches="seen")
-    row(TopNSigma, lambda s, _: llama.llama_sampler_init_top_n_sigma(s.n), orders=False)
-    row(TopK, lambda s, _: llama.llama_sampler_init_top_k(s.k))
-    row(Typical, lambda s, _: llama.llama_sampler_init_typical(s.p, s.min_keep))
-    row(TopP, lambda s, _: llama.llama_sampler_init_top_p(s.p, s.min_keep))
-    row(MinP, lambda s, _: llama.llama_sampler_init_min_p(s.p, s.min_keep))
+    rows: dict[type[stages.Stage], StageKind] = {}
+    row(stages.LogitBias, _logit_bias, orders=False, touches="biased")
+    row(stages.Penalties, _penalties, orders=False, touches="seen")
+    row(stages.Dry, _dry, orders=False, touches="seen")
+    row(stages.TopNSigma, lambda s, _: llama.llama_sampler_init_top_n_sigma(s.n), orders=False)
+    row(stages.TopK, lambda s, _: llama.llama_sampler_init_top_k(s.k))
+    row(stages.Typical, lambda s, _: llama.llama_sampler_init_typical(s.p, s.min_keep))
+    row(stages.TopP, lambda s, _: llama.llama_sampler_init_top_p(s.p, s.min_keep))
+    row(stages.MinP, lambda s, _: llama.llama_sampler_init_min_p(s.p, s.min_keep))
     row(
-        Xtc,
+        stages.Xtc,
         lambda s, c: llama.llama_sampler_init_xtc(s.probability, s.threshold, s.min_keep, c.seed),
         draws=True,
     )
-    row(Temperature, lambda s, _: llama.llama_sampler_init_temp(s.t), orders=False)
+    row(stages.Temperature, lambda s, _: llama.llama_sampler_init_temp(s.t), orders=False)
     row(
-        DynamicTemperature,
+        stages.DynamicTemperature,
         lambda s, _: llama.llama_sampler_init_temp_ext(s.t, s.spread, s.exponent),
     )
-    row(Greedy, lambda _, __: llama.llama_sampler_init_greedy(), orders=False)
-    row(Dist, lambda _, c: llama.llama_sampler_init_dist(c.seed), orders=False, draws=True)
+    row(stages.Greedy, lambda _, __: llama.llama_sampler_init_greedy(), orders=False)
+    row(stages.Dist, lambda _, c: llama.llama_sampler_init_dist(c.seed), orders=False, draws=True)
     row(
-        Mirostat,
+        stages.Mirostat,
         lambda s, c: llama.llama_sampler_init_mirostat(c.n_vocab, c.seed, s.tau, s.eta, s.m),
         draws=True,
     )
     row(
-        MirostatV2,
+        stages.MirostatV2,
         lambda s, c: llama.llama_sampler_init_mirostat_v2(c.seed, s.tau, s.eta),
         draws=True,
     )
     row(
-        AdaptiveP,
+        stages.AdaptiveP,
         lambda s, c: llama.llama_sampler_init_adaptive_p(s.target, s.decay, c.seed),
         orders=False,
         draws=True,
@@ -199,7 +179,7 @@ def _rows() -> dict[type[Stage], StageKind]:
 KINDS: Final = _rows()
 
 
-def prepare(sampling: Sampling, vocabulary: Vocabulary, n_ctx: int) -> None:
+def prepare(sampling: stages.Sampling, vocabulary: Vocabulary, n_ctx: int) -> None:
     """Make what takes long to make, DRY's breakers, on a thread on which nobody waits for the next
     token; and read a large grammar's shape there, which is remembered.
 
@@ -208,7 +188,7 @@ def prepare(sampling: Sampling, vocabulary: Vocabulary, n_ctx: int) -> None:
     for position, stage in enumerate(sampling.filters):
         with suppress(BadSetting):
             check_stage(stage, f"filters[{position}]", vocabulary.n_vocab)
-            if isinstance(stage, Dry):
+            if isinstance(stage, stages.Dry):
                 context = Context(vocabulary.n_vocab, n_ctx, 0, vocabulary)
                 llama.llama_sampler_free(_dry(stage, context))
     with suppress(BadSetting):

@@ -59,7 +59,7 @@ from app.chat.settings.levels import Levels
 from app.chat.settings.presets import Presets
 from app.chat.settings.sampler_links import Chain
 from app.chat.settings.template_preview import TemplatePreviews
-from app.chat.surroundings import Emit, Post, Surroundings
+from app.chat.surroundings import ALWAYS, Emit, Post, Surroundings
 from app.chat.weights.draft_partners import DraftPartners
 from app.chat.weights.file_check import Check
 from app.chat.weights.fits import Fits
@@ -157,7 +157,8 @@ class Desk:
             check=check_weights,
         )
         shelf, loader = self.shelf, self.loader
-        self.attachments: Final = Attachments(around, shelf, loader, count_soon)
+        self.questions: Final = Questions(loader)
+        self.attachments: Final = Attachments(around, shelf, loader, self.questions, count_soon)
         self.paths: Final = Paths(around, shelf, lambda chat: self.queue.go_on(chat))
         self.growing: Final = Growing(
             around,
@@ -179,7 +180,9 @@ class Desk:
         )
         self.queue: Final = self.replies.queue
         self.text: Final = TextMode(around, shelf, self.paths, loader, self.replies, count_soon)
-        self.meter: Final = ContextCounter(around, shelf, loader, self.attachments, self.text)
+        self.meter: Final = ContextCounter(
+            around, shelf, loader, self.questions, self.attachments, self.text
+        )
         self.tree: Final = Tree(around, shelf, self.paths, self.replies, self.text)
         self.searching: Final = Searching(around, shelf, self.paths, self.text)
         self.edits: Final = Edits(around, shelf)
@@ -195,8 +198,7 @@ class Desk:
             around, shelf, loader, self.replies, self.levels.change_where_it_counts
         )
         self.again: Final = Again(around, shelf, loader, self.replies)
-        self.questions: Final = Questions(loader)
-        self.words: Final = Words(around, loader)
+        self.words: Final = Words(around, loader, self.questions)
         self.vocabulary: Final = VocabularyFiles(around, loader, self.words)
         self.fits: Final = Fits(around, loader, self.questions)
         self.cache: Final = CacheLook(around, self.questions, shelf)
@@ -229,7 +231,10 @@ class Desk:
         around.store = self.temporary.over(self._open_store(on_problem=self._on_store_problem))
         self._engine = self._engine_factory(self._inbox.put)
         self.loader.attach(self._engine)
-        around.when_done(around.store.opened, self._on_store_opened, self._on_store_failed)
+        # It is opened once, and what it says at first is merged with what was done since.
+        around.when_done(
+            around.store.opened, self._on_store_opened, self._on_store_failed, still=ALWAYS
+        )
         self.replies.send_early()
 
     def shutdown(self) -> None:
@@ -272,11 +277,11 @@ class Desk:
         self._set_store_state("ok" if around.can_write else "read_only", opened.sentence)
         if opened.sentence and around.can_write:
             around.emit(Noticed("warning", opened.sentence))
-        around.when_done(store.all_settings(), self._take_stored_settings)
+        around.when_done(store.all_settings(), self._take_stored_settings, still=ALWAYS)
         self.folders.read()
-        around.when_done(store.list_conversations(), self._shelf_list)
-        around.when_done(store.list_weights(), self.loader.show_known)
-        around.when_done(store.last_used_weights(), self.loader.load_first)
+        around.when_done(store.list_conversations(), self._shelf_list, still=ALWAYS)
+        around.when_done(store.list_weights(), self.loader.show_known, still=ALWAYS)
+        around.when_done(store.last_used_weights(), self.loader.load_first, still=ALWAYS)
 
     def _on_store_failed(self, sentence: str) -> None:
         self.shelf.awaits_last = False
@@ -419,12 +424,6 @@ class Desk:
         elif self.loader.is_load(event.id):
             self.loader.take_ended_load(event)
             self._settle_rest()
-        elif self.attachments.is_count(event.id):
-            self.attachments.take_ending(event)
-        elif self.meter.is_count(event.id):
-            self.meter.take_ending(event)
-        elif self.words.is_read(event.id):
-            self.words.take_ending(event)
         elif self.questions.is_asked(event.id):
             self.questions.take_ending(event)
         else:

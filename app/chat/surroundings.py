@@ -2,6 +2,12 @@
 
 One object instead of globals; made by the desk, used on the owner's thread alone. A part asks
 `may_write` at the beginning of what a person asks of it, if that is to be stored.
+
+Whatever is asked of the store, of a thread or of the engine is answered later, and people go on
+meanwhile: they open another chat, flip a version, type, load other weights. So an answer carries
+what it was asked for (`still`) and is dropped where that is no longer so, its failure too; nor is
+anybody told anything once the app closes. That is decided here, in `hand_over`, and for the engine
+in `app.chat.inspection.questions`. `tests/app/chat/test_late_answers.py` lists all places.
 """
 
 from __future__ import annotations
@@ -24,6 +30,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Post = Callable[[Callable[[], None]], None]
 Emit = Callable[[Event], None]
+Still = Callable[[], bool]
+"""Whether what an answer was asked for is still so. What stands in it is what was asked for: an id,
+a number, a path. The state that it is compared with is looked at when the answer is here."""
+
+
+def ALWAYS() -> bool:  # noqa: N802 - a constant to whoever uses it
+    """For an answer that is right whatever has happened since: a write that has been done, facts
+    that are merged with newer ones, a count that must be counted down. Say which, beside it."""
+    return True
+
 
 CANNOT_SAVE: Final = "This window cannot save anything."
 
@@ -56,10 +72,13 @@ class Surroundings:
         future: Future[T],
         action: Callable[[T], None],
         failed: Callable[[str], None] | None = None,
+        *,
+        still: Still,
     ) -> None:
         """Run `action` with the result on the owner's thread; `failed` gets a sentence.
 
-        Without `failed` the sentence goes to the user.
+        Without `failed` the sentence goes to the user. That a write has failed is always said:
+        where its answer may be dropped, give the future to `saved` too.
         """
 
         def settle() -> None:
@@ -72,16 +91,24 @@ class Surroundings:
                 return
             action(result)
 
-        future.add_done_callback(lambda _: self.post(settle))
+        future.add_done_callback(lambda _: self.hand_over(settle, still))
+
+    def hand_over(self, answer: Callable[[], None], still: Still) -> None:
+        """Called on any thread: run `answer` on the owner's, if what it was asked for is still so
+        by then."""
+
+        def give() -> None:
+            if not self.is_closing and still():
+                answer()
+
+        self.post(give)
 
     def saved(self, future: Future[Any]) -> None:
         """Only watch that a write succeeds."""
-        self.when_done(future, lambda _: None)
+        self.when_done(future, lambda _: None, still=ALWAYS)
 
     def _on_store_error(self, error: Exception, failed: Callable[[str], None] | None) -> None:
         _log.warning("the store failed: %s", error, exc_info=error)
-        if self.is_closing:
-            return
         sentence = str(error) or f"The database failed ({type(error).__name__})."
         if failed is not None:
             failed(sentence)

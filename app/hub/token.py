@@ -100,11 +100,16 @@ class AccessTokens:
                 self._kept_here[origin] = found
                 self._where = "keyring"
 
-    def keep(self, token: str) -> None:
-        """Use it from now on and put it into the keyring; `where` says whether that went."""
+    @property
+    def origin(self) -> str:
+        """Of the present hub."""
+        return self._origin
+
+    def keep(self, token: str, origin: str) -> None:
+        """Use it for that hub from now on and put it into the keyring; `where` says whether that
+        went. The hub that took it may be the present one no more: no other gets it."""
         token = checked_token(token)
         with self._lock:
-            origin = self._origin
             self._kept_here[origin] = token
             self._refused = ""
         is_stored = _into_keyring(origin, token)

@@ -17,6 +17,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QTableView
 
 from app.chat.inspection.prompt_reading import PromptOf
+from app.chat.surroundings import ALWAYS
 from app.insight.trace.tokens_shown import visible
 from ui.section.sampling.live_card import LiveCard
 from ui.section.tokens.alternatives import AlternativesTable
@@ -64,7 +65,7 @@ def answered(open_window: Any) -> Any:
 def prompt_of(person: Any) -> list[int]:
     """The tokens that the engine was given for the reply."""
     found: list[PromptOf] = []
-    person.app.desk.prompts.read(person.reply().id, found.append)
+    person.app.desk.prompts.read(person.reply().id, found.append, still=ALWAYS)
     person.wait(lambda: found)
     assert found[0].is_given
     assert found[0].tokens is not None

@@ -14,6 +14,7 @@ from PySide6.QtCore import QObject
 from PySide6.QtGui import QGuiApplication
 
 from app.chat.events import EngineStateChanged, SettingsChanged, TraceRead, VocabularyRead
+from app.chat.surroundings import ALWAYS
 from app.engine.protocol.messages import Tokens, TokenTrace
 from models.records import Message, MessageState, Role
 from ui.chat.chat_column import ChatColumn
@@ -233,6 +234,7 @@ class TokenViewActs(QObject):
                 text,
                 partial(self._on_cut, message, key),
                 partial(self._on_not_cut, message),
+                still=ALWAYS,  # kept for that text and those weights; the view shows what it has
             )
 
     def _on_cut(self, message: Message, key: tuple[str, str], tokens: Tokens) -> None:

@@ -31,10 +31,11 @@ from app.chat.attachments.text_files import (
 )
 from app.chat.conversations.shelf import Shelf, new_id
 from app.chat.events import AttachmentsChanged, Noticed
+from app.chat.inspection.questions import Questions
 from app.chat.replies.prompts import clean_message
-from app.chat.surroundings import Surroundings, now
+from app.chat.surroundings import ALWAYS, Surroundings, now
 from app.chat.weights.loading import Loader
-from app.engine.protocol.messages import CountPrompt, Failed, Finished, PromptCount, Stopped
+from app.engine.protocol.messages import CountPrompt, PromptCount
 from app.engine.protocol.prompt_messages import TextPrompt
 from models.records import Attachment
 from models.store.store import Store
@@ -53,16 +54,18 @@ class Attachments:
         around: Surroundings,
         shelf: Shelf,
         loader: Loader,
+        questions: Questions,
         on_changed: Callable[[], None],
     ) -> None:
         self._around = around
         self._shelf = shelf
         self._loader = loader
+        self._questions = questions
         self._on_changed = on_changed
         self._drafts: dict[str, list[Attachment]] = {}
         self._left: set[str] = set()
         self._counted_with: dict[str, str] = {}
-        self._counting: tuple[int, Attachment] | None = None
+        self._is_counting = False
         self._guesses: dict[str, Guess] = {}
 
     @property
@@ -83,7 +86,7 @@ class Attachments:
     def add_paste(self, text: str) -> bool:
         """A long text from the clipboard. False: it was not taken (the text stays where it is)."""
         text = clean_message(text)
-        if not text.strip() or not self._has_room(1):
+        if not text.strip() or not self._has_room(1, self._shelf.open.id):
             return False
         taken = {each.name for each in self.of_draft(self._shelf.open.id)}
         names = (
@@ -93,11 +96,12 @@ class Attachments:
         self._add(self._shelf.open.id, TextFile(name, text, len(text.encode())))
         return True
 
-    def add_files(self, paths: Sequence[str]) -> None:
-        """Read files beside the window; each becomes an attachment, or is refused in words."""
-        if not paths or not self._has_room(len(paths)):
+    def add_files(self, paths: Sequence[str], conversation_id: str = "") -> None:
+        """Read files beside the window; each becomes an attachment, or is refused in words.
+        `conversation_id`: of the chat that they were given to, where that may be open no more."""
+        conversation_id = conversation_id or self._shelf.open.id
+        if not paths or not self._has_room(len(paths), conversation_id):
             return
-        conversation_id = self._shelf.open.id
         refused: list[FileRefused] = []
         guessed: list[TextFile] = []
 
@@ -119,10 +123,10 @@ class Attachments:
                 try:
                     file = read_text_file(path)
                 except FileRefused as why:
-                    self._around.post(partial(refused.append, why))
+                    self._around.hand_over(partial(refused.append, why), ALWAYS)
                 else:
-                    self._around.post(partial(take, file))
-            self._around.post(say)
+                    self._around.hand_over(partial(take, file), ALWAYS)  # for the chat it was for
+            self._around.hand_over(say, ALWAYS)
 
         threading.Thread(target=read_all, name="attached-files", daemon=True).start()
 
@@ -142,15 +146,16 @@ class Attachments:
         def read() -> None:
             text = read_as(guess, encoding)
             size = len(text.encode())
-            self._around.post(lambda: self._set_text(attachment_id, encoding, text, size))
+            self._around.hand_over(lambda: self._set_text(attachment_id, text, size), is_wanted)
+
+        def is_wanted() -> bool:
+            return self.encoding(attachment_id) == encoding and self.find(attachment_id) is not None
 
         threading.Thread(target=read, name="attached-files", daemon=True).start()
 
-    def _set_text(self, attachment_id: str, encoding: str, text: str, size_bytes: int) -> None:
-        """Unless it has gone, or yet another encoding was chosen meanwhile."""
+    def _set_text(self, attachment_id: str, text: str, size_bytes: int) -> None:
         attachment = self.find(attachment_id)
-        if attachment is None or self.encoding(attachment_id) != encoding:
-            return
+        assert attachment is not None
         changed = dataclasses.replace(attachment, text=text, size_bytes=size_bytes, tokens=None)
         draft = self._drafts[attachment.conversation_id]
         draft[draft.index(attachment)] = changed
@@ -166,11 +171,11 @@ class Attachments:
     def _refuse(self, sentence: str) -> None:
         self._around.emit(Noticed("warning", sentence))
 
-    def _has_room(self, n_more: int) -> bool:
+    def _has_room(self, n_more: int, conversation_id: str) -> bool:
         if not self._around.can_write or self._around.store is None:
             self._refuse(self._around.store_state.sentence or "Nothing can be attached yet.")
             return False
-        n_held = len(self.of_draft(self._shelf.open.id))
+        n_held = len(self.of_draft(conversation_id))
         if n_held + n_more > MAX_ATTACHMENTS:
             what = "remove some" if n_held and n_more <= MAX_ATTACHMENTS else "attach fewer"
             self._refuse(f"A message takes at most {MAX_ATTACHMENTS} attachments: {what}.")
@@ -179,8 +184,6 @@ class Attachments:
 
     def _add(self, conversation_id: str, file: TextFile) -> bool:
         """False: a new chat was left before it held anything, or the chat is in the trash."""
-        if self._around.is_closing:
-            return True
         if conversation_id == self._shelf.open.id:
             self._shelf.ensure_stored()
         elif not self._shelf.is_stored(conversation_id):
@@ -197,9 +200,7 @@ class Attachments:
         )
         if file.guess is not None:
             self._guesses[attachment.id] = file.guess
-        self._around.when_done(
-            self._store.create_attachment(attachment), lambda _: self._put(attachment)
-        )
+        self._store_and_put(attachment)
         return True
 
     def _put(self, attachment: Attachment) -> None:
@@ -223,12 +224,14 @@ class Attachments:
             self._shelf.offer_undo(
                 f"attachment {attachment_id}",
                 f"“{attachment.name}” is removed.",
-                lambda: self._put_back(attachment),
+                lambda: self._store_and_put(attachment),
             )
 
-    def _put_back(self, attachment: Attachment) -> None:
+    def _store_and_put(self, attachment: Attachment) -> None:
         self._around.when_done(
-            self._store.create_attachment(attachment), lambda _: self._put(attachment)
+            self._store.create_attachment(attachment),
+            lambda _: self._put(attachment),
+            still=self._shelf.unless_ended(attachment.conversation_id),
         )
 
     def take_as_text(self, attachment_id: str) -> str:
@@ -290,7 +293,9 @@ class Attachments:
             self._tell(conversation_id)
             self.count_missing()
 
-        self._around.when_done(self._store.list_attachments(conversation_id), take)
+        self._around.when_done(
+            self._store.list_attachments(conversation_id), take, still=self._shelf.while_open()
+        )
 
     def _tell(self, conversation_id: str) -> None:
         if conversation_id == self._shelf.open.id:
@@ -301,33 +306,36 @@ class Attachments:
 
     def count_missing(self) -> None:
         """Count what the weights that are loaded have not counted, one text at a time."""
-        if self._counting is not None or self._loader.loaded is None:
+        loaded = self._loader.loaded
+        if self._is_counting or loaded is None or self._loader.is_loading:
             return
-        present = self._loader.loaded.path
-        for attachment in self.of_draft(self._shelf.open.id):
-            if self._counted_with.get(attachment.id) != present:
-                self._counted_with[attachment.id] = present
-                request_id = self._loader.engine.request(
-                    CountPrompt(0, TextPrompt(block_of(attachment)))
+        for attachment in self.of_open:
+            if self._counted_with.get(attachment.id) != loaded.path:
+                self._counted_with[attachment.id] = loaded.path
+                self._is_counting = True
+                self._questions.ask(
+                    CountPrompt(0, TextPrompt(block_of(attachment))),
+                    PromptCount,
+                    partial(self._take_count, attachment),
+                    lambda _sentence: self._count_on(),  # it stays without a figure
+                    still=ALWAYS,  # the next one may be counted
                 )
-                self._counting = (request_id, attachment)
                 return
 
-    def is_count(self, request_id: int) -> bool:
-        return self._counting is not None and self._counting[0] == request_id
+    def _take_count(self, attachment: Attachment, count: PromptCount) -> None:
+        self._set_tokens(attachment, count.n_tokens)
+        self._count_on()
 
-    def take_ending(self, event: Finished | Stopped | Failed) -> None:
-        """The count of one text; one that failed leaves it without a figure."""
-        assert self._counting is not None
-        attachment, self._counting = self._counting[1], None
-        if isinstance(event, Finished) and isinstance(event.result, PromptCount):
-            self._set_tokens(attachment, event.result.n_tokens)
+    def _count_on(self) -> None:
+        self._is_counting = False
         self.count_missing()
 
     def _set_tokens(self, attachment: Attachment, tokens: int) -> None:
+        """Unless its text is another one by now: a file that was read again."""
         draft = self._drafts.get(attachment.conversation_id, [])
         for place, each in enumerate(draft):
-            if each.id == attachment.id and each.tokens != tokens:
+            is_it = (each.id, each.text) == (attachment.id, attachment.text)
+            if is_it and each.tokens != tokens:
                 draft[place] = dataclasses.replace(each, tokens=tokens)
                 self._around.saved(self._store.update_attachment(each.id, tokens=tokens))
                 self._tell(attachment.conversation_id)

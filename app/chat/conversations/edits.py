@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from app.chat.conversations.shelf import DRAFT_DELAY_S, Shelf
 from app.chat.replies.prompts import clean_message
-from app.chat.surroundings import Surroundings
+from app.chat.surroundings import ALWAYS, Surroundings
 
 SETTING: Final = "unfinished_edits"
 MAX_KEPT: Final = 200
@@ -132,4 +132,5 @@ class Edits:
             then()
 
         asked = store.missing(chats | self._ids(2))
-        self._around.when_done(asked, drop, lambda _: then())
+        # What was typed since is no part of what was asked about.
+        self._around.when_done(asked, drop, lambda _: then(), still=ALWAYS)

@@ -15,7 +15,7 @@ from typing import Any, Final
 from app.chat.conversations.shelf import Shelf, new_id
 from app.chat.events import FoldersChanged, Noticed
 from app.chat.replies.prompts import clean_message
-from app.chat.surroundings import Surroundings, now
+from app.chat.surroundings import ALWAYS, Surroundings, now
 from models.records import Conversation, Folder
 from models.store.store import Store
 
@@ -64,7 +64,8 @@ class Folders:
             self._listed = found | self._listed
             self._tell()
 
-        self._around.when_done(self._store.list_folders(), take)
+        # Folders that were made, changed or deleted here since are newer, and stay as they are.
+        self._around.when_done(self._store.list_folders(), take, still=ALWAYS)
 
     def take_in(self, ids: tuple[str, ...], sentence: str) -> None:
         """Chats were added to the store, perhaps folders too: show them, with a way back."""
@@ -80,7 +81,7 @@ class Folders:
         self._shelf.expect(ids)
         self._deleted.clear()
         self.read()
-        self._around.when_done(self._store.list_conversations(), show)
+        self._around.when_done(self._store.list_conversations(), show, still=ALWAYS)  # merged
 
     def _tell(self) -> None:
         self._around.emit(FoldersChanged(self.all))
@@ -168,7 +169,11 @@ class Folders:
         kept = f" {count[0].upper()}{count[1:]} from it stayed." if members else ""
         self._offer_undo(
             f"The folder “{folder.name}” was deleted.{kept}",
-            lambda: self._around.when_done(contents, lambda each: self._put_back(folder, each)),
+            lambda: self._around.when_done(
+                contents,
+                lambda each: self._put_back(folder, each),
+                still=ALWAYS,  # what went elsewhere meanwhile stays there
+            ),
         )
 
     def _put_back(self, folder: Folder, contents: tuple[tuple[str, ...], tuple[str, ...]]) -> None:
@@ -262,7 +267,7 @@ class Folders:
         gone = self._stored(ids)
         written = self._store.trash_conversations(ids)
         self._shelf.take_away(ids)
-        self._around.when_done(written, lambda _: self._shelf.list_trash())
+        self._around.when_done(written, lambda _: self._shelf.list_trash(), still=ALWAYS)  # done
         verb = "is" if len(gone) == 1 else "are"
         self._offer_undo(f"{subject} {verb} in the trash.", lambda: self._restore(gone, open_id))
 
@@ -274,11 +279,14 @@ class Folders:
         is_wanted = self._shelf.want(wanted[0]) if len(wanted) == 1 else (lambda: False)
 
         def find(trashed: tuple[Conversation, ...]) -> None:
-            found = [each for each in trashed if each.id in wanted]
+            found = [
+                each for each in trashed if each.id in wanted and not self._shelf.is_stored(each.id)
+            ]
             if found:
                 self._restore(found, found[0].id if is_wanted() else "")
 
-        self._around.when_done(self._store.list_trash(), find)
+        # They come back whatever is on screen; those that are back already are left alone.
+        self._around.when_done(self._store.list_trash(), find, still=ALWAYS)
 
     def _restore(self, trashed: list[Conversation], open_id: str) -> None:
         changes: dict[str, Fields] = {c.id: {"trashed_at": None} for c in trashed}
@@ -292,7 +300,9 @@ class Folders:
             if is_wanted() and any(c.id == open_id for c in there):
                 self._shelf.open_stored(open_id)
 
-        self._around.when_done(self._store.change_conversations(changes), settle)
+        self._around.when_done(
+            self._store.change_conversations(changes), settle, still=ALWAYS
+        )  # done
 
     def delete_for_good(self, ids: Iterable[str]) -> None:
         """What is in the trash, and only that; there is no way back. The view has asked the user
@@ -305,7 +315,7 @@ class Folders:
             self._shelf.list_trash()
             self._on_deleted()
 
-        self._around.when_done(self._store.delete_trashed(tuple(ids)), tell)
+        self._around.when_done(self._store.delete_trashed(tuple(ids)), tell, still=ALWAYS)  # done
 
     def see_clock(self) -> None:
         """At the start and at the end: a clock that jumps makes nothing in the trash old."""
@@ -327,8 +337,8 @@ class Folders:
         def go_on(count: int) -> None:
             nonlocal total
             total += count
-            if count == PURGED_AT_ONCE and not self._around.is_closing:
-                self._around.when_done(store.purge_some(latest, PURGED_AT_ONCE), go_on)
+            if count == PURGED_AT_ONCE:
+                purge()
             elif total:
                 self._on_deleted()
                 sentence = (
@@ -336,9 +346,15 @@ class Folders:
                 )
                 self._around.emit(Noticed("info", sentence))
 
-        self._around.when_done(store.purge_some(latest, PURGED_AT_ONCE), go_on)
+        def purge() -> None:
+            purged = store.purge_some(latest, PURGED_AT_ONCE)
+            self._around.when_done(purged, go_on, still=ALWAYS)  # done
+
+        purge()
         self._around.when_done(
-            store.purge_branches(latest), lambda count: self._on_deleted() if count else None
+            store.purge_branches(latest),
+            lambda count: self._on_deleted() if count else None,
+            still=ALWAYS,  # done
         )
 
     def delete_backups(self) -> None:
@@ -351,7 +367,7 @@ class Folders:
             were = "One backup was" if count == 1 else f"{count:,} backups were"
             self._around.emit(Noticed("info", f"{were} deleted. A new one is made."))
 
-        self._around.when_done(self._store.delete_backups(), tell)
+        self._around.when_done(self._store.delete_backups(), tell, still=ALWAYS)  # done
 
     # --- undo -----------------------------------------------------------------------------------
 

@@ -3,8 +3,8 @@ its messages leads to.
 
 The store answers later, and a person goes on meanwhile. What must hold:
 
-* An answer carries what it was asked for, and is dropped where that is no longer so: another
-  conversation is open, another path was asked for since, or something was sent.
+* A path is shown only where it is still wanted (`want`): no other conversation is open, no other
+  path was asked for since, and nothing was sent.
 * While a change of the messages is on its way to disk (`is_changing`) nothing is hung on the old
   path: what is sent waits in the queue, and other changes are refused.
 """
@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from app.chat.conversations.shelf import Shelf
 from app.chat.events import Noticed
-from app.chat.surroundings import Surroundings
+from app.chat.surroundings import ALWAYS, Still, Surroundings
 from models.records import Message
 from models.store.store import Store
 
@@ -41,7 +41,7 @@ class Paths:
         assert self._around.store is not None
         return self._around.store
 
-    def want(self) -> Callable[[], bool]:
+    def want(self) -> Still:
         """Another path of the open conversation shall come on screen, once the store has answered:
         whether that is still so."""
         shelf, conversation_id = self._shelf, self._shelf.open.id
@@ -65,15 +65,15 @@ class Paths:
 
         def choose(versions: tuple[Message, ...]) -> None:
             place = next((i for i, v in enumerate(versions) if v.id == message_id), 0) + step
-            if is_wanted() and 0 <= place < len(versions):
+            if 0 <= place < len(versions):
                 self.go_to_leaf(self._store.leaf_below(versions[place].id), is_wanted)
 
-        self._around.when_done(self._store.siblings(message_id), choose)
+        self._around.when_done(self._store.siblings(message_id), choose, still=is_wanted)
 
     def go_to_leaf(
         self,
         leaf: Future[str],
-        is_wanted: Callable[[], bool],
+        is_wanted: Still,
         then: Callable[[], None] = lambda: None,
     ) -> None:
         """Show the path to the leaf that the store finds, which is the active one from then on, if
@@ -81,18 +81,16 @@ class Paths:
         conversation_id = self._shelf.open.id
 
         def show(messages: tuple[Message, ...]) -> None:
-            if is_wanted():
-                self._shelf.replace_path(conversation_id, messages)
-                then()
+            self._shelf.replace_path(conversation_id, messages)
+            then()
 
         def take(leaf_id: str) -> None:
-            if not is_wanted():
-                return
             if self._around.can_write:
                 self._around.saved(self._store.set_active_leaf(conversation_id, leaf_id))
-            self._around.when_done(self._store.load_path(conversation_id, leaf_id), show)
+            path = self._store.load_path(conversation_id, leaf_id)
+            self._around.when_done(path, show, still=is_wanted)
 
-        self._around.when_done(leaf, take)
+        self._around.when_done(leaf, take, still=is_wanted)
 
     # --- changes of the messages ----------------------------------------------------------------
 
@@ -119,7 +117,7 @@ class Paths:
                 settle(())
             else:
                 path = self._store.load_path(conversation_id, leaf_id)
-                self._around.when_done(path, settle, fail)
+                self._around.when_done(path, settle, fail, still=ALWAYS)
 
         def settle(messages: tuple[Message, ...]) -> None:
             self._changes[conversation_id] -= 1
@@ -132,4 +130,5 @@ class Paths:
             self._around.emit(Noticed("error", sentence))
             self._on_settled(conversation_id)
 
-        self._around.when_done(written, read, fail)
+        # The change is made, whatever is on screen by now; only `settle` shows something.
+        self._around.when_done(written, read, fail, still=ALWAYS)

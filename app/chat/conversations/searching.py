@@ -6,7 +6,6 @@ changed is dropped here, also where the database was too quick to be interrupted
 
 from __future__ import annotations
 
-from concurrent.futures import Future
 from typing import Final
 
 from app.chat.conversations.paths import Paths
@@ -16,7 +15,6 @@ from app.chat.events import MessageSought, SearchAnswered
 from app.chat.surroundings import Surroundings
 from models.records import ConversationKind, SearchPage
 from models.search.query import parse, with_filter
-from models.store.errors import SupersededError
 
 __all__ = ["PAGE", "Searching", "with_filter"]
 
@@ -57,25 +55,16 @@ class Searching:
         store, number = self._around.store, self._number
         assert store is not None
         self._is_asking = True
-        asked = store.search(self._typed, PAGE, below)
-        asked.add_done_callback(
-            lambda page: self._around.post(lambda: self._settle(number, page, below is None))
+        is_first = below is None
+        self._around.when_done(
+            store.search(self._typed, PAGE, below),
+            lambda page: self._tell(page, is_first),
+            lambda sentence: self._tell(SearchPage(problems=(sentence,)), is_first),
+            still=lambda: number == self._number,
         )
 
-    def _settle(self, number: int, asked: Future[SearchPage], is_first: bool) -> None:
-        if number != self._number or asked.cancelled() or self._around.is_closing:
-            return
-        self._is_asking = False
-        error = asked.exception()
-        if isinstance(error, SupersededError):
-            return
-        if error is not None:
-            sentence = str(error) or "The search failed. Try it again."
-            self._tell(SearchPage(problems=(sentence,)), is_first)
-            return
-        self._tell(asked.result(), is_first)
-
     def _tell(self, page: SearchPage, is_first: bool) -> None:
+        self._is_asking = False
         self._next_below = page.next_below
         self._around.emit(
             SearchAnswered(
@@ -124,13 +113,11 @@ class Searching:
                 is_there = self._shelf.leaf_id == leaf_id
                 tell() if is_there else self.open_at(conversation_id, message_id)
 
-            if not is_wanted():
-                return
             if self._around.can_write:
                 self._around.saved(store.set_active_leaf(conversation_id, leaf_id))
             self._shelf.open_stored(conversation_id, then=find)
 
-        self._around.when_done(store.leaf_through(message_id), choose)
+        self._around.when_done(store.leaf_through(message_id), choose, still=is_wanted)
 
     def _is_half_written(self, conversation_id: str) -> bool:
         """Whether it is a document with changes that are not yet one of its messages."""

@@ -41,7 +41,7 @@ from app.chat.events import (
     TrashListed,
 )
 from app.chat.replies.prompts import clean_message
-from app.chat.surroundings import Surroundings, now
+from app.chat.surroundings import ALWAYS, Still, Surroundings, now
 from models.records import Attachment, Conversation, ConversationKind, Message, Role
 from models.store.store import Store
 
@@ -185,11 +185,21 @@ class Shelf:
             self._show(_fresh(), ())
             self._remember("")
 
-    def want(self, conversation_id: str) -> Callable[[], bool]:
+    def want(self, conversation_id: str) -> Still:
         """It shall come on screen, once something has been asked of the store: whether that is
         still so, nothing else having been opened meanwhile."""
         self._wanted_id = conversation_id
         return lambda: self._wanted_id == conversation_id
+
+    def while_open(self) -> Still:
+        """Whether the conversation that is open now is open still."""
+        conversation_id = self.open.id
+        return lambda: self.open.id == conversation_id
+
+    def unless_ended(self, conversation_id: str) -> Still:
+        """Not so any more where it was the temporary one, which has ended."""
+        is_temporary = conversation_id == self.temporary_id
+        return lambda: not is_temporary or conversation_id == self.temporary_id
 
     def open_stored(
         self,
@@ -216,11 +226,12 @@ class Shelf:
             nonlocal n_moves
             n_moves = self.n_moves(conversation_id)
             loaded = self._store.load_conversation(conversation_id, newest=FIRST_PART)
-            self._around.when_done(loaded, show, stay)
+            self._around.when_done(loaded, show, stay, still=is_due)
+
+        def is_due() -> bool:
+            return is_wanted() and not (unless_begun and self._is_begun())
 
         def show(loaded: tuple[Conversation, tuple[Message, ...]]) -> None:
-            if not is_wanted() or (unless_begun and self._is_begun()):
-                return
             if conversation_id == self.open.id:  # an earlier answer has brought it
                 then()
                 return
@@ -283,6 +294,7 @@ class Shelf:
         self.note_move(self.open.id)
         self._path = {m.id: m for m in self._live_path(self.open.id, messages)}
         self._is_endless = False
+        self._read_above = ""
         self._read_on()
 
     def _read_on(self) -> None:
@@ -297,13 +309,15 @@ class Shelf:
             self._around.emit(Noticed("error", sentence))
 
         above = self._store.load_above(self.open.id, first_id, PART)
-        self._around.when_done(above, lambda part: self._take_above(first_id, part), fail)
+        self._around.when_done(
+            above,
+            self._take_above,
+            fail,
+            still=lambda: next(iter(self._path), "") == first_id,  # no other path is on screen
+        )
 
-    def _take_above(self, first_id: str, part: tuple[Message, ...]) -> None:
-        if self._read_above == first_id:
-            self._read_above = ""
-        if next(iter(self._path), "") != first_id:
-            return  # another path is on screen
+    def _take_above(self, part: tuple[Message, ...]) -> None:
+        self._read_above = ""
         if not part or any(message.id in self._path for message in part):
             # A damaged tree: a message that is its own ancestor.
             self._is_endless = True
@@ -320,6 +334,8 @@ class Shelf:
         path: tuple[Message, ...],
         then: Callable[[tuple[Message, ...]], None],
         failed: Callable[[str], None],
+        *,
+        still: Still,
     ) -> None:
         """Call `then` with the path from its root: at once if it is whole, else when read."""
         parent_id = path[0].parent_id if path else None
@@ -327,7 +343,7 @@ class Shelf:
             then(path)
             return
         above = self._store.load_path(path[0].conversation_id, parent_id)
-        self._around.when_done(above, lambda part: then(part + path), failed)
+        self._around.when_done(above, lambda part: then(part + path), failed, still=still)
 
     def _remember(self, conversation_id: str) -> None:
         """Which conversation is shown at the next start."""
@@ -575,7 +591,11 @@ class Shelf:
         if self._around.store is None:
             return
         listed = self._store.list_trash()
-        self._around.when_done(listed, lambda trashed: self._around.emit(TrashListed(trashed)))
+        self._around.when_done(
+            listed,
+            lambda trashed: self._around.emit(TrashListed(trashed)),
+            still=ALWAYS,  # of all chats
+        )
 
     def restore(self, conversation_id: str) -> None:
         """Out of the trash as it was, whenever it was thrown away; it is opened."""
@@ -588,9 +608,12 @@ class Shelf:
                 self._restore(found, is_wanted)
 
         is_wanted = self.want(conversation_id)
-        self._around.when_done(self._store.list_trash(), find)
+        # It comes back whatever is on screen, unless it is back already.
+        self._around.when_done(
+            self._store.list_trash(), find, still=lambda: not self.is_stored(conversation_id)
+        )
 
-    def _restore(self, trashed: Conversation, is_wanted: Callable[[], bool] | None = None) -> None:
+    def _restore(self, trashed: Conversation, is_wanted: Still | None = None) -> None:
         is_wanted = is_wanted or self.want(trashed.id)
         self._undo.pop(f"trash {trashed.id}", None)
         self.put_back((dataclasses.replace(trashed, trashed_at=None),))
@@ -606,18 +629,18 @@ class Shelf:
             self.list_trash()
 
         restored = self._store.restore_conversation(trashed.id)
-        self._around.when_done(restored, show, lose)
+        self._around.when_done(restored, show, lose, still=ALWAYS)  # done
 
     def _tell_trash_after(self, written: Future[Any]) -> None:
         """Reads run beside writes, so the trash is asked for when the write is done."""
-        self._around.when_done(written, lambda _: self.list_trash())
+        self._around.when_done(written, lambda _: self.list_trash(), still=ALWAYS)  # done
 
     def offer_undo(self, key: str, sentence: str, act: Callable[[], None]) -> None:
         """Say what was done, with a way back."""
         self._undo[key] = act
         self._around.emit(Noticed("info", sentence, undo=key))
 
-    def take_in(self, conversation: Conversation, is_wanted: Callable[[], bool]) -> None:
+    def take_in(self, conversation: Conversation, is_wanted: Still) -> None:
         """A conversation was made beside this one: it is listed, and opened if it shall be."""
         self._listed[conversation.id] = conversation
         self._emit_list()

@@ -26,7 +26,7 @@ from app.chat.documents.text_mode import TextMode
 from app.chat.events import Noticed, TrashedBranchesListed, TreeRead, VersionsRead
 from app.chat.replies.prompts import clean_message
 from app.chat.replies.replies import Replies
-from app.chat.surroundings import Surroundings, now
+from app.chat.surroundings import ALWAYS, Surroundings, now
 from models.records import (
     Attachment,
     Message,
@@ -249,13 +249,13 @@ class Tree:
         if conversation_id == self._shelf.open.id:
             self._paths.show_changed(restored, lambda leaf_id: leaf_id)
             return
-        is_wanted = self._shelf.want(conversation_id)
-
-        def open_it(_leaf_id: str | None) -> None:
-            if is_wanted():
-                self._shelf.open_stored(conversation_id)
-
-        self._around.when_done(restored, open_it)
+        self._around.saved(restored)
+        self._around.when_done(
+            restored,
+            lambda _: self._shelf.open_stored(conversation_id),
+            lambda _: None,  # said by `saved`
+            still=self._shelf.want(conversation_id),
+        )
 
     def _bring_back(
         self, conversation_id: str, message_id: str, leaf_id: str, instead_id: str | None
@@ -279,10 +279,16 @@ class Tree:
         def tell(branches: tuple[TrashedBranch, ...]) -> None:
             self._around.emit(TrashedBranchesListed(branches))
 
-        self._around.when_done(self._store.list_trashed_branches(), tell)
+        self._around.when_done(
+            self._store.list_trashed_branches(),
+            tell,
+            still=ALWAYS,  # of all chats
+        )
 
     def _list_trashed_after(self, written: Future[Any]) -> None:
-        self._around.when_done(written, lambda _: self.list_trashed(), lambda _: None)
+        self._around.when_done(
+            written, lambda _: self.list_trashed(), lambda _: None, still=ALWAYS
+        )  # done
 
     # --- going somewhere else -------------------------------------------------------------------
 
@@ -312,7 +318,10 @@ class Tree:
         path = PathStretch(message_id, None, str(uuid.uuid4()))
         copied = self._store.copy_conversation(branch, path)
         is_wanted = self._shelf.want(branch.id)
-        self._around.when_done(copied, lambda made: self._shelf.take_in(made, is_wanted))
+        # It is made and listed, whatever is on screen; it is opened only if it is wanted still.
+        self._around.when_done(
+            copied, lambda made: self._shelf.take_in(made, is_wanted), still=ALWAYS
+        )
 
     def go_to(self, message_id: str) -> None:
         """Show the newest path that leads through a message."""
@@ -331,11 +340,12 @@ class Tree:
             return
 
         def tell(nodes: tuple[TreeNode, ...]) -> None:
-            if conversation_id == self._shelf.open.id:
-                path_ids = tuple(message.id for message in self._shelf.path)
-                self._around.emit(TreeRead(conversation_id, nodes, path_ids))
+            path_ids = tuple(message.id for message in self._shelf.path)
+            self._around.emit(TreeRead(conversation_id, nodes, path_ids))
 
-        self._around.when_done(self._store.load_tree(conversation_id), tell)
+        self._around.when_done(
+            self._store.load_tree(conversation_id), tell, still=self._shelf.while_open()
+        )
 
     def read_versions(self, message_id: str) -> None:
         """Ask for all versions of a message; VersionsRead answers."""
@@ -347,7 +357,9 @@ class Tree:
             live = self._replies.growing.live_path(conversation_id, messages)
             self._around.emit(VersionsRead(conversation_id, live))
 
-        self._around.when_done(self._store.siblings(message_id), tell)
+        self._around.when_done(
+            self._store.siblings(message_id), tell, still=self._shelf.while_open()
+        )
 
     # --- how it is done -------------------------------------------------------------------------
 

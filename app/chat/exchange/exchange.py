@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from app.chat.attachments.attachments import Attachments
 from app.chat.conversations.shelf import Shelf
 from app.chat.events import ChatLooked, ImportPreviewed, ImportProgressed, Noticed
-from app.chat.surroundings import Surroundings, now
+from app.chat.surroundings import ALWAYS, Surroundings, now
 from models.records import Imported
 from models.store.errors import ClosedError, StoreError
 
@@ -89,13 +89,15 @@ class Exchange:
         if not any(path.lower().endswith(SUFFIX) for path in paths):
             self._attachments.add_files(paths)
             return
+        given_to = self._shelf.open.id
 
         def look() -> None:
             ours = [path for path in paths if is_export(path)]
             rest = [path for path in paths if path not in ours]
-            for found, take in ((ours, self.preview), (rest, self._attachments.add_files)):
+            attach = partial(self._attachments.add_files, conversation_id=given_to)
+            for found, take in ((ours, self.preview), (rest, attach)):
                 if found:
-                    self._around.post(partial(take, found))
+                    self._around.hand_over(partial(take, found), ALWAYS)  # for `given_to`
 
         threading.Thread(target=look, name="dropped-files", daemon=True).start()
 
@@ -130,7 +132,8 @@ class Exchange:
             except _CancelledError:
                 return None
             finally:
-                self._around.post(lambda: self._around.emit(ImportProgressed(total, total, True)))
+                ended = ImportProgressed(total, total, True)
+                self._around.hand_over(lambda: self._around.emit(ended), ALWAYS)  # done
 
         self._begin(work, self._tell)
 
@@ -146,13 +149,13 @@ class Exchange:
 
         def drop(ids: tuple[str, ...]) -> None:
             def go_on(count: int) -> None:
-                if count and not self._around.is_closing:
+                if count:
                     drop(ids)
 
             if ids:
-                self._around.when_done(store.drop_some(ids), go_on)
+                self._around.when_done(store.drop_some(ids), go_on, still=ALWAYS)  # done
 
-        self._around.when_done(store.staged_ids(), drop)
+        self._around.when_done(store.staged_ids(), drop, still=ALWAYS)  # of an earlier run
 
     def forget_preview(self) -> None:
         self._preview = None
@@ -184,7 +187,10 @@ class Exchange:
             self._check()
             if self._around.clock() - told_at >= TOLD_EVERY_S:
                 told_at = self._around.clock()
-                self._around.post(lambda: self._around.emit(ImportProgressed(done, total)))
+                progressed = ImportProgressed(done, total)
+                self._around.hand_over(
+                    lambda: self._around.emit(progressed), ALWAYS
+                )  # `ended` ends
 
         return tell
 
@@ -226,7 +232,7 @@ class Exchange:
 
         self._thread = threading.Thread(target=run, name="exchange", daemon=True)
         self._thread.start()
-        self._around.when_done(future, settle, fail)
+        self._around.when_done(future, settle, fail, still=ALWAYS)  # the next one may begin
 
     def _check(self) -> None:
         """Called on other threads, between two chats."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from app.chat.events import HubState, Noticed
 from app.chat.hub.hub_questions import HubQuestions
 from app.chat.settings.settings import SettingRefused, checked
-from app.chat.surroundings import Surroundings
+from app.chat.surroundings import ALWAYS, Surroundings
 from app.chat.weights.local_weights import OWN_FOLDER
 from app.paths import typed_path
 from models.records import Download
@@ -50,6 +50,7 @@ class Fetching:
         self._downloads: Downloads | None = None
         self._is_begun = False
         self._trouble = ""
+        self._tried = 0
         hub.follow(self._on_hub_changed)
 
     # --- beginning and end ----------------------------------------------------------------------
@@ -71,11 +72,9 @@ class Fetching:
         else:
             stored = around.store.list_downloads()
             stored.add_done_callback(_import_queue)
-            around.when_done(stored, self._start, self._on_unread)
+            around.when_done(stored, self._start, self._on_unread, still=ALWAYS)  # once
 
     def _start(self, stored: tuple[Download, ...]) -> None:
-        if self._around.is_closing:
-            return
         from app.hub.downloads.ports import Links, Wishes
         from app.hub.downloads.queue import Downloads
 
@@ -209,7 +208,8 @@ class Fetching:
 
     def set_folder(self, text: str, then: Say) -> None:
         """Use this folder from now on ("": the one in the data folder), if files can be saved in
-        it: that is tried on a thread. `then` gets why not, or nothing."""
+        it: that is tried on a thread. `then` gets why not, or nothing, unless another one is tried
+        by then."""
         path = str(typed_path(text)) if text.strip() else ""
         try:
             checked("download_folder", path)
@@ -217,9 +217,9 @@ class Fetching:
             then(str(refused))
             return
 
+        self._tried = number = self._tried + 1
+
         def settle(trouble: str) -> None:
-            if self._around.is_closing:
-                return
             if not trouble:
                 self._set_setting("download_folder", path)
                 self._tell()
@@ -230,7 +230,7 @@ class Fetching:
 
             folder = Path(path) if path else self._data_dir.absolute() / OWN_FOLDER
             trouble = folder_trouble(folder, is_used_now=False)
-            self._around.post(lambda: settle(trouble))
+            self._around.hand_over(lambda: settle(trouble), lambda: number == self._tried)
 
         threading.Thread(target=work, name="download-folder", daemon=True).start()
 
@@ -251,7 +251,8 @@ class _Book:
     ) -> None:
         store = self._around.store
         assert store is not None
-        self._around.when_done(store.create_download(download), lambda _: then(), failed)
+        created = store.create_download(download)
+        self._around.when_done(created, lambda _: then(), failed, still=ALWAYS)  # done
 
     def change(self, download_id: str, changes: Mapping[str, Any]) -> None:
         store = self._around.store

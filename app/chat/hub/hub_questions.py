@@ -194,9 +194,14 @@ class HubQuestions:
             failed(HubTrouble("token_bad", str(refused)))
             return
 
+        endpoint, origin = self._endpoint, self._tokens.origin
+
         def ask() -> tuple[str, str]:
-            account = self.hub().who(token)
-            self._tokens.keep(token)
+            hub = self.hub()
+            if hub.endpoint != endpoint:
+                raise CalledOff  # another one was chosen as this thread began
+            account = hub.who(token)
+            self._tokens.keep(token, origin)
             return account, self._tokens.where
 
         def kept(answer: tuple[str, str]) -> None:
@@ -290,14 +295,13 @@ class HubQuestions:
         if token != self._tokens.token:
             return
         self._tokens.refuse(token)
-        self._around.post(self._say_refused)
+        self._around.hand_over(self._say_refused, lambda: self._tokens.is_refused)
 
     def _say_refused(self) -> None:
         self._account = ""
         self._tell()
         host = address.host_of(self._endpoint)
-        if not self._around.is_closing:
-            self._around.emit(Noticed("warning", TOKEN_REFUSED.format(host=host)))
+        self._around.emit(Noticed("warning", TOKEN_REFUSED.format(host=host)))
 
     def _ask(
         self,
@@ -315,11 +319,12 @@ class HubQuestions:
         call = self._calls[kind] = Call()
 
         def settle(answer: Callable[[], None]) -> None:
-            if self._calls.get(kind) is not call or self._around.is_closing:
-                return
             del self._calls[kind]
             self._tell()
             answer()
+
+        def is_wanted() -> bool:
+            return self._calls.get(kind) is call
 
         def run() -> None:
             try:
@@ -328,9 +333,9 @@ class HubQuestions:
                 return
             except Exception as error:  # noqa: BLE001 - what it means is told by its kind
                 trouble = _trouble_of(error)
-                self._around.post(lambda: settle(lambda: failed(trouble)))
+                self._around.hand_over(lambda: settle(lambda: failed(trouble)), is_wanted)
                 return
-            self._around.post(lambda: settle(lambda: then(result)))
+            self._around.hand_over(lambda: settle(lambda: then(result)), is_wanted)
 
         self._pool.put(call, run)
 

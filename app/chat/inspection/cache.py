@@ -12,7 +12,7 @@ from typing import Final
 from app.chat.conversations.shelf import Shelf
 from app.chat.inspection.prompt_scoring import CONVERSATION as SCORED
 from app.chat.inspection.questions import Questions
-from app.chat.surroundings import Surroundings
+from app.chat.surroundings import ALWAYS, Still, Surroundings
 from app.engine.protocol.cache_messages import (
     CacheMap,
     ChangeCache,
@@ -42,21 +42,30 @@ class CacheLook:
         self._shelf = shelf
         self._measured: int | None = None
 
-    def read(self, then: Callable[[CacheMap], None], failed: Callable[[str], None]) -> None:
+    def read(
+        self, then: Callable[[CacheMap], None], failed: Callable[[str], None], *, still: Still
+    ) -> None:
         """What the cache holds now."""
-        self._questions.ask(ReadCache(0), CacheMap, then, failed)
+        self._questions.ask(ReadCache(0), CacheMap, then, failed, still=still)
 
     def change(
-        self, change: ChangeCache, then: Callable[[], None], failed: Callable[[str], None]
+        self,
+        change: ChangeCache,
+        then: Callable[[], None],
+        failed: Callable[[str], None],
+        *,
+        still: Still,
     ) -> None:
         """Clear, park, drop, or keep a prefix. The id is filled in."""
-        self._questions.ask(change, Done, lambda _done: then(), failed)
+        self._questions.ask(change, Done, lambda _done: then(), failed, still=still)
 
     def measure(
         self,
         conversation_id: str,
         then: Callable[[StepMeasured], None],
         failed: Callable[[str], None],
+        *,
+        still: Still,
     ) -> None:
         """Time the next token of a chat with its cells and by reading everything again."""
         if self._measured is not None and self._questions.is_asked(self._measured):
@@ -64,7 +73,7 @@ class CacheLook:
             return
 
         command = MeasureStep(0, conversation_id)
-        self._measured = self._questions.ask(command, StepMeasured, then, failed)
+        self._measured = self._questions.ask(command, StepMeasured, then, failed, still=still)
 
     def stop_measuring(self) -> None:
         """It is not wanted any more: nobody is called."""
@@ -85,7 +94,8 @@ class CacheLook:
                 )
 
         drop = ChangeCache(0, "drop", conversation_id)
-        self._questions.ask(drop, Done, lambda _done: None, try_again)
+        # It has ended for good: its cells go, however often that is tried.
+        self._questions.ask(drop, Done, lambda _done: None, try_again, still=ALWAYS)
 
     def title(self, conversation_id: str) -> str:
         """What a conversation that has cells is called."""

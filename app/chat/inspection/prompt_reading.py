@@ -25,7 +25,7 @@ from app.chat.replies.reply import Branch
 from app.chat.replies.reply_request import reply_request
 from app.chat.settings.levels import resolved_for
 from app.chat.settings.settings import Settings
-from app.chat.surroundings import Surroundings
+from app.chat.surroundings import Still, Surroundings
 from app.chat.weights.loading import Loader
 from app.engine.protocol.prompt_messages import (
     ContextPolicy,
@@ -72,7 +72,8 @@ Then = Callable[[PromptOf], None]
 
 
 class PromptReading:
-    """Every question is answered once, on the desk's thread."""
+    """Every question is answered once, on the desk's thread, unless it is so no longer what it was
+    asked for (`still`)."""
 
     def __init__(
         self,
@@ -92,7 +93,7 @@ class PromptReading:
 
     # --- what would be sent next ------------------------------------------------------------------
 
-    def read_next(self, then: Then) -> None:
+    def read_next(self, then: Then, *, still: Still) -> None:
         """What would be given for what stands in the composer, or before the caret."""
         conversation = self._shelf.open
         settings = resolved_for(self._around, self._loader, conversation).settings
@@ -116,11 +117,11 @@ class PromptReading:
         elif not self._shelf.is_whole:
             then(PromptOf(None, READING))
         else:
-            self._ask(prompt, settings.policy, lambda found: then(_next(found, sentence)))
+            self._ask(prompt, settings.policy, lambda found: then(_next(found, sentence)), still)
 
     # --- of a reply -------------------------------------------------------------------------------
 
-    def read(self, message_id: str, then: Then) -> None:
+    def read(self, message_id: str, then: Then, *, still: Still) -> None:
         """What the engine was given for a reply of the open chat."""
         message = next((m for m in self._shelf.path if m.id == message_id), None)
         chat = self._shelf.open
@@ -129,14 +130,17 @@ class PromptReading:
             return
         above = self._shelf.path_to(message.parent_id)
         if message.rendered_prompt is not None or message.state is MessageState.STREAMING:
-            self._read_with(message, chat, above, message.rendered_prompt, then)
+            self._read_with(message, chat, above, message.rendered_prompt, then, still)
         elif self._around.store is None:
             then(PromptOf(message_id, NOTHING_STORED))
         else:
             self._around.when_done(
                 self._around.store.load_message(message_id),
-                lambda stored: self._read_with(message, chat, above, stored.rendered_prompt, then),
+                lambda stored: self._read_with(
+                    message, chat, above, stored.rendered_prompt, then, still
+                ),
                 lambda sentence: then(PromptOf(message_id, sentence)),
+                still=still,
             )
 
     def _read_with(
@@ -146,6 +150,7 @@ class PromptReading:
         above: tuple[Message, ...],
         stored: str | None,
         then: Then,
+        still: Still,
     ) -> None:
         """`chat` and the path `above` are those of the message; others may be on screen by now."""
         refusal = self._refusal(message)
@@ -172,10 +177,14 @@ class PromptReading:
                 request.prompt,
                 request.context_policy,
                 lambda found: then(self._compared(message, stored, found)),
+                still,
             )
 
         self._shelf.with_whole(
-            above, render, lambda sentence: then(_stored_alone(message.id, stored, sentence))
+            above,
+            render,
+            lambda sentence: then(_stored_alone(message.id, stored, sentence)),
+            still=still,
         )
 
     def _refusal(self, message: Message) -> str:
@@ -230,7 +239,7 @@ class PromptReading:
 
     # --- asking -----------------------------------------------------------------------------------
 
-    def _ask(self, prompt: Prompt, policy: ContextPolicy, then: Then) -> None:
+    def _ask(self, prompt: Prompt, policy: ContextPolicy, then: Then, still: Still) -> None:
         def take(shown: PromptShown) -> None:
             then(PromptOf(None, "", shown.rendered, tokens_of(shown), shown))
 
@@ -239,6 +248,7 @@ class PromptReading:
             PromptShown,
             take,
             lambda sentence: then(PromptOf(None, sentence)),
+            still=still,
         )
 
 

@@ -15,6 +15,7 @@ from typing import Final
 
 from app.chat.inspection.questions import Questions
 from app.chat.replies.growing import Growing
+from app.chat.surroundings import ALWAYS
 from app.engine.protocol.cache_messages import ChangeCache
 from app.engine.protocol.messages import Done, Generate, PromptScores, Summary
 from app.engine.protocol.prompt_messages import IdsPrompt
@@ -71,6 +72,7 @@ class PromptScoring:
                 Summary,
                 lambda _summary: self._end(reading, None),
                 lambda sentence: self._end(reading, sentence),
+                still=ALWAYS,  # what it left in the cache goes, also where nobody waits any more
             )
 
     def stop(self) -> None:
@@ -98,7 +100,9 @@ class PromptScoring:
             self._now = None
         if reading.request_id is not None:
             drop = ChangeCache(0, "drop", CONVERSATION)
-            self._questions.ask(drop, Done, lambda _done: None, lambda _sentence: None)
+            self._questions.ask(
+                drop, Done, lambda _done: None, lambda _sentence: None, still=ALWAYS
+            )
         if reading.is_wanted and sentence is None:
             reading.then()
         elif reading.is_wanted and sentence is not None:

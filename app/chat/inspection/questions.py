@@ -7,9 +7,9 @@ sentence for the same reader; nothing of it touches a conversation.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
+from app.chat.surroundings import Still
 from app.chat.weights.loading import Loader
 from app.engine.protocol.frames import clean_text
 from app.engine.protocol.messages import (
@@ -31,13 +31,21 @@ UNREADABLE: Final = "The engine's answer does not hold together. Load the weight
 ENDED: Final = "The engine ended before it could answer. Try again."
 
 
+class _Asked(NamedTuple):
+    kind: type[Any]
+    then: Callable[[Any], None]
+    failed: Callable[[str], None]
+    still: Still
+
+
 class Questions:
-    """`ask` never waits. Answers come on the desk's thread, each exactly once, and are about the
-    weights that were loaded when it was asked: while others are loading nothing is asked."""
+    """`ask` never waits. Answers come on the desk's thread, each once, unless what it was asked for
+    is so no longer (`still`), and are about the weights that were loaded when it was asked: while
+    others are loading nothing is asked."""
 
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
-        self._asked: dict[int, tuple[Callable[[Any], None], Callable[[str], None]]] = {}
+        self._asked: dict[int, _Asked] = {}
 
     def ask(
         self,
@@ -45,6 +53,8 @@ class Questions:
         kind: type[R],
         then: Callable[[R], None],
         failed: Callable[[str], None],
+        *,
+        still: Still,
     ) -> int | None:
         """Send a command (its id is filled in) that is answered by a `kind`. `failed` gets a
         sentence for the user, at once where no weights are loaded. Returns the id, for `stop`."""
@@ -52,7 +62,7 @@ class Questions:
             failed(NO_WEIGHTS)
             return None
         request_id = self._loader.engine.request(command)
-        self._asked[request_id] = (partial(_hand_over, kind, then, failed), failed)
+        self._asked[request_id] = _Asked(kind, then, failed, still)
         return request_id
 
     def tokenize(
@@ -61,12 +71,13 @@ class Questions:
         then: Callable[[Tokens], None],
         failed: Callable[[str], None],
         *,
+        still: Still,
         special: bool = False,
         inside: bool = False,
     ) -> None:
         """How the loaded vocabulary cuts a text, without a BOS. `special`: the text of a control
         token becomes that token. `inside`: as it stands behind another text."""
-        self.ask(Tokenize(0, text, special, inside=inside), Tokens, then, failed)
+        self.ask(Tokenize(0, text, special, inside=inside), Tokens, then, failed, still=still)
 
     def check_grammar(
         self,
@@ -74,10 +85,12 @@ class Questions:
         json_schema: str,
         then: Callable[[GrammarChecked], None],
         failed: Callable[[str], None],
+        *,
+        still: Still,
     ) -> None:
         """Whether a reply could be bound by a grammar or a schema."""
         command = CheckGrammar(0, clean_text(grammar), clean_text(json_schema))
-        self.ask(command, GrammarChecked, then, failed)
+        self.ask(command, GrammarChecked, then, failed, still=still)
 
     def stop(self, request_id: int) -> None:
         """The answer is not wanted any more: nobody is called."""
@@ -93,18 +106,12 @@ class Questions:
         return request_id in self._asked
 
     def take_ending(self, event: Finished | Stopped | Failed) -> None:
-        then, failed = self._asked.pop(event.id)
-        if isinstance(event, Finished):
-            then(event.result)
+        asked = self._asked.pop(event.id)
+        if not asked.still():
+            return
+        if not isinstance(event, Finished):
+            asked.failed(event.sentence if isinstance(event, Failed) else ENDED)
+        elif isinstance(event.result, asked.kind):  # what comes from the engine is untrusted
+            asked.then(event.result)
         else:
-            failed(event.sentence if isinstance(event, Failed) else ENDED)
-
-
-def _hand_over(
-    kind: type[R], then: Callable[[R], None], failed: Callable[[str], None], result: Result
-) -> None:
-    """What comes from the engine is untrusted."""
-    if isinstance(result, kind):
-        then(result)
-    else:
-        failed(UNREADABLE)
+            asked.failed(UNREADABLE)

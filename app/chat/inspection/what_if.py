@@ -17,7 +17,7 @@ import msgspec
 
 from app.chat.inspection.prompt_reading import PromptOf, PromptReading
 from app.chat.inspection.questions import Questions
-from app.chat.surroundings import Surroundings
+from app.chat.surroundings import Still, Surroundings
 from app.engine.protocol.messages import TokenTrace
 from app.engine.protocol.replay_messages import (
     MAX_ASKED,
@@ -93,10 +93,13 @@ class WhatIfs:
 
     def ask(self, question: Question, then: Callable[[WhatIf], None]) -> None:
         """Which token would have been another one first, as far as the record says it."""
-        number = self._begin()
-        self._on_thread(
-            lambda: _from_record(question, lambda: number != self._newest), number, then
-        )
+        still = self._begin()
+
+        def look() -> None:
+            found = _from_record(question, lambda: not still())
+            self._around.hand_over(lambda: then(found), still)
+
+        threading.Thread(target=look, name="what-if", daemon=True).start()
 
     def ask_engine(
         self,
@@ -107,11 +110,9 @@ class WhatIfs:
     ) -> None:
         """The same, where the engine draws again what the record left unsure. `then` or `failed`
         (with a sentence) is called once."""
-        number = self._begin()
+        still = self._begin()
 
         def read(prompt: PromptOf) -> None:
-            if number != self._newest:
-                return
             if prompt.tokens is None or not prompt.is_given:
                 failed(OTHER_PROMPT + prompt.sentence)
                 return
@@ -119,43 +120,26 @@ class WhatIfs:
             if command is None:
                 then(found)
                 return
-            self._request_id = self._questions.ask(command, DrawsReplayed, take, fail)
+            self._request_id = self._questions.ask(
+                command, DrawsReplayed, take, failed, still=still
+            )
 
         def take(replayed: DrawsReplayed) -> None:
-            self._request_id = None
-            if number == self._newest:
-                then(_with_engine(question, found, replayed.draws))
+            then(_with_engine(question, found, replayed.draws))
 
-        def fail(sentence: str) -> None:
-            self._request_id = None
-            if number == self._newest:
-                failed(sentence)
-
-        self._reading.read(question.message.id, read)
+        self._reading.read(question.message.id, read, still=still)
 
     def stop(self) -> None:
         """No answer is wanted any more: nobody is called."""
         self._begin()
 
-    def _begin(self) -> int:
-        self._newest += 1
+    def _begin(self) -> Still:
+        """Another question, or none: whether this is still the newest one."""
+        self._newest = number = self._newest + 1
         if self._request_id is not None:
             self._questions.stop(self._request_id)
             self._request_id = None
-        return self._newest
-
-    def _on_thread(
-        self, work: Callable[[], WhatIf], number: int, then: Callable[[WhatIf], None]
-    ) -> None:
-        def settle(found: WhatIf) -> None:
-            if number == self._newest and not self._around.is_closing:
-                then(found)
-
-        def run() -> None:
-            found = work()
-            self._around.post(lambda: settle(found))
-
-        threading.Thread(target=run, name="what-if", daemon=True).start()
+        return lambda: number == self._newest
 
 
 def _from_record(question: Question, is_unwanted: Callable[[], bool]) -> WhatIf:

@@ -7,21 +7,22 @@ to its weights: IDs of a reply that others wrote mean nothing here.
 from __future__ import annotations
 
 from app.chat.events import VocabularyRead
-from app.chat.surroundings import Surroundings
+from app.chat.inspection.questions import Questions
+from app.chat.surroundings import ALWAYS, Surroundings
 from app.chat.weights.loading import Loader
-from app.engine.protocol.messages import Failed, Finished, ReadVocabulary, Stopped, VocabularyTable
+from app.engine.protocol.messages import ReadVocabulary, VocabularyTable
 from app.engine.protocol.pieces import Pieces
 
 
 class Words:
     """Asks the engine at most once for the same weights."""
 
-    def __init__(self, around: Surroundings, loader: Loader) -> None:
+    def __init__(self, around: Surroundings, loader: Loader, questions: Questions) -> None:
         self._around = around
         self._loader = loader
+        self._questions = questions
         self._pieces: Pieces | None = None
         self._hash = ""
-        self._request_id: int | None = None
         self._asked_for = ""
 
     def of(self, weights_hash: str | None) -> Pieces | None:
@@ -31,21 +32,23 @@ class Words:
     def read(self) -> None:
         """Have that of the loaded weights read; VocabularyRead says when it is here."""
         loaded = self._loader.loaded
-        if loaded is None or self._loader.is_loading:
-            return  # the answer could be that of the weights that come
-        if self._request_id is not None or not loaded.fast_hash:
+        if loaded is None or self._loader.is_loading or self._asked_for or not loaded.fast_hash:
             return
         if loaded.fast_hash == self._hash:
             return
         self._asked_for = loaded.fast_hash
-        self._request_id = self._loader.engine.request(ReadVocabulary(0))
+        self._questions.ask(
+            ReadVocabulary(0),
+            VocabularyTable,
+            self._take,
+            self._fail,
+            still=ALWAYS,  # kept for the weights that it was asked of
+        )
 
-    def is_read(self, request_id: int) -> bool:
-        return request_id == self._request_id
+    def _take(self, table: VocabularyTable) -> None:
+        self._pieces, self._hash, self._asked_for = Pieces(table), self._asked_for, ""
+        self._around.emit(VocabularyRead(self._hash))
 
-    def take_ending(self, event: Finished | Stopped | Failed) -> None:
-        """Where it failed, IDs are shown without words; the next look asks again."""
-        self._request_id = None
-        if isinstance(event, Finished) and isinstance(event.result, VocabularyTable):
-            self._pieces, self._hash = Pieces(event.result), self._asked_for
-            self._around.emit(VocabularyRead(self._hash))
+    def _fail(self, _sentence: str) -> None:
+        """IDs are shown without words; the next look asks again."""
+        self._asked_for = ""

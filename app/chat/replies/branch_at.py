@@ -107,6 +107,7 @@ class BranchAt:
                 lambda head, count, sentence: self._go(
                     message_id, index, chosen_ids, head, count, settings, sentence
                 ),
+                still=lambda: self._shelf.is_on_path(message_id),
             )
             return
         count = len(traces)
@@ -125,11 +126,16 @@ class BranchAt:
             return
 
         def take(tokens: Tokens) -> None:
-            if self._shelf.message(message_id) is not None:  # else another chat was opened
-                self.at(message_id, index, *tokens.token_ids)
+            self.at(message_id, index, *tokens.token_ids)
 
         if (message := self._source(message_id)) is not None and self._is_known(message):
-            self._questions.tokenize(text, take, self._say, inside=True)
+            self._questions.tokenize(
+                text,
+                take,
+                self._say,
+                inside=True,
+                still=lambda: self._shelf.is_on_path(message_id),
+            )
 
     # --- what stands against it -----------------------------------------------------------------
 

@@ -6,6 +6,7 @@ something, so it is asked for after a short rest, and one count at a time.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from app.chat.attachments.attached_text import with_attachments
@@ -13,11 +14,12 @@ from app.chat.attachments.attachments import Attachments
 from app.chat.conversations.shelf import Shelf
 from app.chat.documents.text_mode import TextMode
 from app.chat.events import ContextCounted
+from app.chat.inspection.questions import Questions
 from app.chat.replies.prompts import chat_prompt
 from app.chat.settings.levels import resolved_for
-from app.chat.surroundings import Surroundings
+from app.chat.surroundings import ALWAYS, Still, Surroundings
 from app.chat.weights.loading import Loader
-from app.engine.protocol.messages import CountPrompt, Failed, Finished, PromptCount, Stopped
+from app.engine.protocol.messages import CountPrompt, PromptCount
 from app.engine.protocol.prompt_messages import Prompt
 from models.records import ConversationKind
 
@@ -32,16 +34,17 @@ class ContextCounter:
         around: Surroundings,
         shelf: Shelf,
         loader: Loader,
+        questions: Questions,
         attachments: Attachments,
         text: TextMode,
     ) -> None:
         self._around = around
         self._shelf = shelf
         self._loader = loader
+        self._questions = questions
         self._attachments = attachments
         self._text = text
-        self._request_id: int | None = None
-        self._conversation_id = ""
+        self._is_asked = False
         self._is_stale = False
         self._last: tuple[str, ContextCounted] | None = None
 
@@ -60,9 +63,9 @@ class ContextCounter:
 
     def _count(self) -> None:
         loaded = self._loader.loaded
-        if loaded is None or not self._shelf.is_whole:  # called again when it is
-            return
-        if self._request_id is not None:
+        if loaded is None or self._loader.is_loading or not self._shelf.is_whole:
+            return  # called again when it is there
+        if self._is_asked:
             self._is_stale = True
             return
         if self._shelf.open.kind is ConversationKind.TEXT:
@@ -79,19 +82,22 @@ class ContextCounter:
 
     def _ask(self, prompt: Prompt) -> None:
         self._is_stale = False
-        self._conversation_id = self._shelf.open.id
         policy = resolved_for(self._around, self._loader, self._shelf.open).settings.policy
-        self._request_id = self._loader.engine.request(CountPrompt(0, prompt, policy))
+        self._is_asked = True
+        self._questions.ask(
+            CountPrompt(0, prompt, policy),
+            PromptCount,
+            partial(self._take, self._shelf.while_open()),
+            lambda _sentence: self._settle(),  # changes nothing: sending will say why in words
+            still=ALWAYS,  # the next one may be asked for; said is only what is about the open chat
+        )
 
-    def is_count(self, request_id: int) -> bool:
-        return request_id == self._request_id
-
-    def take_ending(self, event: Finished | Stopped | Failed) -> None:
-        """A count that failed changes nothing: sending will say why in words."""
-        self._request_id = None
-        is_current = self._conversation_id == self._shelf.open.id
-        if isinstance(event, Finished) and isinstance(event.result, PromptCount) and is_current:
-            count = event.result
+    def _take(self, is_open: Still, count: PromptCount) -> None:
+        if is_open():
             self._say(ContextCounted(count.n_tokens, count.n_ctx, count.n_cut, count.last_cut))
-        if self._is_stale or not is_current:
+        self._settle()
+
+    def _settle(self) -> None:
+        self._is_asked = False
+        if self._is_stale:
             self.count_soon()

@@ -201,20 +201,22 @@ class Replies:
         self._waiting[conversation_id] = reading
 
         def go_on(loaded: tuple[Conversation, tuple[Message, ...]]) -> None:
-            if self._waiting.get(conversation_id) is reading:
-                path = loaded[1]
-                parent_id = path[-1].id if path else None
-                self._send(new_message(conversation_id, parent_id, text, attachments), path)
-                then(True)
+            path = loaded[1]
+            parent_id = path[-1].id if path else None
+            self._send(new_message(conversation_id, parent_id, text, attachments), path)
+            then(True)
 
         def give_up(sentence: str) -> None:
-            if self._waiting.get(conversation_id) is reading:
-                self._drop(reading)
-                self._around.emit(Noticed("error", sentence))
-                then(False)
+            self._drop(reading)
+            self._around.emit(Noticed("error", sentence))
+            then(False)
 
-        loaded = self._store.load_conversation(conversation_id)
-        self._around.when_done(loaded, go_on, give_up)
+        self._around.when_done(
+            self._store.load_conversation(conversation_id),
+            go_on,
+            give_up,
+            still=lambda: self._waiting.get(conversation_id) is reading,
+        )
 
     def send_version(self, message: Message, saved: Callable[[], None] = _nothing) -> bool:
         """Store another version of a message of the user and ask for its reply. False: it was not
@@ -255,6 +257,7 @@ class Replies:
             stored,
             partial(self._on_message_saved, waiting),
             lambda sentence: self._on_message_unsaved(waiting, message, sentence),
+            still=shelf.unless_ended(conversation_id),
         )
 
     def _say_once(self, sentence: str) -> None:
@@ -283,6 +286,7 @@ class Replies:
             self._store.load_path(stored.conversation_id, stored.id),
             take,
             lambda sentence: self._on_message_unsaved(waiting, stored, sentence),
+            still=self._shelf.unless_ended(stored.conversation_id),
         )
 
     def _on_message_unsaved(self, waiting: Waiting, message: Message, sentence: str) -> None:
@@ -419,6 +423,7 @@ class Replies:
                 self._store.append_message(reply.message),
                 partial(self._on_placed, reply, waiting),
                 partial(self._on_reply_unsaved, reply),
+                still=partial(self._is_growing, reply),
             )
         if len(replies) > 1:
             self._around.saved(self._store.set_active_leaf(first.conversation_id, first.id))
@@ -464,12 +469,17 @@ class Replies:
         self._shelf.place(placed)
         waiting.tell_saved()
         self._shelf.with_whole(
-            waiting.path, partial(self._ask, reply), partial(self._on_reply_unsaved, reply)
+            waiting.path,
+            partial(self._ask, reply),
+            partial(self._on_reply_unsaved, reply),
+            still=partial(self._is_growing, reply),
         )
 
+    def _is_growing(self, reply: Reply) -> bool:
+        """Not so any more where its temporary chat has ended."""
+        return reply.message.id in self.growing
+
     def _ask(self, reply: Reply, path: tuple[Message, ...]) -> None:
-        if reply.message.id not in self.growing:
-            return  # the app closes
         if reply.is_stop_wanted:
             self.growing.end(reply, Stopped(0, Done()))
             return

@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from typing import Final, TypeVar
 
 from app.chat.events import TraceRead
-from app.chat.surroundings import Surroundings
+from app.chat.surroundings import ALWAYS, Still, Surroundings
 from app.engine.protocol.messages import TokenTrace
 from app.insight.trace.columns import TraceUnreadable, pack, unpack
 from app.insight.trace.table import TraceTable
@@ -46,10 +46,16 @@ class Traces:
         def as_failed(sentence: str) -> None:
             self._around.emit(TraceRead(message_id, (), sentence))
 
-        self._load(message_id, as_read, self._around.emit, as_failed)
+        # Whoever looks at that message takes it.
+        self._load(message_id, as_read, self._around.emit, as_failed, still=ALWAYS)
 
     def read_head(
-        self, message_id: str, length: int, then: Callable[[TraceTable, int, str], None]
+        self,
+        message_id: str,
+        length: int,
+        then: Callable[[TraceTable, int, str], None],
+        *,
+        still: Still,
     ) -> None:
         """Read the first `length` tokens of a stored trace. `then` gets them, how many tokens it
         has in all, and a sentence where there are none."""
@@ -57,7 +63,7 @@ class Traces:
         def head(tokens: Sequence[TokenTrace], sentence: str) -> tuple[TraceTable, int, str]:
             return TraceTable(tokens[:length]), len(tokens), sentence
 
-        self._load(message_id, head, lambda found: then(*found))
+        self._load(message_id, head, lambda found: then(*found), still=still)
 
     def _load(
         self,
@@ -65,6 +71,8 @@ class Traces:
         make: Callable[[Sequence[TokenTrace], str], T],
         then: Callable[[T], None],
         failed: Callable[[str], None] | None = None,
+        *,
+        still: Still,
     ) -> None:
         """`make` is called on the database's reading thread, `then` and `failed` on ours."""
         if self._around.store is None:
@@ -82,4 +90,4 @@ class Traces:
                 made.set_exception(error)
 
         self._around.store.load_trace(message_id).add_done_callback(unpack_there)
-        self._around.when_done(made, then, failed)
+        self._around.when_done(made, then, failed, still=still)

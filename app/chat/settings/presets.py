@@ -23,7 +23,7 @@ from app.chat.settings.levels import Levels
 from app.chat.settings.resolved import APP, IN_CHAIN, SHAPING, taken
 from app.chat.settings.sampler_links import OFF
 from app.chat.settings.settings import Settings, as_stored
-from app.chat.surroundings import Surroundings, now
+from app.chat.surroundings import ALWAYS, Surroundings, now
 from models.records import Preset
 from models.store.store import Store
 
@@ -63,7 +63,8 @@ class Presets:
             self._tell()
         elif self._around.store is not None:
             self._is_read = True
-            self._around.when_done(self._store.list_presets(), self._take, self._fail)
+            # What was made, changed or deleted here since it was asked for is newer.
+            self._around.when_done(self._store.list_presets(), self._take, self._fail, still=ALWAYS)
 
     def read_again(self) -> None:
         """Others were added to the store."""
@@ -76,7 +77,6 @@ class Presets:
         self._around.emit(Noticed("error", sentence))
 
     def _take(self, stored: tuple[Preset, ...]) -> None:
-        # What was made, changed or deleted here since it was asked for is newer.
         found = {preset.id: preset for preset in stored if preset.id not in self._deleted}
         self._presets = found | self._presets
 
@@ -85,7 +85,7 @@ class Presets:
                 self._make_starters()
             self._tell()
 
-        self._around.when_done(self._store.get_setting(MADE, False), settle)
+        self._around.when_done(self._store.get_setting(MADE, False), settle, still=ALWAYS)  # once
 
     def _make_starters(self) -> None:
         for starter in json.loads(STARTERS.read_text(encoding="utf-8")):

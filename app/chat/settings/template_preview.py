@@ -84,6 +84,7 @@ class TemplatePreviews:
         self._client = client or TemplateClient(deadline_s=DEADLINE_S)
         self._condition = threading.Condition()
         self._question: _Question | None = None
+        self._newest: _Question | None = None
         self._thread: threading.Thread | None = None
         self._is_closed = False
         self._read: tuple[object, tuple[FileVocabulary, str]] | None = None
@@ -94,7 +95,7 @@ class TemplatePreviews:
         with self._condition:
             if self._is_closed:
                 return
-            self._question = _Question(path, template, system_prompt, then)
+            self._question = self._newest = _Question(path, template, system_prompt, then)
             if self._thread is None:
                 self._thread = threading.Thread(
                     target=self._work, name="template-preview", daemon=True
@@ -117,7 +118,10 @@ class TemplatePreviews:
     def _work(self) -> None:
         try:
             while (question := self._next()) is not None:
-                self._around.post(partial(self._tell, question, self._answer(question)))
+                self._around.hand_over(
+                    partial(question.then, self._answer(question)),
+                    partial(self._is_newest, question),
+                )
         finally:
             self._client.close()
 
@@ -128,9 +132,8 @@ class TemplatePreviews:
             question, self._question = self._question, None
             return question
 
-    def _tell(self, question: _Question, found: Preview) -> None:
-        if self._question is None and not self._around.is_closing:
-            question.then(found)
+    def _is_newest(self, question: _Question) -> bool:
+        return question is self._newest
 
     def _answer(self, question: _Question) -> Preview:
         from app.gguf.refusal import HeaderRefused

@@ -80,13 +80,12 @@ class DraftPartners:
         self._asked += 1
         asked, candidates = self._asked, tuple(self._candidates())
 
-        def work() -> None:
-            found = self._compare(path, candidates, lambda: asked == self._asked)
-            self._around.post(lambda: tell(found))
+        def is_newest() -> bool:
+            return asked == self._asked
 
-        def tell(found: Partners) -> None:
-            if asked == self._asked and not self._around.is_closing:
-                then(found)
+        def work() -> None:
+            found = self._compare(path, candidates, is_newest)
+            self._around.hand_over(lambda: then(found), is_newest)
 
         threading.Thread(target=work, name="draft-partners", daemon=True).start()
 

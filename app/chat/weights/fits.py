@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from app.chat.events import MemoryChanged
 from app.chat.inspection.questions import Questions
-from app.chat.surroundings import Surroundings
+from app.chat.surroundings import ALWAYS, Surroundings
 from app.chat.weights.loading import Loader
 from app.engine.protocol.loading_messages import (
     Device,
@@ -137,6 +137,7 @@ class Fits:
             _host_memory_later(),
             lambda amounts: self._take_host(amounts, loaded),
             self._on_unreadable,
+            still=ALWAYS,  # it is free memory beside `loaded`, whatever is loaded by now
         )
 
     def take_hello(self, hello: Hello) -> None:
@@ -163,6 +164,7 @@ class Fits:
                 DevicesRead,
                 lambda read: self._take_devices(read, loaded),
                 self._on_unreadable,
+                still=ALWAYS,  # as above
             )
         else:
             self._tell()
@@ -337,14 +339,12 @@ class _Judge:
             _log.exception("the fit of %s", question.key)
             fit = _without_verdict(FAULT)
 
-        def hand_over() -> None:
+        def give() -> None:
             with self._lock:
-                is_wanted = question in self._open
                 self._open.discard(question)
-            if is_wanted:
-                question.then(question.key, fit)
+            question.then(question.key, fit)
 
-        self._around.post(hand_over)
+        self._around.hand_over(give, lambda: question in self._open)
 
     def _judged(self, question: _Question) -> Fit:
         from app.engine.planning.fit import fit

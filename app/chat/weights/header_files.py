@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from app.chat.surroundings import Surroundings
+from app.chat.surroundings import ALWAYS, Still, Surroundings
 
 if TYPE_CHECKING:
     from app.gguf.header import Entry, Scalar
@@ -53,7 +53,9 @@ class HeaderFiles:
         self._around = around
         self._copies: set[CopyJob] = set()
 
-    def read(self, path: Path, then: Callable[[HeaderShown], None], failed: Say) -> None:
+    def read(
+        self, path: Path, then: Callable[[HeaderShown], None], failed: Say, *, still: Still
+    ) -> None:
         """All that the file says of itself. `failed` gets a sentence."""
 
         def work() -> HeaderShown:
@@ -61,7 +63,7 @@ class HeaderFiles:
 
             return read_shown(path)
 
-        self._hand_over(_on_thread(work), then, failed)
+        self._hand_over(_on_thread(work), then, failed, still)
 
     def read_items(
         self,
@@ -71,6 +73,8 @@ class HeaderFiles:
         count: int,
         then: Callable[[list[Scalar | ShownText]], None],
         failed: Say,
+        *,
+        still: Still,
     ) -> None:
         """Items [first, first + count) of an array that was passed over."""
 
@@ -81,10 +85,16 @@ class HeaderFiles:
             with opened(path) as source:
                 return read_items(source, entry, first, count)
 
-        self._hand_over(_on_thread(work), then, failed)
+        self._hand_over(_on_thread(work), then, failed, still)
 
     def read_text(
-        self, path: Path, entry: Entry, then: Callable[[ShownText], None], failed: Say
+        self,
+        path: Path,
+        entry: Entry,
+        then: Callable[[ShownText], None],
+        failed: Say,
+        *,
+        still: Still,
     ) -> None:
         """A text that was passed over, or its beginning."""
 
@@ -95,7 +105,7 @@ class HeaderFiles:
             with opened(path) as source:
                 return read_text(source, entry)
 
-        self._hand_over(_on_thread(work), then, failed)
+        self._hand_over(_on_thread(work), then, failed, still)
 
     def write_copy(
         self,
@@ -116,7 +126,7 @@ class HeaderFiles:
             nonlocal told_at
             if time.monotonic() - told_at >= TELL_EVERY_S or done == total:
                 told_at = time.monotonic()
-                self._around.post(lambda: self._unless_closing(lambda: on_progress(done, total)))
+                self._around.hand_over(lambda: on_progress(done, total), ALWAYS)  # ends first
 
         def work() -> Path:
             from app.gguf.rewrite import write_copy
@@ -128,7 +138,7 @@ class HeaderFiles:
         future: Future[Path] = Future()
         job.thread = _start(future, work)
         self._copies = {each for each in self._copies if each.is_on_its_way()} | {job}
-        self._hand_over(future, then, failed)
+        self._hand_over(future, then, failed, ALWAYS)  # the copy is there, or not
         return job
 
     def close(self) -> None:
@@ -140,19 +150,17 @@ class HeaderFiles:
             if job.thread is not None:
                 job.thread.join(max(0.0, ends_at - time.monotonic()))
 
-    def _hand_over(self, future: Future[T], then: Callable[[T], None], failed: Say) -> None:
+    def _hand_over(
+        self, future: Future[T], then: Callable[[T], None], failed: Say, still: Still
+    ) -> None:
         def settle() -> None:
             error = future.exception()
             if error is None:
-                self._unless_closing(lambda: then(future.result()))
+                then(future.result())
             else:
-                self._unless_closing(lambda: failed(_sentence(error)))
+                failed(_sentence(error))
 
-        future.add_done_callback(lambda _: self._around.post(settle))
-
-    def _unless_closing(self, action: Callable[[], None]) -> None:
-        if not self._around.is_closing:
-            action()
+        future.add_done_callback(lambda _: self._around.hand_over(settle, still))
 
 
 def _sentence(error: BaseException) -> str:

@@ -243,7 +243,7 @@ class Loader:
 
     def load_first(self, last_used: Weights | None) -> None:
         """At the start: the weights asked for, else the last used, else the included ones."""
-        if self._path:
+        if self._choices:
             return  # the user was faster
         found = self.included
         if self._first is not None:
@@ -273,15 +273,18 @@ class Loader:
             return
 
         def settle(sentence: str) -> None:
-            if choice != self._choices:
-                return  # another choice, an unload or a cancellation came meanwhile
             if sentence:
                 self._around.emit(Noticed("error", self._with_those_that_stay(sentence)))
             else:
                 self._load_chosen(path)
 
         refusal = refusal_of(Path(path), self._check)
-        self._around.when_done(refusal, settle, lambda _: settle(""))
+        self._around.when_done(
+            refusal,
+            settle,
+            lambda _: settle(""),
+            still=lambda: choice == self._choices,  # no other choice, unload or cancellation came
+        )
 
     def _with_those_that_stay(self, sentence: str) -> str:
         name = self.state.weights_name

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from app.chat.settings.settings import SettingRefused, checked
-from app.chat.surroundings import Surroundings, now
+from app.chat.surroundings import ALWAYS, Surroundings, now
 from app.chat.weights.draft_partners import DraftCandidate
 from app.chat.weights.loading import Loader
 from app.paths import typed_path
@@ -90,17 +90,20 @@ class LocalWeights:
             from app.library.remembering import FORGOTTEN_AFTER
 
             around.saved(around.store.forget_local_files(now() - FORGOTTEN_AFTER))
-        around.when_done(around.store.list_local_files(), self._start, lambda _: self._start(()))
+        around.when_done(
+            around.store.list_local_files(),
+            self._start,
+            lambda _: self._start(()),
+            still=ALWAYS,  # begun once
+        )
 
     def _start(self, remembered: tuple[LocalFile, ...]) -> None:
-        if self._around.is_closing:
-            return
         # Imported here: the start does not need it.
         from app.library.local import LocalLibrary
 
         self._library = LocalLibrary(
-            lambda snapshot: self._around.post(lambda: self._take(snapshot)),
-            lambda files: self._around.post(lambda: self._save(files)),
+            lambda snapshot: self._around.hand_over(lambda: self._take(snapshot), ALWAYS),
+            lambda files: self._around.hand_over(lambda: self._save(files), ALWAYS),
             others=self._others or tuple,
         )
         self._library.rest(self._is_resting)
@@ -225,8 +228,6 @@ class LocalWeights:
         return list({each.path: each for each in all_of_them}.values())
 
     def _take(self, snapshot: LocalSnapshot) -> None:
-        if self._around.is_closing:
-            return
         self._snapshot = snapshot
         if not snapshot.is_looking:
             self._ask_what_is_verified(snapshot)
@@ -247,7 +248,12 @@ class LocalWeights:
         } - self._asked
         if new and store is not None:
             self._asked |= new
-            self._around.when_done(store.list_downloads(), self._know, lambda _sentence: None)
+            self._around.when_done(
+                store.list_downloads(),
+                self._know,
+                lambda _sentence: None,
+                still=ALWAYS,  # of files by their size and time
+            )
 
     def _know(self, downloads: tuple[Download, ...]) -> None:
         from app.library.local import Verified
@@ -273,7 +279,7 @@ class LocalWeights:
 
     def _save(self, files: tuple[LocalFile, ...]) -> None:
         around = self._around
-        if files and around.can_write and around.store is not None and not around.is_closing:
+        if files and around.can_write and around.store is not None:
             around.saved(around.store.save_local_files(files))
 
     # --- folders --------------------------------------------------------------------------------
@@ -295,6 +301,7 @@ class LocalWeights:
             _look_whether_usable(Path(folder)),
             lambda sentence: self._add(folder, sentence, then),
             then,
+            still=ALWAYS,  # added to those that there are by then
         )
 
     def _add(self, folder: str, sentence: str, then: Callable[[str], None]) -> None:

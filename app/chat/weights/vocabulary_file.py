@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from app.chat.inspection.questions import NO_WEIGHTS
 from app.chat.inspection.words import Words
-from app.chat.surroundings import Surroundings
+from app.chat.surroundings import Still, Surroundings
 from app.chat.weights.loading import Loader
 from app.engine.protocol.frames import clean_text
 
@@ -39,14 +39,14 @@ class VocabularyFiles:
         self._words = words
         self._read: dict[str, Future[FileVocabulary]] = {}
 
-    def read(self, then: Callable[[FileVocabulary], None], failed: Say) -> None:
+    def read(self, then: Callable[[FileVocabulary], None], failed: Say, *, still: Still) -> None:
         """What the file of the loaded weights says of its vocabulary. `failed` gets a sentence; at
         once where no weights are loaded."""
         future = self._future()
         if future is None:
             failed(NO_WEIGHTS)
         else:
-            self._hand_over(future, then, failed)
+            self._hand_over(future, then, failed, still)
 
     def replay(
         self,
@@ -55,13 +55,14 @@ class VocabularyFiles:
         then: Callable[[Replay], None],
         failed: Say,
         *,
+        still: Still,
         special: bool = False,
     ) -> None:
         """How a text becomes `ids`, the tokens that the engine gave for it, step by step."""
-        text = clean_text(text)
+        text, loaded = clean_text(text), self._loader.loaded
 
         def begin(vocabulary: FileVocabulary) -> None:
-            loaded = self._loader.loaded
+            # Of the weights that gave the IDs; others may be loaded by now.
             pieces = self._words.of(loaded.fast_hash) if loaded is not None else None
 
             def work() -> Replay:
@@ -70,9 +71,9 @@ class VocabularyFiles:
                 controls = pieces.control_ids if pieces is not None else ()
                 return replay(text, ids, vocabulary, special=special, controls=controls)
 
-            self._hand_over(_on_thread(work), then, failed)
+            self._hand_over(_on_thread(work), then, failed, still)
 
-        self.read(begin, failed)
+        self.read(begin, failed, still=still)
 
     def _future(self) -> Future[FileVocabulary] | None:
         loaded = self._loader.loaded
@@ -86,19 +87,17 @@ class VocabularyFiles:
             self._read = {key: known}
         return known
 
-    def _hand_over(self, future: Future[T], then: Callable[[T], None], failed: Say) -> None:
-        """To the owner's thread; nothing once the program ends."""
-
+    def _hand_over(
+        self, future: Future[T], then: Callable[[T], None], failed: Say, still: Still
+    ) -> None:
         def settle() -> None:
-            if self._around.is_closing:
-                return
             error = future.exception()
             if error is None:
                 then(future.result())
             else:
                 failed(_sentence(error))
 
-        future.add_done_callback(lambda _: self._around.post(settle))
+        future.add_done_callback(lambda _: self._around.hand_over(settle, still))
 
 
 def _read(path: str, wanted_hash: str) -> FileVocabulary:

@@ -55,7 +55,7 @@ def ring():
 def test_it_is_kept_in_the_keyring_and_found_again(ring):
     tokens = AccessTokens(HERE)
     assert (tokens.token, tokens.where) == (None, "none")
-    tokens.keep("  hf_one\n")
+    tokens.keep("  hf_one\n", HERE)
     assert (tokens.token, tokens.where) == ("hf_one", "keyring")
     assert ring.kept == {(SERVICE, HERE): "hf_one"}
     later = AccessTokens(HERE)
@@ -67,22 +67,33 @@ def test_it_is_kept_in_the_keyring_and_found_again(ring):
 
 def test_each_hub_has_its_own(ring):
     tokens = AccessTokens(HERE)
-    tokens.keep("hf_one")
+    tokens.keep("hf_one", HERE)
     tokens.turn_to(THERE)
     tokens.read()
     assert tokens.token is None
-    tokens.keep("hf_two")
+    tokens.keep("hf_two", THERE)
     tokens.turn_to(HERE)
+    assert tokens.token == "hf_one"
+
+
+def test_one_that_is_kept_late_goes_to_the_hub_that_took_it_and_to_no_other(ring):
+    tokens = AccessTokens(HERE)
+    tokens.turn_to(THERE)  # another address was chosen while the hub was asked whose it is
+    tokens.keep("hf_one", HERE)
+    assert (tokens.token, tokens.where) == (None, "none")
+    assert ring.kept == {(SERVICE, HERE): "hf_one"}
+    tokens.turn_to(HERE)
+    tokens.read()
     assert tokens.token == "hf_one"
 
 
 def test_without_a_keyring_it_lives_for_this_run(ring):
     keyring.set_keyring(fail.Keyring())
     tokens = AccessTokens(HERE)
-    tokens.keep("hf_one")
+    tokens.keep("hf_one", HERE)
     assert (tokens.token, tokens.where) == ("hf_one", "this run")
     assert tokens.forget()
-    tokens.keep("hf_one")
+    tokens.keep("hf_one", HERE)
     later = AccessTokens(HERE)
     later.read()
     assert later.token is None
@@ -94,14 +105,14 @@ def test_a_keyring_that_fails_is_none(ring, fault, caplog):
     setattr(ring, fault, True)
     tokens = AccessTokens(HERE)
     tokens.read()
-    tokens.keep("hf_one")
+    tokens.keep("hf_one", HERE)
     assert (tokens.token, tokens.where) == ("hf_one", "this run")
     assert "hf_one" not in caplog.text
 
 
 def test_one_that_does_not_let_go_is_told(ring):
     tokens = AccessTokens(HERE)
-    tokens.keep("hf_one")
+    tokens.keep("hf_one", HERE)
     ring.refuses = True
     assert not tokens.forget()
     assert tokens.token is None
@@ -109,10 +120,10 @@ def test_one_that_does_not_let_go_is_told(ring):
 
 def test_a_refused_one_is_not_sent_again(ring):
     tokens = AccessTokens(HERE)
-    tokens.keep("hf_one")
+    tokens.keep("hf_one", HERE)
     tokens.refuse("hf_one")
     assert (tokens.token, tokens.is_refused, tokens.where) == (None, True, "keyring")
-    tokens.keep("hf_two")
+    tokens.keep("hf_two", HERE)
     assert (tokens.token, tokens.is_refused) == ("hf_two", False)
 
 
@@ -135,5 +146,5 @@ def test_what_cannot_be_a_token_is_refused_without_repeating_it(text):
 
 def test_it_is_not_shown(ring):
     tokens = AccessTokens(HERE)
-    tokens.keep("hf_one")
+    tokens.keep("hf_one", HERE)
     assert "hf_one" not in repr(tokens)

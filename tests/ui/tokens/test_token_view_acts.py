@@ -71,7 +71,7 @@ def mode(window: MainWindow) -> TokenMode:
 
 def answer_cuts(desk: FakeDesk) -> None:
     """The engine cuts at spaces."""
-    for text, then, _failed in desk.called("questions.tokenize"):
+    for text, then, _failed, _still in desk.called("questions.tokenize"):
         cut = text.replace(" ", "\0 ").split("\0")
         then(Tokens(list(range(len(cut))), [piece.encode() for piece in cut]))
     desk.calls = [call for call in desk.calls if call[0] != "questions.tokenize"]
@@ -163,7 +163,7 @@ def test_a_text_that_cannot_be_cut_stays_a_text(
     window: MainWindow, desk: FakeDesk, mode: TokenMode
 ) -> None:
     QTest.keyClick(window, Qt.Key.Key_T, CONTROL)
-    ((_text, _then, failed),) = desk.called("questions.tokenize")
+    ((_text, _then, failed, _still),) = desk.called("questions.tokenize")
     failed("The engine ended.")
     tokens = mode.tokens_of("m1")
     assert tokens is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import Qt
@@ -129,7 +130,7 @@ class ValuePane(QWidget):
         if shown is None or row is None or row.entry is None:
             return
         self._asked += 1
-        asked, first = self._asked, self._first
+        asked, first, count = self._asked, self._first, row.entry.count
         self.earlier_button.setEnabled(first > 0)
         self.later_button.setEnabled(first + PAGE < row.entry.count)
         if not row.entry.count:
@@ -137,14 +138,19 @@ class ValuePane(QWidget):
             return
 
         def take(items: list[Scalar | ShownText]) -> None:
-            if asked == self._asked and row.entry is not None:
-                last = first + len(items) - 1
-                words = f"items {first:,} to {last:,} of {row.entry.count:,}"
-                self._put(f"{row.key} · {row.kind_name} · {words}", _lines(first, items))
+            last = first + len(items) - 1
+            words = f"items {first:,} to {last:,} of {count:,}"
+            self._put(f"{row.key} · {row.kind_name} · {words}", _lines(first, items))
 
         self._wait(f"{row.key} · {row.kind_name}")
         self._desk.headers.read_items(
-            shown.path, row.entry, first, PAGE, take, lambda why: self._say(asked, why)
+            shown.path,
+            row.entry,
+            first,
+            PAGE,
+            take,
+            partial(self._say, row.key),
+            still=lambda: asked == self._asked,
         )
 
     def _ask_text(self) -> None:
@@ -155,21 +161,25 @@ class ValuePane(QWidget):
         asked = self._asked
 
         def take(found: ShownText) -> None:
-            if asked == self._asked:
-                part = "" if found.is_whole else f", first {len(found.text):,} characters"
-                self._put(f"{row.key} · {found.size_bytes:,} bytes{part}", found.text)
+            part = "" if found.is_whole else f", first {len(found.text):,} characters"
+            self._put(f"{row.key} · {found.size_bytes:,} bytes{part}", found.text)
 
         self._wait(f"{row.key} · {row.kind_name}")
-        self._desk.headers.read_text(shown.path, row.entry, take, lambda why: self._say(asked, why))
+        self._desk.headers.read_text(
+            shown.path,
+            row.entry,
+            take,
+            partial(self._say, row.key),
+            still=lambda: asked == self._asked,
+        )
 
     def _wait(self, title: str) -> None:
         """What was shown stays until the answer comes, if it is of the same key."""
         if not self.title.text().startswith(title):
             self._put(title, "", READING)
 
-    def _say(self, asked: int, sentence: str) -> None:
-        if asked == self._asked and self._row is not None:
-            self._put(self._row.key, "", sentence)
+    def _say(self, key: str, sentence: str) -> None:
+        self._put(key, "", sentence)
 
     def _put(self, title: str, text: str, placeholder: str = CHOOSE) -> None:
         self.title.set_text(one_line(title, 300))

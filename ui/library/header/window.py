@@ -249,16 +249,11 @@ class HeaderWindow(WindowBeside):
             self.name.set_text(name)
             self._say(READING)
 
-        def take(shown: HeaderShown) -> None:
-            if asked == self._asked:
-                self._take(shown)
-
         def fail(sentence: str) -> None:
-            if asked == self._asked:
-                self._shown = None
-                self._say(sentence)
+            self._shown = None
+            self._say(sentence)
 
-        self._desk.headers.read(path, take, fail)
+        self._desk.headers.read(path, self._take, fail, still=lambda: asked == self._asked)
 
     def _say(self, sentence: str) -> None:
         """In place of the pages."""
@@ -436,8 +431,6 @@ class HeaderWindow(WindowBeside):
         def take(items: list[Scalar | ShownText]) -> None:
             from app.gguf.values import text_of_value
 
-            if asked != self._asked:
-                return
             texts = [item for item in items if not isinstance(item, int | float | str)]
             if all(text.is_whole for text in texts):
                 plain = [text.text for text in texts] or items
@@ -445,7 +438,15 @@ class HeaderWindow(WindowBeside):
             else:
                 self.copy_bar.say("This list contains texts that are too long to edit here.")
 
-        self._desk.headers.read_items(shown.path, entry, 0, entry.count, take, self.copy_bar.say)
+        self._desk.headers.read_items(
+            shown.path,
+            entry,
+            0,
+            entry.count,
+            take,
+            self.copy_bar.say,
+            still=lambda: asked == self._asked and self._chosen_key() == row.key,
+        )
 
     def _ask_value(self, row: ValueRow, text: str) -> None:
         dialog = ValueDialog(

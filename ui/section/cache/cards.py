@@ -8,6 +8,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QWidget
 
 from app.amounts import bytes_words
+from app.chat.surroundings import ALWAYS
 from app.engine.protocol.cache_messages import CacheSlot, StepMeasured
 from app.engine.protocol.loading_messages import Loaded
 from app.insight.cache.sizes import formula
@@ -159,9 +160,13 @@ class StepCard(FigureCard):
         self.is_measuring, self._measured_of = True, self._of()
         self.button.setText("Stop measuring")
         self.caption.setText(READING)
-        self._desk.cache.measure(self._desk.shelf.open.id, self._take, self._end)
+        # Where it is about another chat or other weights by now, it has ended all the same.
+        self._desk.cache.measure(self._desk.shelf.open.id, self._take, self._end, still=ALWAYS)
 
     def _take(self, measured: StepMeasured) -> None:
+        if self._measured_of != self._of():
+            self._end(NOT_YET)
+            return
         self.with_cache.show(words.ms_text(measured.step))
         self.without.show(words.ms_text(measured.replay))
         self._end(words.measured_text(measured))

@@ -40,6 +40,7 @@ from app.chat.events import (
     TokenRecorded,
 )
 from app.chat.replies.branch_at import n_untraced
+from app.chat.surroundings import ALWAYS
 from app.engine.protocol.cache_messages import CacheAct, CacheMap, CacheSlot, ChangeCache, LastTurn
 from app.insight.cache.cells import CellMap
 from models.records import Message, Role
@@ -256,7 +257,8 @@ class CachePanel(Panel):
             self._is_stale = True
             return
         self._is_asked, self._is_stale = True, False
-        self._desk.cache.read(self._take, self._on_failed)
+        # Of all chats: it is shown for the one that is open by then.
+        self._desk.cache.read(self._take, self._on_failed, still=ALWAYS)
 
     def _take(self, told: CacheMap) -> None:
         self._is_asked = False
@@ -545,12 +547,15 @@ class CachePanel(Panel):
         self._is_changing = True
         change = ChangeCache(0, act, "" if copy else self._conversation, keep, copy)
 
+        chat = self._conversation
+
         def say(sentence: str) -> None:
             self._is_changing = False
-            self.done.setText(sentence)
+            if chat == self._conversation:
+                self.done.setText(sentence)
             self._ask()
 
-        self._desk.cache.change(change, lambda: say(DONE[act]), say)
+        self._desk.cache.change(change, lambda: say(DONE[act]), say, still=ALWAYS)  # it is done
 
     def _on_measured(self) -> None:
         """What happened meanwhile is asked for now."""

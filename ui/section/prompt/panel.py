@@ -30,6 +30,7 @@ from app.chat.events import (
     PathChanged,
 )
 from app.chat.inspection.prompt_reading import PromptOf
+from app.chat.surroundings import ALWAYS
 from app.engine.protocol.messages import PromptScores
 from app.insight.prompt.parts import (
     PromptTokens,
@@ -76,7 +77,6 @@ class PromptPanel(Panel):
     def __init__(self, tools: Tools, parent: QWidget | None = None) -> None:
         super().__init__(tools, parent)
         self.setObjectName("panel_prompt")
-        self._asked = 0
         self._is_waiting = False
         self._is_stale = False
         self._shown_key: tuple[object, ...] = ()
@@ -273,20 +273,16 @@ class PromptPanel(Panel):
             self._is_stale = True
             return
         self._shown_key = self._key()
-        self._asked += 1
         self._is_waiting, self._is_stale = True, False
-        then = partial(self._take, self._asked)
         message, desk = self._looking.message, self._tools.desk
         if self.is_next:
-            desk.prompts.read_next(then)
+            desk.prompts.read_next(self._take, still=ALWAYS)  # asked again where it is stale
         elif message is None:
-            then(PromptOf(None, self._looking.sentence))
+            self._take(PromptOf(None, self._looking.sentence))
         else:
-            desk.prompts.read(message.id, then)
+            desk.prompts.read(message.id, self._take, still=ALWAYS)
 
-    def _take(self, asked: int, of: PromptOf) -> None:
-        if asked != self._asked:
-            return
+    def _take(self, of: PromptOf) -> None:
         self._is_waiting = False
         if self._is_stale:
             self._read()
@@ -432,16 +428,16 @@ class PromptPanel(Panel):
             self._say_note(reading_words(self._surprise), has_tint=True)
             self._tools.desk.scoring.ask(
                 tokens.ids,
-                partial(self._on_scores, self._way),
-                partial(self._on_scored, self._way),
-                partial(self._on_not_scored, self._way),
+                self._on_scores,
+                self._on_scored,
+                self._on_not_scored,
             )
         self._refresh_look()
         self._say_token()
 
-    def _on_scores(self, way: int, event: PromptScores) -> None:
+    def _on_scores(self, event: PromptScores) -> None:
         surprise = self._surprise
-        if surprise is not None and way == self._way:
+        if surprise is not None:
             surprise.take(event)
             if not self._scores_timer.isActive():
                 self._scores_timer.start()
@@ -452,17 +448,17 @@ class PromptPanel(Panel):
             self._say_token()
             self.text.viewport().update()
 
-    def _on_scored(self, way: int) -> None:
+    def _on_scored(self) -> None:
         surprise, tokens = self._surprise, self._of.tokens
-        if surprise is not None and tokens is not None and way == self._way:
+        if surprise is not None and tokens is not None:
             self._scores_timer.stop()
             means = mean_words(tokens, surprise)
             self._say_note(f"{means}\n{REPLAYED}" if means else NO_SCORES, has_tint=bool(means))
             self._refresh_look()
             self._say_token()
 
-    def _on_not_scored(self, way: int, sentence: str) -> None:
-        if self._surprise is not None and way == self._way:
+    def _on_not_scored(self, sentence: str) -> None:
+        if self._surprise is not None:
             self._leave_ways()
             self._say_note(sentence)
             self._refresh_look()
@@ -485,7 +481,10 @@ class PromptPanel(Panel):
             return
         self._say_note(ASKING)
         self.difference_button.setChecked(True)
-        self._tools.desk.prompts.read(before.id, partial(self._compare, self._way, before))
+        way = self._way
+        self._tools.desk.prompts.read(
+            before.id, partial(self._compare, before), still=lambda: way == self._way
+        )
 
     def _reply_before(self) -> Message | None:
         """The last reply above the one that is shown; of what comes next the last of all."""
@@ -497,11 +496,9 @@ class PromptPanel(Panel):
         replies = (m for m in reversed(path) if m.role is Role.ASSISTANT)
         return next(replies, None)
 
-    def _compare(self, way: int, before: Message, of: PromptOf) -> None:
+    def _compare(self, before: Message, of: PromptOf) -> None:
         tokens = self._of.tokens
-        is_wanted = self.difference_button.isChecked() and way == self._way
-        if not is_wanted or tokens is None:
-            return
+        assert tokens is not None
         if of.tokens is None:
             self._end_compare(NO_TOKENS_BEFORE.format(why=of.sentence))
             return

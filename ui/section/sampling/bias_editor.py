@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QVBoxLayout, QWidget
 from shiboken6 import isValid
 
+from app.chat.surroundings import Still
 from app.engine.protocol.bounds import BadSetting, check_number
 from app.engine.protocol.messages import Tokens
 from app.engine.protocol.pieces import Pieces
@@ -24,8 +25,21 @@ from ui.widgets.elided import ElidedLabel
 from ui.widgets.icon_button import IconButton
 from ui.widgets.kit import plain_label
 
-Tokenize = Callable[[str, Callable[[Tokens], None], Callable[[str], None]], None]
-"""A text, who takes its tokens, and who is told why there are none."""
+
+class Tokenize(Protocol):
+    """A text, who takes its tokens, who is told why there are none, and whether they are wanted
+    still."""
+
+    def __call__(
+        self,
+        text: str,
+        then: Callable[[Tokens], None],
+        failed: Callable[[str], None],
+        /,
+        *,
+        still: Still,
+    ) -> object: ...
+
 
 FIELD_PX: Final = 56
 _MOST_DIGITS: Final = 20
@@ -141,7 +155,12 @@ class BiasEditor(QWidget):
         self._column.addWidget(row)
         row.show()
         if entry.text is not None:
-            self._tokenize(entry.text, partial(_show_ids, ids), partial(_show_words, ids))
+            self._tokenize(
+                entry.text,
+                partial(_show_ids, ids),
+                ids.set_text,
+                still=partial(isValid, ids),  # its entry may be taken out meanwhile
+            )
         else:
             self._show_piece(at)
         return row
@@ -199,15 +218,8 @@ class BiasEditor(QWidget):
         self.changed.emit(entries)
 
 
-def _show_words(label: ElidedLabel, sentence: str) -> None:
-    if isValid(label):  # its entry may have been taken out meanwhile
-        label.set_text(sentence)
-
-
 def _show_ids(label: ElidedLabel, tokens: Tokens) -> None:
     """Every token of the text gets the bias: that is worth seeing where it is several."""
-    if not isValid(label):
-        return
     ids = ", ".join(str(token_id) for token_id in tokens.token_ids)
     pieces = " ".join(visible(piece) for piece in tokens.pieces)
     many = len(tokens.token_ids) != 1

@@ -7,6 +7,7 @@ mended, and what counted before goes on counting. Of each kind the text that was
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final, Protocol
 
 from PySide6.QtCore import QMimeData, Signal
@@ -21,6 +22,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.chat.settings.resolved import Resolved
+from app.chat.surroundings import Still
 from app.engine.protocol.messages import MAX_GRAMMAR_BYTES, GrammarChecked
 from ui.chat.message_edit import clean_text, whole_text
 from ui.look.theme import Theme
@@ -50,7 +52,8 @@ _SENTENCES: Final = {
 
 
 class Check(Protocol):
-    """Asks the engine: grammar, schema, who takes the answer, who is told why there is none."""
+    """Asks the engine: grammar, schema, who takes the answer, who is told why there is none, and
+    whether it is wanted still."""
 
     def __call__(
         self,
@@ -59,6 +62,8 @@ class Check(Protocol):
         then: Callable[[GrammarChecked], None],
         failed: Callable[[str], None],
         /,
+        *,
+        still: Still,
     ) -> object: ...
 
 
@@ -280,19 +285,18 @@ class GrammarEditor(QFrame):
         self._asked += 1
         number, text = self._asked, self._texts_shown()
         if not text.strip():
-            self._take(number, GrammarChecked())
+            self._take(GrammarChecked())
             return
         is_schema = self.kind.value() == SCHEMA
         self._check(
             "" if is_schema else text,
             text if is_schema else "",
-            lambda found: self._take(number, found),
-            lambda sentence: self._take(number, GrammarChecked(), sentence),
+            self._take,
+            partial(self._take, GrammarChecked()),
+            still=lambda: number == self._asked,
         )
 
-    def _take(self, number: int, found: GrammarChecked, failed: str = "") -> None:
-        if number != self._asked:
-            return
+    def _take(self, found: GrammarChecked, failed: str = "") -> None:
         self._is_unchecked = bool(failed)
         if found.sentence:
             self._say(found, self._meanwhile())

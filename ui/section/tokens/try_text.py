@@ -16,7 +16,6 @@ from PySide6.QtWidgets import QPlainTextEdit, QSplitter, QVBoxLayout, QWidget
 from app.chat.events import EngineStateChanged, VocabularyRead
 from app.engine.protocol.messages import Tokens
 from app.engine.protocol.pieces import Pieces
-from app.insight.tokenizer.merges import Replay
 from app.insight.trace.tokens_shown import hexadecimal, visible
 from ui.chat.message_edit import whole_text
 from ui.look.theme import Theme
@@ -140,9 +139,10 @@ class TryText(Panel):
             return
         self._tools.desk.questions.tokenize(
             text,
-            lambda tokens: self._take(tokens, text, special) if number == self._asked else None,
-            lambda sentence: self._fail(sentence) if number == self._asked else None,
+            lambda tokens: self._take(tokens, text, special),
+            self._fail,
             special=special,
+            still=lambda: number == self._asked,
         )
 
     def _take(self, tokens: Tokens, text: str, special: bool) -> None:
@@ -159,13 +159,11 @@ class TryText(Panel):
         self._tools.desk.vocabulary.replay(
             text,
             tokens.token_ids,
-            lambda replay: self._take_replay(replay) if number == self._asked else None,
-            lambda sentence: self.steps.say(sentence) if number == self._asked else None,
+            self.steps.show_replay,
+            self.steps.say,
             special=special,
+            still=lambda: number == self._asked,
         )
-
-    def _take_replay(self, replay: Replay) -> None:
-        self.steps.show_replay(replay)
 
     def _fail(self, sentence: str) -> None:
         self._tokens = None

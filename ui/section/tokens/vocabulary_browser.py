@@ -185,8 +185,9 @@ class VocabularyBrowser(Panel):
         if pieces is not None:
             self.sentence.setText("")
             desk.vocabulary.read(
-                lambda file: self._take_file(file, pieces),
-                lambda sentence: self._say_no_file(sentence, pieces),
+                self._take_file,
+                self.sentence.setText,
+                still=lambda: pieces is self._pieces,  # no other weights were loaded
             )
             self._search()
         self._say()
@@ -194,19 +195,14 @@ class VocabularyBrowser(Panel):
         if pieces is not None and self._wanted is not None:
             self.go_to(self._wanted)
 
-    def _say_no_file(self, sentence: str, pieces: Pieces) -> None:
-        if pieces is self._pieces:
-            self.sentence.setText(sentence)
-
-    def _take_file(self, file: FileVocabulary, pieces: Pieces) -> None:
-        if pieces is self._pieces:
-            self.model.set_file(file)
-            kind = _KINDS.get(file.model, file.model or "of unknown type")
-            merges = f", {len(file.merges):,} merges" if file.merges else ""
-            source = "ranks of merges" if file.merges else "scores"
-            self.sentence.setText(
-                f"{kind}{merges}. Text and types from llama.cpp, {source} from the file."
-            )
+    def _take_file(self, file: FileVocabulary) -> None:
+        self.model.set_file(file)
+        kind = _KINDS.get(file.model, file.model or "of unknown type")
+        merges = f", {len(file.merges):,} merges" if file.merges else ""
+        source = "ranks of merges" if file.merges else "scores"
+        self.sentence.setText(
+            f"{kind}{merges}. Text and types from llama.cpp, {source} from the file."
+        )
 
     def go_to(self, token_id: int) -> None:
         """Show this token among all; later, if they are not read yet."""

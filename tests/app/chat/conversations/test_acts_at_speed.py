@@ -10,6 +10,7 @@ import outside
 import pytest
 
 from app.chat import events
+from app.chat.surroundings import ALWAYS
 from models.records import Role
 
 SCRIPT = {"load": {"ms": 5}, "replies": [{"text": "An answer."}]}
@@ -33,7 +34,9 @@ def settle(room: Any) -> None:
     room.until(lambda: not room.desk.replies.is_generating, "the replies")
     for _ in range(4):  # an answer may ask again
         done: list[bool] = []
-        room.desk.around.when_done(room.store.all_settings(), lambda _, d=done: d.append(True))
+        room.desk.around.when_done(
+            room.store.all_settings(), lambda _, d=done: d.append(True), still=ALWAYS
+        )
         room.until(lambda d=done: d, "the store")
     room.until(lambda: not room.desk.replies.is_generating, "the replies")
 

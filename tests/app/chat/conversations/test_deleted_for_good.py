@@ -11,6 +11,7 @@ import pytest
 
 from app.chat import events
 from app.chat.conversations.edits import SETTING, Edit
+from app.chat.surroundings import ALWAYS
 
 SECRET = "qzxvkjw"
 SCRIPT = {"load": {"ms": 5}, "replies": [{"text": f"The answer is {SECRET}."}]}
@@ -26,7 +27,9 @@ def erased(room: Any) -> None:
     room.until(lambda: any("deleted for good" in n.sentence for n in room.of(events.Noticed)))
     for _ in range(3):
         done: list[bool] = []
-        room.desk.around.when_done(room.store.erased(), lambda _, d=done: d.append(True))
+        room.desk.around.when_done(
+            room.store.erased(), lambda _, d=done: d.append(True), still=ALWAYS
+        )
         room.until(lambda d=done: d, "erased")
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from app.chat import events
+from app.chat.surroundings import ALWAYS
 from app.engine.protocol.cache_messages import CacheMap
 from models.records import Role
 
@@ -118,7 +119,7 @@ def test_its_tokens_leave_the_cache_with_it(make_room, question: str):
 
     def held() -> set[str]:
         told: list[CacheMap] = []
-        room.desk.cache.read(told.append, told.append)
+        room.desk.cache.read(told.append, told.append, still=ALWAYS)
         room.until(lambda: told, "the map")
         return {each.conversation for each in (*told[0].slots, *told[0].parked)}
 

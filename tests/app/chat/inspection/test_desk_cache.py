@@ -8,6 +8,7 @@ from app.chat import events
 from app.chat.inspection.cache import ALREADY, ELSEWHERE, FOR_SURPRISE
 from app.chat.inspection.prompt_scoring import CONVERSATION
 from app.chat.inspection.questions import NO_WEIGHTS
+from app.chat.surroundings import ALWAYS
 from app.engine.protocol.cache_messages import CacheMap, ChangeCache, StepMeasured
 
 SCRIPT: dict[str, Any] = {"load": {"ms": 5}, "replies": [{"text": "blue sky"}]}
@@ -23,7 +24,7 @@ class Answers(list[Any]):
 
 def read(room: Any) -> CacheMap:
     answers = Answers()
-    room.desk.cache.read(answers.append, answers.append)
+    room.desk.cache.read(answers.append, answers.append, still=ALWAYS)
     room.until(lambda: answers, "the map")
     assert isinstance(answers[0], CacheMap), answers
     return answers[0]
@@ -32,7 +33,7 @@ def read(room: Any) -> CacheMap:
 def change(room: Any, act: Any, conversation: str = "", **fields: Any) -> str:
     answers = Answers()
     wanted = ChangeCache(0, act, conversation, **fields)
-    room.desk.cache.change(wanted, answers.done, answers.append)
+    room.desk.cache.change(wanted, answers.done, answers.append, still=ALWAYS)
     room.until(lambda: answers, act)
     return str(answers[0])
 
@@ -98,7 +99,7 @@ def test_one_step_is_timed_one_at_a_time(make_room):
     room.ask("Colour?")
     answers = Answers()
     conversation = room.desk.shelf.open.id
-    room.desk.cache.measure(conversation, answers.append, answers.append)
+    room.desk.cache.measure(conversation, answers.append, answers.append, still=ALWAYS)
     room.until(lambda: answers, "the times")
     (measured,) = answers
     assert isinstance(measured, StepMeasured)
@@ -110,8 +111,8 @@ def test_a_measurement_that_is_not_wanted_any_more_calls_nobody(make_room):
     room.ask("Colour?")
     answers = Answers()
     conversation = room.desk.shelf.open.id
-    room.desk.cache.measure(conversation, answers.append, answers.append)
-    room.desk.cache.measure(conversation, answers.append, answers.append)
+    room.desk.cache.measure(conversation, answers.append, answers.append, still=ALWAYS)
+    room.desk.cache.measure(conversation, answers.append, answers.append, still=ALWAYS)
     assert answers == [ALREADY]
     room.desk.cache.stop_measuring()
     assert room.ask("And?").content == "blue sky", "the engine is free again"
@@ -121,9 +122,9 @@ def test_a_measurement_that_is_not_wanted_any_more_calls_nobody(make_room):
 def test_without_weights_it_is_said(make_room):
     room = make_room({**SCRIPT, "load": {"fail": ["not_a_gguf", "No."]}}).start()
     answers = Answers()
-    room.desk.cache.read(answers.append, answers.append)
-    room.desk.cache.measure("c", answers.append, answers.append)
-    room.desk.cache.change(ChangeCache(0, "clear"), answers.done, answers.append)
+    room.desk.cache.read(answers.append, answers.append, still=ALWAYS)
+    room.desk.cache.measure("c", answers.append, answers.append, still=ALWAYS)
+    room.desk.cache.change(ChangeCache(0, "clear"), answers.done, answers.append, still=ALWAYS)
     assert answers == [NO_WEIGHTS] * 3
 
 

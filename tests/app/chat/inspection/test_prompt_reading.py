@@ -11,6 +11,7 @@ from app.chat.attachments.attached_text import block_of
 from app.chat.inspection import prompt_reading as words
 from app.chat.inspection.prompt_reading import PromptOf
 from app.chat.replies.recorded import MAX_SYSTEM_PROMPT
+from app.chat.surroundings import ALWAYS
 from models.records import Message, Role
 
 SCRIPT: dict[str, Any] = {
@@ -25,7 +26,7 @@ SLOW: dict[str, Any] = {
 
 def read(room: Any, message: Message) -> PromptOf:
     found: list[PromptOf] = []
-    room.desk.prompts.read(message.id, found.append)
+    room.desk.prompts.read(message.id, found.append, still=ALWAYS)
     room.until(lambda: found, "the prompt")
     assert len(found) == 1
     return found[0]
@@ -33,7 +34,7 @@ def read(room: Any, message: Message) -> PromptOf:
 
 def read_next(room: Any) -> PromptOf:
     found: list[PromptOf] = []
-    room.desk.prompts.read_next(found.append)
+    room.desk.prompts.read_next(found.append, still=ALWAYS)
     room.until(lambda: found, "the next prompt")
     return found[0]
 
@@ -91,7 +92,7 @@ def test_an_answer_that_comes_behind_another_chat_is_of_the_reply_it_was_asked_f
     again = make_room(SCRIPT).start_ready()
     reply = again.until(again.ended_reply, "the stored reply")
     answers: list[PromptOf] = []
-    again.desk.prompts.read(reply.id, answers.append)
+    again.desk.prompts.read(reply.id, answers.append, still=ALWAYS)
     again.desk.shelf.open_new()
     of = again.until(lambda: answers and answers[0], "the answer")
     assert (of.text, of.sentence, of.is_given) == (before.text, words.GIVEN, True)

@@ -9,6 +9,7 @@ import pytest
 
 from app.chat.inspection import prompt_scoring as words, questions
 from app.chat.inspection.prompt_reading import PromptOf
+from app.chat.surroundings import ALWAYS
 from app.engine.protocol.cache_messages import CacheMap, ChangeCache, ReadCache
 from app.engine.protocol.messages import Generate, PromptScores
 from app.engine.protocol.pieces import unpack
@@ -40,7 +41,7 @@ class Asked:
 
 def prompt_of(room: Any, message_id: str) -> PromptOf:
     found: list[PromptOf] = []
-    room.desk.prompts.read(message_id, found.append)
+    room.desk.prompts.read(message_id, found.append, still=ALWAYS)
     room.until(lambda: found, "the prompt")
     return found[0]
 
@@ -128,7 +129,7 @@ def test_what_ends_with_the_engine_is_said(make_room: Any) -> None:
 def cached(room: Any) -> set[str]:
     """Whose tokens the KV cache and the host memory hold."""
     found: list[Any] = []
-    room.desk.questions.ask(ReadCache(0), CacheMap, found.append, pytest.fail)
+    room.desk.questions.ask(ReadCache(0), CacheMap, found.append, pytest.fail, still=ALWAYS)
     room.until(lambda: found, "the cache")
     assert isinstance(found[0], CacheMap)
     return {each.conversation for each in (*found[0].slots, *found[0].parked)}

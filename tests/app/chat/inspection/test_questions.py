@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from app.chat.inspection.questions import NO_WEIGHTS, UNREADABLE
+from app.chat.surroundings import ALWAYS
 from app.engine.protocol.messages import Done, Failed, Finished, Stopped, Tokens
 
 SCRIPT: dict[str, Any] = {"load": {"ms": 5}, "replies": [{"text": "blue sky"}]}
@@ -14,7 +15,7 @@ def test_a_text_is_tokenised_by_the_loaded_vocabulary(make_room):
     room = make_room(SCRIPT).start_ready()
     answers: list[Tokens] = []
     room.desk.questions.tokenize(
-        "blue sky", answers.append, lambda sentence: answers.append(sentence)
+        "blue sky", answers.append, lambda sentence: answers.append(sentence), still=ALWAYS
     )
     room.until(lambda: answers, "the tokens")
     (tokens,) = answers
@@ -26,7 +27,9 @@ def test_without_weights_it_is_said_at_once(make_room):
     room = make_room({**SCRIPT, "load": {"fail": ["not_a_gguf", "No."]}})
     room.start()
     said: list[str] = []
-    room.desk.questions.tokenize("x", lambda _tokens: said.append("answered"), said.append)
+    room.desk.questions.tokenize(
+        "x", lambda _tokens: said.append("answered"), said.append, still=ALWAYS
+    )
     assert said == [NO_WEIGHTS]
 
 
@@ -51,7 +54,7 @@ def test_each_question_is_answered_once_and_a_failure_is_a_sentence(make_room):
 
     def ask() -> int | None:
         failed = lambda sentence: answered.append(f"failed: {sentence}")  # noqa: E731
-        return questions.ask("a question", Done, answered.append, failed)
+        return questions.ask("a question", Done, answered.append, failed, still=ALWAYS)
 
     ids = [ask() for _ in range(5)]
     assert ids == [901, 902, 903, 904, 905]
@@ -79,12 +82,12 @@ def test_nothing_is_asked_of_weights_that_are_about_to_go(make_room):
     answers: list[Any] = []
     room.desk.loader.load(path)
     assert room.desk.loader.state.loaded is not None, "until the engine says that they go"
-    room.desk.questions.tokenize("blue sky", answers.append, answers.append)
+    room.desk.questions.tokenize("blue sky", answers.append, answers.append, still=ALWAYS)
     room.desk.words.read()
-    room.desk.cache.read(answers.append, answers.append)
+    room.desk.cache.read(answers.append, answers.append, still=ALWAYS)
     assert answers == [NO_WEIGHTS, NO_WEIGHTS]
-    assert room.desk.words._request_id is None
+    assert not room.desk.words._asked_for
     room.until(lambda: not room.desk.loader.is_loading, "the weights again")
-    room.desk.questions.tokenize("blue sky", answers.append, answers.append)
+    room.desk.questions.tokenize("blue sky", answers.append, answers.append, still=ALWAYS)
     room.until(lambda: len(answers) == 3, "the tokens")
     assert isinstance(answers[2], Tokens)

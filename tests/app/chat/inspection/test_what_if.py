@@ -17,7 +17,7 @@ from app.chat.inspection.prompt_reading import PromptOf
 from app.chat.inspection.what_if import OTHER_PROMPT, Question, WhatIfs, can_ask_engine
 from app.chat.replies.reply import Beginning, Branch
 from app.chat.settings.settings import Settings as ChatSettings, as_stored
-from app.chat.surroundings import Surroundings
+from app.chat.surroundings import Still, Surroundings
 from app.engine.protocol.frames import Array
 from app.engine.protocol.messages import StageEffect, TokenTrace
 from app.engine.protocol.replay_messages import DrawsReplayed, ReplayDraws, ReplayedDraw
@@ -76,18 +76,24 @@ class Asked:
         self.found: list[WhatIf] = []
         self.failed: list[str] = []
 
-    def ask(self, command: ReplayDraws, kind: type, then: Any, failed: Any) -> int:
+    def ask(self, command: ReplayDraws, kind: type, then: Any, failed: Any, *, still: Still) -> int:
         assert kind is DrawsReplayed
         self.commands.append(command)
-        self.answers.append((then, failed))
+        self.answers.append(
+            (
+                lambda draws: then(draws) if still() else None,
+                lambda sentence: failed(sentence) if still() else None,
+            )
+        )
         return len(self.commands)
 
     def stop(self, request_id: int) -> None:
         self.stopped.append(request_id)
 
-    def read(self, _message_id: str, then: Callable[[PromptOf], None]) -> None:
+    def read(self, _message_id: str, then: Callable[[PromptOf], None], *, still: Still) -> None:
         assert self.prompt is not None
-        then(self.prompt)
+        if still():
+            then(self.prompt)
 
     def run(self, count: int = 1) -> None:
         """Let the thread post, and do what it posted."""

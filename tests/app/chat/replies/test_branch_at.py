@@ -12,6 +12,7 @@ from app.chat.replies import branch_at
 from app.chat.replies.branch_at import n_untraced
 from app.chat.replies.replies import OTHER_WEIGHTS_SENTENCE
 from app.chat.settings.sampler_links import stages_at
+from app.chat.surroundings import ALWAYS
 from app.engine.protocol.stages import Temperature
 from app.insight.trace.message_tokens import first_chosen, n_taken_over
 from models.records import Message, MessageState
@@ -58,7 +59,9 @@ def trace(room: Any, message_id: str) -> list[Any]:
 
 def id_of(room: Any, text: str) -> int:
     found: list[int] = []
-    room.desk.questions.tokenize(text, lambda tokens: found.extend(tokens.token_ids), pytest.fail)
+    room.desk.questions.tokenize(
+        text, lambda tokens: found.extend(tokens.token_ids), pytest.fail, still=ALWAYS
+    )
     room.until(lambda: found, "the token")
     (token_id,) = found
     return token_id

@@ -12,6 +12,7 @@ import pytest
 from app.chat import events
 from app.chat.replies import step_mode
 from app.chat.replies.reply import CLOSED_SENTENCE
+from app.chat.surroundings import ALWAYS
 from app.engine.protocol.frames import Array
 from app.engine.protocol.messages import Held
 from app.insight.sampling.waterfall import waterfall
@@ -40,7 +41,9 @@ def held(room: Any, n: int) -> events.TokenHeld:
 
 def id_of(room: Any, text: str) -> int:
     found: list[int] = []
-    room.desk.questions.tokenize(text, lambda tokens: found.extend(tokens.token_ids), pytest.fail)
+    room.desk.questions.tokenize(
+        text, lambda tokens: found.extend(tokens.token_ids), pytest.fail, still=ALWAYS
+    )
     room.until(lambda: found, "the token")
     return found[0]
 

@@ -9,6 +9,7 @@ import pytest
 
 from app.chat.events import Noticed, PresetsListed
 from app.chat.settings.sampler_links import OFF, neutralised, stages_of_reply, switched, with_stage
+from app.chat.surroundings import ALWAYS
 from app.engine.protocol.messages import GrammarChecked
 from app.engine.protocol.stages import Dist, Temperature, TopK
 
@@ -111,7 +112,7 @@ def test_a_preset_brings_its_whole_chain_and_can_be_left(room: Any) -> None:
 
 def test_a_grammar_is_checked_by_the_engine(room: Any) -> None:
     found: list[GrammarChecked] = []
-    room.desk.questions.check_grammar('root ::= "a" b', "", found.append, pytest.fail)
+    room.desk.questions.check_grammar('root ::= "a" b', "", found.append, pytest.fail, still=ALWAYS)
     room.until(lambda: found)
     assert (found[0].line, found[0].column) == (1, 14)
 
@@ -119,5 +120,5 @@ def test_a_grammar_is_checked_by_the_engine(room: Any) -> None:
 def test_without_weights_nobody_can_check(make_room: Any) -> None:
     room = make_room(gguf=None).start()
     failed: list[str] = []
-    room.desk.questions.check_grammar("root ::= x", "", pytest.fail, failed.append)
+    room.desk.questions.check_grammar("root ::= x", "", pytest.fail, failed.append, still=ALWAYS)
     assert failed == ["This needs loaded weights. Load some first."]

@@ -12,7 +12,7 @@ import pytest
 from gguf_writer import tiny_llama
 
 from app.chat.alarms import Alarms
-from app.chat.surroundings import Surroundings
+from app.chat.surroundings import ALWAYS, Surroundings
 from app.chat.weights.header_files import HeaderFiles
 from app.gguf import rewrite
 from app.gguf.values import value_typed
@@ -62,22 +62,24 @@ def path(tmp_path: Path) -> Path:
 
 def test_a_header_and_its_values(turns: Turns, path: Path) -> None:
     put = turns.answers.append
-    turns.files.read(path, put, put)
+    turns.files.read(path, put, put, still=ALWAYS)
     shown = turns.answer()
     assert shown.facts.architecture == "llama"
     tokens = shown.header.entries["tokenizer.ggml.tokens"]
-    turns.files.read_items(path, tokens, 1, 2, put, put)
+    turns.files.read_items(path, tokens, 1, 2, put, put, still=ALWAYS)
     assert [item.text for item in turns.answer()] == ["<|im_start|>", "<|im_end|>"]
-    turns.files.read_text(path, shown.header.entries["tokenizer.ggml.model"], put, put)
+    turns.files.read_text(
+        path, shown.header.entries["tokenizer.ggml.model"], put, put, still=ALWAYS
+    )
     assert turns.answer().text == "gpt2"
 
 
 def test_what_cannot_be_read_is_a_sentence(turns: Turns, path: Path) -> None:
     put = turns.answers.append
     path.write_bytes(b"<!DOCTYPE html>")
-    turns.files.read(path, put, put)
+    turns.files.read(path, put, put, still=ALWAYS)
     assert "a web page" in turns.answer()
-    turns.files.read(path.with_name("none.gguf"), put, put)
+    turns.files.read(path.with_name("none.gguf"), put, put, still=ALWAYS)
     assert "no file" in turns.answer()
 
 
@@ -85,7 +87,7 @@ def test_a_fault_of_ours_is_a_sentence_too(
     turns: Turns, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.library.header_shown.read_shown", lambda _: 1 / 0)
-    turns.files.read(path, turns.answers.append, turns.answers.append)
+    turns.files.read(path, turns.answers.append, turns.answers.append, still=ALWAYS)
     assert turns.answer() == "The header of this file could not be read (ZeroDivisionError)."
 
 

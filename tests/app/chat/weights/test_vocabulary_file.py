@@ -12,7 +12,7 @@ from gguf_writer import bpe_vocabulary, write_gguf
 
 from app.chat.alarms import Alarms
 from app.chat.inspection.questions import NO_WEIGHTS
-from app.chat.surroundings import Surroundings
+from app.chat.surroundings import ALWAYS, Surroundings
 from app.chat.weights import vocabulary_file
 from app.chat.weights.vocabulary_file import REPLACED, VocabularyFiles
 from app.gguf import vocabulary as gguf_vocabulary
@@ -80,11 +80,11 @@ def test_it_is_read_once_for_the_same_weights_on_a_thread_of_its_own(
         return read(path)
 
     monkeypatch.setattr(gguf_vocabulary, "read_vocabulary", counted)
-    owner.files.read(owner.answers.append, owner.failed)
-    owner.files.read(owner.answers.append, owner.failed)
+    owner.files.read(owner.answers.append, owner.failed, still=ALWAYS)
+    owner.files.read(owner.answers.append, owner.failed, still=ALWAYS)
     assert not owner.answers
     owner.run(2)
-    owner.files.read(owner.answers.append, owner.failed)
+    owner.files.read(owner.answers.append, owner.failed, still=ALWAYS)
     owner.run()
     first, second, third = owner.answers
     assert first is second is third
@@ -94,10 +94,10 @@ def test_it_is_read_once_for_the_same_weights_on_a_thread_of_its_own(
 
 
 def test_a_text_is_replayed_to_the_ids_that_the_engine_gave(owner: Owner) -> None:
-    owner.files.read(owner.answers.append, owner.failed)
+    owner.files.read(owner.answers.append, owner.failed, still=ALWAYS)
     owner.run()
     hello = owner.answers.pop().ids["hello"]
-    owner.files.replay("hello", [hello], owner.answers.append, owner.failed)
+    owner.files.replay("hello", [hello], owner.answers.append, owner.failed, still=ALWAYS)
     owner.run(2)
     (found,) = owner.answers
     assert isinstance(found, Replay)
@@ -107,11 +107,11 @@ def test_a_text_is_replayed_to_the_ids_that_the_engine_gave(owner: Owner) -> Non
 
 def test_a_text_is_replayed_as_the_engine_had_it(owner: Owner) -> None:
     """The engine replaces what is no character."""
-    owner.files.read(owner.answers.append, owner.failed)
+    owner.files.read(owner.answers.append, owner.failed, still=ALWAYS)
     owner.run()
     ids = owner.answers.pop().ids
     wanted = [ids["a"], *(ids[c] for c in spelled("\ufffd".encode()))]
-    owner.files.replay("a\ud800", wanted, owner.answers.append, owner.failed)
+    owner.files.replay("a\ud800", wanted, owner.answers.append, owner.failed, still=ALWAYS)
     owner.run(2)
     (found,) = owner.answers
     assert found.ids == wanted
@@ -125,13 +125,13 @@ def test_what_the_engine_takes_for_control_is_no_token_of_a_plain_text(
     write_gguf(path, vocabulary=bpe_vocabulary(["hello"], user_defined=["<x>"], pre="smollm"))
     owner.loader.loaded.path = str(path)
     owner.loader.loaded.fast_hash = hash_of(Path(owner.loader.loaded.path))
-    owner.files.read(owner.answers.append, owner.failed)
+    owner.files.read(owner.answers.append, owner.failed, still=ALWAYS)
     owner.run()
     vocabulary = owner.answers.pop()
     spelled = [vocabulary.ids[c] for c in "<x>"]
     for controls, words_from in ((frozenset(), "tokens"), ({vocabulary.ids["<x>"]}, "rule")):
         owner.files._words = Words(frozenset(controls))  # type: ignore[assignment]
-        owner.files.replay("<x>", spelled, owner.answers.append, owner.failed)
+        owner.files.replay("<x>", spelled, owner.answers.append, owner.failed, still=ALWAYS)
         owner.run(2)
         found = owner.answers.pop()
         assert (found.ids, found.words_from) == (spelled, words_from)
@@ -139,18 +139,18 @@ def test_what_the_engine_takes_for_control_is_no_token_of_a_plain_text(
 
 def test_failures_are_sentences_and_are_tried_again(owner: Owner, tmp_path: Path) -> None:
     owner.loader.loaded.path = str(tmp_path / "script.json")
-    owner.files.read(owner.answers.append, owner.failed)
+    owner.files.read(owner.answers.append, owner.failed, still=ALWAYS)
     owner.run()
     assert "no file" in owner.answers.pop()
     (tmp_path / "script.json").write_text("{}")
-    owner.files.read(owner.answers.append, owner.failed)
+    owner.files.read(owner.answers.append, owner.failed, still=ALWAYS)
     owner.run()
     assert owner.answers.pop() == f"failed: {NO_FILE}"
-    owner.files.replay("x" * 5000, [1], owner.answers.append, owner.failed)
+    owner.files.replay("x" * 5000, [1], owner.answers.append, owner.failed, still=ALWAYS)
     owner.run()
     assert owner.answers.pop() == f"failed: {NO_FILE}"
     owner.loader.loaded = None
-    owner.files.read(owner.answers.append, owner.failed)
+    owner.files.read(owner.answers.append, owner.failed, still=ALWAYS)
     assert owner.answers == [f"failed: {NO_WEIGHTS}"]
 
 
@@ -159,13 +159,13 @@ def test_a_file_that_was_replaced_is_not_taken_for_the_loaded_one(
 ) -> None:
     """Its IDs would be shown with the ranks and scores of other tokens."""
     write_gguf(tmp_path / "weights.gguf", vocabulary=bpe_vocabulary(["jelly"], pre="smollm"))
-    owner.files.read(owner.answers.append, owner.failed)
+    owner.files.read(owner.answers.append, owner.failed, still=ALWAYS)
     owner.run()
     assert owner.answers == [f"failed: {REPLACED}"]
 
 
 def test_what_is_not_replayed_says_why(owner: Owner) -> None:
-    owner.files.replay("x" * 5000, [1], owner.answers.append, owner.failed)
+    owner.files.replay("x" * 5000, [1], owner.answers.append, owner.failed, still=ALWAYS)
     owner.run(2)
     assert owner.answers[0].startswith("failed: Merges are replayed for texts of up to")
 
@@ -177,7 +177,7 @@ def test_a_fault_of_ours_is_said_and_logged(
         raise ZeroDivisionError
 
     monkeypatch.setattr(gguf_vocabulary, "read_vocabulary", broken)
-    owner.files.read(owner.answers.append, owner.failed)
+    owner.files.read(owner.answers.append, owner.failed, still=ALWAYS)
     owner.run()
     assert owner.answers == [
         "failed: The vocabulary of this file could not be read (ZeroDivisionError)."
@@ -186,7 +186,7 @@ def test_a_fault_of_ours_is_said_and_logged(
 
 
 def test_nobody_is_told_once_the_program_ends(owner: Owner) -> None:
-    owner.files.read(owner.answers.append, owner.failed)
+    owner.files.read(owner.answers.append, owner.failed, still=ALWAYS)
     owner.around.is_closing = True
     owner.run()
     assert not owner.answers
@@ -195,7 +195,7 @@ def test_nobody_is_told_once_the_program_ends(owner: Owner) -> None:
 def test_the_desk_hands_it_out(make_room) -> None:
     room = make_room(SCRIPT).start_ready()
     said: list[Any] = []
-    room.desk.vocabulary.read(said.append, said.append)
-    room.desk.vocabulary.replay("blue sky", [1, 2], said.append, said.append)
+    room.desk.vocabulary.read(said.append, said.append, still=ALWAYS)
+    room.desk.vocabulary.replay("blue sky", [1, 2], said.append, said.append, still=ALWAYS)
     room.until(lambda: len(said) == 2, "both answers")
     assert said == [NO_FILE] * 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from squeezed import squeezed_headings
 from app.bridge import Bridge
 from app.chat.alarms import Alarms
 from app.chat.settings.settings import Settings
-from app.chat.surroundings import Surroundings
+from app.chat.surroundings import Still, Surroundings
 from app.chat.weights.header_files import HeaderFiles
 from app.gguf.header import read_header
 from app.gguf.values import value_typed
@@ -177,14 +177,37 @@ def test_a_long_text_is_read_on_demand(window: HeaderWindow, tmp_path: Path, qtb
 def test_the_value_of_another_key_that_comes_late_is_not_shown(
     opened: HeaderWindow, header_desk: HeaderDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[Callable[[list[int]], None]] = []
+    asked: list[Still] = []
     monkeypatch.setattr(
-        header_desk.headers, "read_items", lambda *arguments: asked.append(arguments[4])
+        header_desk.headers, "read_items", lambda *_arguments, still: asked.append(still)
     )
     choose(opened, "a.numbers")
+    assert asked[0]()
     choose(opened, "general.name")
-    asked[0]([1, 2, 3])
+    assert not asked[0]()
     assert opened.pane.text.toPlainText() == "Tiny test file"
+
+
+@pytest.mark.parametrize("is_other_file", [False, True])
+def test_a_list_that_is_read_too_late_to_be_changed_is_neither_offered_nor_told_of(
+    opened: HeaderWindow,
+    header_desk: HeaderDesk,
+    path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    is_other_file: bool,
+) -> None:
+    asked: list[Still] = []
+    choose(opened, "a.pair")
+    monkeypatch.setattr(header_desk.headers, "read_items", lambda *_, still: asked.append(still))
+    opened.change_button.click()
+    if not asked:
+        pytest.fail("nothing was asked")
+    assert asked[-1]()
+    if is_other_file:
+        opened.open(path.with_name("other.gguf"))
+    else:
+        choose(opened, "general.license")
+    assert not asked[-1]()
 
 
 def test_searching_finds_keys_and_values(opened: HeaderWindow) -> None:

@@ -94,7 +94,7 @@ class Stage:
 
     def answer(self, answer: CacheMap | str) -> None:
         """Answer what was asked last; a sentence is a failure."""
-        then, failed = self.desk.called("cache.read")[-1]
+        then, failed, _still = self.desk.called("cache.read")[-1]
         failed(answer) if isinstance(answer, str) else then(answer)
 
     def find(self, kind: type[Any], name: str) -> Any:
@@ -434,7 +434,7 @@ def test_each_button_asks_for_its_change_and_says_how_it_went(stage: Stage) -> N
         ("drop", "drop", "c1"),
     ):
         stage.click(f"cache_{name}_button")
-        change, then, failed = stage.desk.called("cache.change")[-1]
+        change, then, failed, _still = stage.desk.called("cache.change")[-1]
         assert change == ChangeCache(0, act, chat)
         then()
         assert stage.text("cache_done") == DONE[act]
@@ -458,7 +458,7 @@ def test_one_step_is_measured_when_asked(stage: Stage) -> None:
     stage.answer(one_chat())
     assert stage.row("cache_step_with") == ""
     stage.click("measure_button")
-    chat, then, _failed = stage.desk.called("cache.measure")[-1]
+    chat, then, _failed, _still = stage.desk.called("cache.measure")[-1]
     assert chat == "c1"
     assert stage.find(QAbstractButton, "measure_button").text() == "Stop measuring"
     stage.bridge.emit_event(MessageChanged(_reply()))
@@ -598,6 +598,28 @@ def test_what_was_measured_of_one_chat_does_not_stand_beside_another(stage: Stag
     stage.answer(one_chat())
     assert stage.row("cache_step_with") == ""
     assert stage.text("cache_step_caption") == NOT_YET
+
+
+def test_figures_that_come_for_a_chat_that_was_left_are_not_those_of_the_open_one(
+    stage: Stage,
+) -> None:
+    stage.answer(one_chat())
+    stage.click("measure_button")
+    stage.desk.shelf.open = conversation(2, "Poem about rain")
+    stage.desk.called("cache.measure")[-1][1](StepMeasured(70, [18.0], [690.0], 2))
+    assert stage.row("cache_step_with") == ""
+    assert stage.text("cache_step_caption") == NOT_YET
+    assert stage.find(QAbstractButton, "measure_button").text() == "Measure one step"
+
+
+def test_what_was_done_in_a_chat_that_was_left_is_not_told_in_the_open_one(stage: Stage) -> None:
+    stage.answer(one_chat())
+    stage.click("cache_drop_button")
+    stage.desk.shelf.open = conversation(2, "Poem about rain")
+    stage.desk.called("cache.change")[-1][1]()
+    assert stage.text("cache_done") == BY_HAND
+    stage.click("cache_clear_button")
+    assert len(stage.changes()) == 2, "the next change may be made"
 
 
 def test_what_was_done_is_no_news_after_the_next_message(stage: Stage) -> None:

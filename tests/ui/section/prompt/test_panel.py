@@ -21,6 +21,7 @@ from app.chat.events import (
     MessageChanged,
 )
 from app.chat.inspection.prompt_reading import PromptOf
+from app.chat.surroundings import Still
 from models.records import MessageCounts, MessageState, Role
 from ui.look.theme import Theme
 from ui.look.tints import tint_colors
@@ -62,11 +63,14 @@ class Desk(FakeDesk):
         self.loader.state = EngineStateChanged("ready", "SmolLM2", loaded(fast_hash="w1"))
         self.shelf.path = PATH
         self.growing.trace_of = lambda _id: None
-        self.prompts.read = lambda message_id, then: self.asked.append((message_id, then))
-        self.prompts.read_next = lambda then: self.asked.append((None, then))
+        self.prompts.read = self._read
+        self.prompts.read_next = lambda then, still: self._read(None, then, still)
         self.scoring.ask = self._score
         self.asked: list[tuple[str | None, Callable[[PromptOf], None]]] = []
         self.scored: list[tuple[list[int], Any, Any, Any]] = []
+
+    def _read(self, message_id: str | None, then: Callable[[PromptOf], None], still: Still) -> None:
+        self.asked.append((message_id, lambda of: then(of) if still() else None))
 
     def _score(self, token_ids: Any, take: Any, then: Any, failed: Any) -> None:
         self.scored.append((list(token_ids), take, then, failed))

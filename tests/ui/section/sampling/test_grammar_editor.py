@@ -13,6 +13,7 @@ from pytestqt.qtbot import QtBot
 
 from app.chat.settings.resolved import resolve
 from app.chat.settings.settings import Settings
+from app.chat.surroundings import Still
 from app.engine.process.scripted.grammar import scripted_check
 from app.engine.protocol.messages import MAX_GRAMMAR_BYTES, CheckGrammar, GrammarChecked
 from ui.look.theme import Theme
@@ -46,6 +47,8 @@ class Chat:
         json_schema: str,
         then: Callable[[GrammarChecked], None],
         failed: Callable[[str], None],
+        *,
+        still: Still,
     ) -> None:
         self.asked.append(grammar or json_schema)
         if self.refusal:
@@ -53,7 +56,7 @@ class Chat:
             return
         found = scripted_check(CheckGrammar(1, grammar, json_schema))
         if self.waits:
-            self.waiting.append(lambda: then(found))
+            self.waiting.append(lambda: then(found) if still() else None)
         else:
             then(found)
 

@@ -18,6 +18,7 @@ from recording_desk import FakeBridge, FakeDesk, loaded
 
 from app.chat.events import EngineStateChanged, VocabularyRead
 from app.chat.inspection.questions import NO_WEIGHTS
+from app.chat.surroundings import Still
 from app.engine.protocol.messages import Tokens
 from app.insight.tokenizer.merges import Part, Replay
 from ui.section.panel import Tools
@@ -34,6 +35,11 @@ class Question:
     ids: tuple[int, ...] = ()
 
 
+def while_so(still: Still, act: Callable[[Any], None]) -> Callable[[Any], None]:
+    """As the desk does it."""
+    return lambda found: act(found) if still() else None
+
+
 class Engine:
     """What was asked of the desk; a test answers."""
 
@@ -43,11 +49,17 @@ class Engine:
         desk.questions.tokenize = self.tokenize
         desk.vocabulary.replay = self.replay
 
-    def tokenize(self, text: str, then: Any, failed: Any, *, special: bool = False) -> None:
-        self.asked.append(Question(text, then, failed, special, time.monotonic()))
+    def tokenize(
+        self, text: str, then: Any, failed: Any, *, still: Still, special: bool = False
+    ) -> None:
+        answers = while_so(still, then), while_so(still, failed)
+        self.asked.append(Question(text, *answers, special, time.monotonic()))
 
-    def replay(self, text: str, ids: Any, then: Any, failed: Any, *, special: bool = False) -> None:
-        self.replays.append(Question(text, then, failed, special, time.monotonic(), tuple(ids)))
+    def replay(
+        self, text: str, ids: Any, then: Any, failed: Any, *, still: Still, special: bool = False
+    ) -> None:
+        answers = while_so(still, then), while_so(still, failed)
+        self.replays.append(Question(text, *answers, special, time.monotonic(), tuple(ids)))
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from squeezed import squeezed_headings
 from app.chat.events import EngineStateChanged, VocabularyRead
 from app.chat.inspection.questions import NO_WEIGHTS
 from app.chat.settings.settings import Settings
+from app.chat.surroundings import Still
 from app.engine.protocol.pieces import Pieces
 from app.gguf.vocabulary import FileVocabulary
 from ui.look.fonts import MONO_FAMILY
@@ -48,7 +49,17 @@ class Vocabularies:
         self.pieces: dict[str, Pieces] = {}
         self.asked: list[tuple[Callable[[Any], None], Callable[[str], None]]] = []
         desk.words.of = self.pieces.get
-        desk.vocabulary.read = lambda then, failed: self.asked.append((then, failed))
+        desk.vocabulary.read = self._read
+
+    def _read(
+        self, then: Callable[[Any], None], failed: Callable[[str], None], still: Still
+    ) -> None:
+        self.asked.append(
+            (
+                lambda file: then(file) if still() else None,
+                lambda sentence: failed(sentence) if still() else None,
+            )
+        )
 
     def load(self, name: str, pieces: Pieces | None = None) -> None:
         state = EngineStateChanged("ready", name, loaded(fast_hash=name))

@@ -6,15 +6,20 @@ Nothing that was posted is run until the test says so, so each answer here is as
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import Future
 from typing import Any
 
 import pytest
 
 from app.chat import events
+from app.chat.alarms import Alarms
 from app.chat.attachments.attachments import LEFT_SENTENCE
+from app.chat.conversations import shelf
 from app.chat.replies.replies import CHANGING_SENTENCE
+from app.chat.surroundings import Surroundings
 from models.records import Role
+from models.store.errors import ClosedError
 
 SCRIPT: dict[str, Any] = {
     "load": {"ms": 10},
@@ -47,6 +52,39 @@ def answered(room: Any) -> None:
     """All that was asked of the store so far has been answered."""
     room.store.all_settings().result(20)
     room.pump()
+
+
+def hold(room: Any, question: str) -> Any:
+    """The store answers this question late, once: when what is returned is called."""
+    disk, late = room.desk.around.store._disk, Future()
+    ask = getattr(disk, question)
+    answers: list[Future[Any]] = []
+
+    def asked(*args: Any, **named: Any) -> Future[Any]:
+        setattr(disk, question, ask)
+        answers.append(ask(*args, **named))
+        return late
+
+    def give() -> None:
+        late.set_result(answers[0].result(20))
+        room.pump()
+
+    setattr(disk, question, asked)
+    return give
+
+
+def hold_engine(room: Any) -> Any:
+    """What is asked of the engine beside replies is answered when what is returned is called."""
+    questions, held = room.desk.questions, []
+    take, questions.take_ending = questions.take_ending, held.append
+
+    def give() -> None:
+        room.until(lambda: len(held) == len(questions._asked) > 0, "the engine's answers")
+        questions.take_ending = take
+        for ending in held:
+            take(ending)
+
+    return give
 
 
 @pytest.fixture
@@ -421,3 +459,258 @@ def test_a_queued_message_whose_chat_cannot_be_read_is_held(room):
     opened(room, room.second)
     last = room.of(events.QueueChanged)[-1]
     assert ([each.text for each in last.messages], last.is_held) == (["after it"], True)
+
+
+# --- one way for all ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("answer", ["a result", OSError("The disk is gone.")])
+@pytest.mark.parametrize("moves", ["nothing", "what was asked for", "the app closes"])
+def test_an_answer_is_dropped_where_it_is_so_no_longer_what_it_was_asked_for(answer, moves):
+    posted: list[Any] = []
+    told: list[Any] = []
+    around = Surroundings(posted.append, told.append, Alarms(posted.append))
+    is_so, asked = [True], Future()
+    around.when_done(asked, told.append, told.append, still=lambda: is_so[0])
+    around.when_done(asked, told.append, still=lambda: is_so[0])
+    if isinstance(answer, str):
+        asked.set_result(answer)
+    else:
+        asked.set_exception(answer)
+    is_so[0] = moves != "what was asked for"
+    around.is_closing = moves == "the app closes"
+    for give in posted:
+        give()
+    around.alarms.close()
+    if moves != "nothing":
+        assert told == []
+    elif isinstance(answer, str):
+        assert told == [answer, answer]
+    else:
+        assert told == [str(answer), events.Noticed("error", str(answer))]
+
+
+@pytest.mark.parametrize("act", ["restore", "restore many"])
+def test_a_chat_that_was_restored_and_thrown_away_again_stays_in_the_trash(room, act):
+    restore = {
+        "restore": room.desk.shelf.restore,
+        "restore many": lambda chat: room.desk.folders.restore([chat]),
+    }[act]
+    room.desk.folders.trash_one(room.first)
+    answered(room)
+    late = hold(room, "list_trash")
+    restore(room.first)
+    restore(room.first)
+    room.until(lambda: room.desk.shelf.is_stored(room.first), "back in the list")
+    n_restored = []
+    disk = room.desk.around.store._disk
+    disk.restore_conversation = lambda *args: n_restored.append(args)
+    disk.change_conversations = lambda *args: n_restored.append(args)
+    late()
+    answered(room)
+    assert n_restored == []
+
+
+def test_a_chat_that_cannot_be_read_is_no_news_where_another_one_is_wanted(room):
+    late: Future[Any] = Future()
+    disk = room.desk.around.store._disk
+    load, disk.load_conversation = disk.load_conversation, lambda *_args, **_named: late
+    room.desk.shelf.open_stored(room.first)
+    disk.load_conversation = load
+    room.desk.shelf.open_new()
+    late.set_exception(OSError("It cannot be read."))
+    answered(room)
+    assert room.of(events.Noticed) == []
+
+
+def test_the_beginning_of_a_chat_that_was_left_and_opened_again_comes_once(room, monkeypatch):
+    monkeypatch.setattr(shelf, "FIRST_PART", 1)
+    monkeypatch.setattr(shelf, "PART", 1)
+    room.ask("Three")
+    room.desk.shelf.open_stored(room.first)
+    opened(room, room.first)
+    late = hold(room, "load_above")
+    room.desk.shelf.open_stored(room.second)
+    opened(room, room.second)
+    room.desk.shelf.open_stored(room.first)
+    opened(room, room.first)
+    assert room.desk.shelf.path[0].content != "Two"
+    late()
+    answered(room)
+    assert room.desk.shelf.path[0].conversation_id == room.first
+    room.desk.shelf.open_stored(room.second)
+    room.until(lambda: len(room.desk.shelf.path) == 4, "all of it")
+    answered(room)
+    assert said(room) == ["Two", "Three"]
+
+
+def test_a_branch_of_another_chat_that_is_restored_does_not_take_the_screen(room):
+    reply = room.desk.shelf.path[-1]
+    room.desk.tree.trash(reply.id)
+    room.until(lambda: len(room.desk.shelf.path) == 1)
+    room.desk.shelf.open_stored(room.first)
+    opened(room, room.first)
+    late = hold(room, "restore_branch")
+    room.desk.tree.restore(reply.id, room.second)
+    room.desk.shelf.open_new()
+    late()
+    answered(room)
+    assert room.desk.shelf.open.id not in (room.first, room.second)
+    assert [m.id for m in room.stored(room.second)][-1] == reply.id
+
+
+@pytest.mark.parametrize("asks", ["read_tree", "read_versions"])
+def test_the_map_and_the_versions_of_a_chat_that_was_left_are_told_to_nobody(room, asks):
+    kind, question, asked = {
+        "read_tree": (events.TreeRead, "load_tree", ()),
+        "read_versions": (events.VersionsRead, "siblings", (room.desk.shelf.path[-1].id,)),
+    }[asks]
+    late = hold(room, question)
+    getattr(room.desk.tree, asks)(*asked)
+    room.desk.shelf.open_new()
+    late()
+    answered(room)
+    assert room.of(kind) == []
+
+
+def test_a_reply_of_a_chat_that_was_left_is_not_branched(room):
+    reply = room.desk.shelf.path[-1]
+    late = hold(room, "load_trace")
+    room.desk.branches.at(reply.id, 0, 3)
+    room.desk.shelf.open_stored(room.first)
+    opened(room, room.first)
+    late()
+    answered(room)
+    assert len(room.store.siblings(reply.id).result(20)) == 1
+    assert room.of(events.Noticed) == []
+
+
+def test_a_reply_of_a_chat_that_was_left_is_not_branched_with_a_text(room):
+    reply = room.desk.shelf.path[-1]
+    late = hold_engine(room)
+    room.desk.branches.at_text(reply.id, 0, "Slow.")
+    room.desk.shelf.open_new()
+    late()
+    answered(room)
+    assert len(room.store.siblings(reply.id).result(20)) == 1
+    assert room.of(events.Noticed) == []
+
+
+@pytest.mark.parametrize("writes", ["its message", "its reply"])
+def test_a_temporary_chat_that_ends_while_something_of_it_is_written_is_no_failure(room, writes):
+    room.desk.temporary.open()
+    memory, late = room.desk.temporary._stores._memory, Future()
+    append = memory.append_message
+    role = Role.USER if writes == "its message" else Role.ASSISTANT
+
+    def answer_late(message: Any, **named: Any) -> Any:
+        return late if message.role is role else append(message, **named)
+
+    memory.append_message = answer_late
+    assert room.desk.replies.send("slow")
+    if writes == "its reply":
+        room.until(lambda: room.desk.growing.is_any, "the reply's row is on its way")
+    ended: list[Any] = []
+    room.desk.growing.end = lambda reply, _ending: ended.append(reply)
+    room.desk.temporary.end()
+    late.set_exception(ClosedError("It has ended."))
+    answered(room)
+    assert (room.of(events.Noticed), ended) == ([], [])
+    assert (room.desk.shelf.path, room.desk.shelf.draft) == ((), "")
+    assert not room.desk.growing.is_any
+
+
+def test_what_was_used_last_is_not_loaded_where_somebody_wanted_none(room, make_room):
+    path = room.desk.loader.path
+    room.close()
+    again = make_room(SCRIPT, gguf=None).start()
+    again.desk.loader.unload()
+    again.until(lambda: again.desk.shelf.conversations, "the store")
+    answered(again)
+    assert path
+    assert again.desk.loader.path == ""
+
+
+# --- what the engine counts ---------------------------------------------------------------------
+
+
+def test_the_count_of_a_chat_that_was_left_is_not_that_of_the_open_one(room):
+    late = hold_engine(room)
+    room.desk.meter._count()
+    room.desk.shelf.open_stored(room.first)
+    opened(room, room.first)
+    before = len(room.of(events.ContextCounted))
+    room.desk.around.alarms.cancel("count")
+    late()
+    assert len(room.of(events.ContextCounted)) == before
+    assert room.desk.meter.last is None
+
+
+def test_the_count_of_a_text_that_is_read_otherwise_by_now_is_not_its_own(room, tmp_path):
+    file = tmp_path / "notes.txt"
+    file.write_bytes(("Größe " * 300).encode("cp1252"))
+    late = hold_engine(room)
+    room.desk.attachments.add_files([str(file)])
+    room.until(lambda: room.desk.attachments.of_open)
+    (attachment,) = room.desk.attachments.of_open
+    room.desk.attachments.read_as(attachment.id, "utf-16-le")
+    room.until(lambda: room.desk.attachments.of_open[0].text != attachment.text)
+    counts: list[int | None] = []
+    tell = room.desk.attachments._tell
+    room.desk.attachments._tell = lambda chat: (
+        counts.append(room.desk.attachments.of_open[0].tokens),
+        tell(chat),
+    )
+    late()
+    room.until(lambda: not room.desk.attachments._is_counting, "counted anew")
+    answered(room)
+    (stored,) = room.store.list_attachments(room.second).result(20)
+    assert counts == [stored.tokens], "never the number of the other text"
+
+
+# --- files that are read beside the window ------------------------------------------------------
+
+
+def test_files_that_were_dropped_on_a_chat_that_was_left_are_its_own(room, tmp_path, monkeypatch):
+    """Where one of them may be an export, they are looked into first, which may take a while."""
+    goes_on = threading.Event()
+    monkeypatch.setattr(
+        "app.chat.exchange.recognising.is_export", lambda _path: not goes_on.wait(20)
+    )
+    (tmp_path / "some.json").write_text("[]")
+    (tmp_path / "notes.txt").write_text("some notes")
+    paths = [str(tmp_path / name) for name in ("some.json", "notes.txt")]
+    room.desk.exchange.take_files(paths)
+    room.desk.shelf.open_stored(room.first)
+    opened(room, room.first)
+    goes_on.set()
+    room.until(
+        lambda: sum(len(room.desk.attachments.of_draft(c)) for c in (room.first, room.second)) == 2,
+        "both files",
+    )
+    answered(room)
+    assert room.desk.attachments.of_draft(room.first) == ()
+
+
+def test_of_two_folders_for_downloads_the_one_that_was_chosen_last_counts(
+    room, tmp_path, monkeypatch
+):
+    """The first one lies on a network that takes its time."""
+    goes_on = threading.Event()
+
+    def trouble(folder: Any, **_options: Any) -> str:
+        if folder.name == "slow":
+            goes_on.wait(20)
+        return ""
+
+    monkeypatch.setattr("app.hub.downloads.space.folder_trouble", trouble)
+    told: list[str] = []
+    room.desk.downloads.set_folder(str(tmp_path / "slow"), lambda _: told.append("slow"))
+    (slow,) = (t for t in threading.enumerate() if t.name == "download-folder")
+    room.desk.downloads.set_folder(str(tmp_path / "quick"), lambda _: told.append("quick"))
+    room.until(lambda: told, "the second one")
+    goes_on.set()
+    slow.join(20)
+    answered(room)
+    assert told == ["quick"]
+    assert room.desk.downloads.folder == tmp_path / "quick"

@@ -207,6 +207,23 @@ def test_a_token_is_tried_then_kept_for_this_run(owner, fake):
     assert "hf_good" not in repr(owner.around.settings)
 
 
+def test_a_token_is_sent_to_no_other_hub_than_the_one_it_was_entered_for(owner, fake):
+    """Another address is chosen just as the thread that asks begins."""
+    questions, made = owner.questions, owner.questions.hub
+
+    def hub_elsewhere():
+        questions._endpoint = fake.endpoint.replace("127.0.0.1", "localhost")
+        return made()
+
+    questions.hub = hub_elsewhere
+    questions.set_token("hf_good", owner.take, owner.take)
+    questions._pool.close()
+    owner.settle()
+    assert owner.answers == []
+    assert questions._tokens.token is None
+    assert fake.requests == []
+
+
 def test_the_keyring_is_opened_only_for_a_hub_that_has_a_token(owner, fake):
     class Ring(KeyringBackend):
         priority = 1.0

@@ -165,6 +165,38 @@ def test_it_is_what_the_engine_would_be_given(
     assert preview.text == shown.rendered
 
 
+def test_an_answer_that_is_under_way_as_a_newer_question_is_asked_is_dropped(
+    make_room: Any, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = make_room().start_ready()
+    previews, posted, came = room.desk.previews, [], threading.Semaphore(0)
+    is_taken, goes_on = threading.Event(), threading.Event()
+    told: list[str] = []
+
+    def answer(question: Any) -> Preview:
+        if question.template == "second":
+            is_taken.set()
+            goes_on.wait(20)
+        return Preview(question.template)
+
+    def post(act: Callable[[], None]) -> None:
+        posted.append(act)
+        came.release()
+
+    monkeypatch.setattr(previews, "_answer", answer)
+    room.desk.around.post = post
+    previews.ask(str(path), "first", "", lambda found: told.append(found.source))
+    assert came.acquire(timeout=20)
+    previews.ask(str(path), "second", "", lambda found: told.append(found.source))
+    assert is_taken.wait(20)
+    posted.pop(0)()
+    assert told == []
+    goes_on.set()
+    assert came.acquire(timeout=20)
+    posted.pop(0)()
+    assert told == ["second"]
+
+
 def wait(condition: Callable[[], Any]) -> Any:
     ends_at = time.monotonic() + 30
     while not (found := condition()):

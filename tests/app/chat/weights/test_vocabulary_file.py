@@ -199,3 +199,22 @@ def test_the_desk_hands_it_out(make_room) -> None:
     room.desk.vocabulary.replay("blue sky", [1, 2], said.append, said.append, still=ALWAYS)
     room.until(lambda: len(said) == 2, "both answers")
     assert said == [NO_FILE] * 2
+
+
+def test_what_counts_as_control_is_that_of_the_weights_that_gave_the_ids(
+    owner: Owner, tmp_path: Path
+) -> None:
+    """A large vocabulary takes a second to be read, and others may be loaded by then."""
+    path = tmp_path / "own.gguf"
+    write_gguf(path, vocabulary=bpe_vocabulary(["hello"], user_defined=["<x>"], pre="smollm"))
+    own = type("L", (), {"path": str(path), "fast_hash": hash_of(path)})()
+    vocabulary = gguf_vocabulary.read_vocabulary(str(path))
+    controls = {own.fast_hash: Words(frozenset({vocabulary.ids["<x>"]}))}
+    owner.files._words = type("W", (), {"of": controls.get})()  # type: ignore[assignment]
+    owner.loader.loaded, other = own, owner.loader.loaded
+    spelled_out = [vocabulary.ids[c] for c in "<x>"]
+    owner.files.replay("<x>", spelled_out, owner.answers.append, owner.failed, still=ALWAYS)
+    owner.loader.loaded = other
+    owner.run(2)
+    found = owner.answers.pop()
+    assert (found.ids, found.words_from) == (spelled_out, "rule")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -184,6 +185,21 @@ def partners(room: Any, path: Path) -> Partners:
     room.desk.partners.find(str(path), got.append)
     found: Partners = room.until(lambda: got, "the partners")[0]
     return found
+
+
+def test_who_asked_for_partners_before_somebody_else_did_is_not_answered(
+    make_room: Any, tmp_path: Path
+) -> None:
+    room, path = make_room().start_ready(), tmp_path / "large.gguf"
+    tiny_llama(path, vocabulary=bpe_vocabulary(["hello"]))
+    before: list[Partners] = []
+    room.desk.partners.find(str(path), before.append)
+    looks = [t for t in threading.enumerate() if t.name == "draft-partners"]
+    partners(room, path)
+    for thread in looks:
+        thread.join(20)
+    room.pump()
+    assert before == []
 
 
 def test_smaller_weights_with_the_same_vocabulary_are_found_by_themselves(

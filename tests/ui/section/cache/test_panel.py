@@ -43,7 +43,7 @@ from app.engine.protocol.messages import VocabularyTable
 from app.engine.protocol.pieces import Pieces
 from models.records import Message, MessageCounts, Role
 from ui.look.theme import Theme
-from ui.section.cache.cards import NOT_YET, STOPPED
+from ui.section.cache.cards import MEASURE, NOT_YET, STOPPED
 from ui.section.cache.panel import (
     ASKING,
     BY_HAND,
@@ -609,7 +609,7 @@ def test_figures_that_come_for_a_chat_that_was_left_are_not_those_of_the_open_on
     stage.desk.called("cache.measure")[-1][1](StepMeasured(70, [18.0], [690.0], 2))
     assert stage.row("cache_step_with") == ""
     assert stage.text("cache_step_caption") == NOT_YET
-    assert stage.find(QAbstractButton, "measure_button").text() == "Measure one step"
+    assert stage.find(QAbstractButton, "measure_button").text() == MEASURE
 
 
 def test_what_was_done_in_a_chat_that_was_left_is_not_told_in_the_open_one(stage: Stage) -> None:

@@ -64,7 +64,8 @@ class Waiting:
 
     `version` is the number of replies that already stand beside it. `answers`: for each reply
     that is wanted, the settings that it has otherwise. `beginning`: what it begins with.
-    `place`: where in a text document it stands (`app.chat.documents.text_document`).
+    `place`: where in a text document it stands (`app.chat.documents.text_document`). `leaf_id`: the
+    end of the path that was on screen when it was asked for.
     `is_saved`: the message is on disk. `is_announced`: the user was told that it waits for
     weights. `on_saved`: what somebody wrote for it is on disk, in a message or in the reply.
     """
@@ -75,6 +76,7 @@ class Waiting:
     answers: tuple[Mapping[str, Any], ...] = ({},)
     beginning: Beginning = NOTHING
     place: tuple[int, int] | None = None
+    leaf_id: str | None = None
     is_saved: bool = False
     is_announced: bool = False
     on_saved: Callable[[], None] = _nothing
@@ -234,7 +236,12 @@ class Replies:
         """Continue the text document that ends with `path`, at a place in it."""
         conversation_id = self._shelf.open.id
         self._waiting[conversation_id] = Waiting(
-            conversation_id, path, version, place=place, is_saved=True
+            conversation_id,
+            path,
+            version,
+            place=place,
+            leaf_id=self._shelf.leaf_id,
+            is_saved=True,
         )
         self.begin_waiting()
 
@@ -246,7 +253,8 @@ class Replies:
     ) -> None:
         shelf, conversation_id = self._shelf, message.conversation_id
         stored = self._store.append_message(message, keep_in_view=True)
-        waiting = Waiting(conversation_id, (*above, message), on_saved=saved)
+        path = (*above, message)
+        waiting = Waiting(conversation_id, path, leaf_id=message.id, on_saved=saved)
         self._waiting[conversation_id] = waiting  # before views are told and ask `is_busy`
         if message.parent_id == shelf.leaf_id:
             shelf.add(message)
@@ -279,7 +287,8 @@ class Replies:
         def take(path: tuple[Message, ...]) -> None:
             waiting.path, waiting.is_saved = path, True
             waiting.tell_saved()
-            self._shelf.replace_path(stored.conversation_id, path)
+            if self._is_wanted(waiting):
+                self._shelf.replace_path(stored.conversation_id, path)
             self.begin_waiting()
 
         self._around.when_done(
@@ -361,6 +370,7 @@ class Replies:
                 answers,
                 beginning,
                 place,
+                self._shelf.leaf_id,
                 is_saved=True,
                 on_saved=saved,
             )
@@ -411,11 +421,12 @@ class Replies:
         first = replies[0].message
         self.growing.add(replies)
         self._drop(waiting)
+        is_wanted = self._is_wanted(waiting)
         if waiting.version == 0 and self._shelf.leaf_id == parent.id:
             self._shelf.add(first)
-        else:
+        elif is_wanted:
             self._shelf.replace_path(first.conversation_id, (*waiting.path, first))
-        if len(replies) > 1:
+        if len(replies) > 1 and is_wanted:
             messages = tuple(reply.message for reply in replies)
             self._around.emit(AnswersBegan(first.conversation_id, parent.id, messages))
         for reply in replies:
@@ -427,6 +438,12 @@ class Replies:
             )
         if len(replies) > 1:
             self._around.saved(self._store.set_active_leaf(first.conversation_id, first.id))
+
+    def _is_wanted(self, waiting: Waiting) -> bool:
+        """Whether it comes on screen as it begins: loading takes a while, and who flips to another
+        version meanwhile stays there."""
+        is_open = waiting.conversation_id == self._shelf.open.id
+        return not is_open or self._shelf.leaf_id == waiting.leaf_id
 
     def _new_reply(self, waiting: Waiting, place: int) -> Reply:
         conversation = self._shelf.conversation(waiting.conversation_id) or self._shelf.open

@@ -631,6 +631,66 @@ def test_what_was_used_last_is_not_loaded_where_somebody_wanted_none(room, make_
     assert again.desk.loader.path == ""
 
 
+def test_a_text_for_a_temporary_chat_that_has_ended_is_nobodys(room):
+    room.desk.temporary.open()
+    room.ask("brief")
+    chat, late = room.desk.shelf.open.id, Future()
+    room.desk.temporary._stores._memory.create_attachment = lambda _attachment: late
+    assert room.desk.attachments.add_paste("a long text " * 500)
+    room.desk.temporary.end()
+    late.set_exception(ClosedError("It has ended."))
+    answered(room)
+    assert room.of(events.Noticed) == []
+    assert room.desk.attachments.of_draft(chat) == ()
+
+
+def with_two_versions(room: Any) -> list[str]:
+    """The replies of the open chat, the older one first."""
+    first = room.desk.shelf.path[-1].id
+    room.desk.replies.answer(first)
+    room.until(lambda: (r := room.ended_reply()) and r.id != first)
+    return [first, room.desk.shelf.path[-1].id]
+
+
+def test_a_message_that_is_moved_as_it_is_sent_is_shown_and_answered_where_it_is(room):
+    """What it was to hang on was deleted, by another way than this desk's."""
+    first, second = with_two_versions(room)
+    room.store.trash_branch(second).result(20)
+    assert room.desk.replies.send("More")
+    room.until(lambda: said(room)[-1:] == ["More"] and room.ended_reply())
+    room.until(lambda: not room.desk.replies.is_generating)
+    assert [m.id for m in room.desk.shelf.path][1] == first
+    assert [m.id for m in room.stored()] == [m.id for m in room.desk.shelf.path]
+
+
+@pytest.mark.parametrize("asks", ["send", "another version", "several"])
+def test_a_reply_that_waited_for_weights_does_not_take_the_screen_from_a_version_shown_since(
+    room, asks
+):
+    first, second = with_two_versions(room)
+    path = room.desk.loader.path
+    room.desk.loader.unload()
+    room.until(lambda: room.desk.loader.loaded is None, "no weights")
+    {
+        "send": lambda: room.desk.replies.send("More"),
+        "another version": lambda: room.desk.replies.answer(second),
+        "several": lambda: room.desk.replies.ask_several(second, [{"seed": 1}, {"seed": 2}]),
+    }[asks]()
+    if asks == "send":
+        room.until(lambda: room.desk.replies.is_waiting, "it is stored")
+    room.desk.loader.cancel()
+    room.desk.paths.show_version(second, -1)
+    room.until(lambda: room.desk.shelf.path[-1].id == first, "the older version")
+    room.desk.loader.load(path)
+    room.until(lambda: room.desk.growing.is_any, "the reply")
+    room.until(lambda: not room.desk.replies.is_generating, "its end")
+    answered(room)
+    assert [m.id for m in room.desk.shelf.path][1:] == [first]
+    assert room.of(events.AnswersBegan) == []
+    n_below = len(room.store.load_tree(room.second).result(20))
+    assert n_below == {"send": 5, "another version": 4, "several": 5}[asks]
+
+
 # --- what the engine counts ---------------------------------------------------------------------
 
 

@@ -346,6 +346,17 @@ def test_the_difference_to_the_turn_before(
     assert panel.note.text() == ""
 
 
+def test_a_difference_that_comes_when_nobody_looks_at_it_any_more_is_dropped(
+    desk: Desk, panel: PromptPanel, qtbot: QtBot
+) -> None:
+    desk.answer(SECOND)
+    press(panel, panel.difference_button, qtbot)
+    press(panel, panel.difference_button, qtbot)
+    desk.answer(FIRST)
+    assert panel.note.text() == ""
+    assert len(panel.text._strip) == 9
+
+
 def test_where_there_is_nothing_to_compare_it_is_said(
     panel: PromptPanel, desk: Desk, tools: Tools, qtbot: QtBot
 ) -> None:

@@ -23,7 +23,7 @@ LEFT = Qt.MouseButton.LeftButton
 @pytest.fixture
 def desk(bridge: FakeBridge) -> SamplingDesk:
     desk = SamplingDesk(bridge)
-    desk.questions.check_grammar = lambda grammar, schema, then, _failed: then(
+    desk.questions.check_grammar = lambda grammar, schema, then, _failed, still: then(
         scripted_check(CheckGrammar(1, grammar, schema))
     )
     return desk

@@ -12,6 +12,7 @@ from app.chat.events import EngineStateChanged, LevelsChanged
 from app.chat.settings.resolved import IN_CHAIN, Resolved, resolve
 from app.chat.settings.sampler_links import OFF, Link, links_of, values_of_links
 from app.chat.settings.settings import SettingRefused, Settings, as_stored, checked
+from app.chat.surroundings import Still
 from app.engine.protocol.messages import Tokens
 from app.engine.protocol.stages import Stage
 from models.records import Preset
@@ -68,8 +69,10 @@ class SamplingDesk(FakeDesk):
         then: Callable[[Tokens], None],
         failed: Callable[[str], None],
         *,
+        still: Still,
         inside: bool = False,
     ) -> None:
+        assert still()
         assert inside, "a bias is for what stands behind other text"
         if text in self.ids:
             then(Tokens(self.ids[text], [text.encode()] * len(self.ids[text])))

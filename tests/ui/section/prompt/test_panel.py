@@ -349,7 +349,7 @@ def test_the_difference_to_the_turn_before(
 def test_a_difference_that_comes_when_nobody_looks_at_it_any_more_is_dropped(
     desk: Desk, panel: PromptPanel, qtbot: QtBot
 ) -> None:
-    desk.answer(SECOND)
+    desk.words.of = lambda _hash: Words()
     press(panel, panel.difference_button, qtbot)
     press(panel, panel.difference_button, qtbot)
     desk.answer(FIRST)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from PySide6.QtCore import QAbstractTableModel, QModelIndex, Qt
+from PySide6.QtCore import QModelIndex, Qt
 from PySide6.QtGui import QBrush, QColor, QFont
 
 from app.amounts import bytes_words
 from app.library.header_shown import HeaderShown, TensorRow, ValueRow, matches, one_line
 from ui.look.theme import Theme
 from ui.widgets.any_index import AnyIndex
+from ui.widgets.table_model import TableModel
 
 if TYPE_CHECKING:
     from app.gguf.facts import TypeShare
@@ -20,16 +21,10 @@ T = TypeVar("T")
 
 TIP_CHARACTERS: Final = 600
 KEY, KIND, VALUE = range(3)
-_RIGHT: Final = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-_LEFT: Final = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 
 
-class RowsModel(QAbstractTableModel, Generic[T]):
+class RowsModel(TableModel, Generic[T]):
     """Rows of one kind, filtered by words and sorted by a column; −1 is the file's order."""
-
-    columns: tuple[str, ...] = ()
-    hints: tuple[str, ...] = ()
-    numbers: frozenset[int] = frozenset()
 
     def __init__(self) -> None:
         super().__init__()
@@ -97,9 +92,6 @@ class RowsModel(QAbstractTableModel, Generic[T]):
     def rowCount(self, parent: AnyIndex = QModelIndex()) -> int:  # noqa: B008
         return 0 if parent.isValid() else len(self.shown)
 
-    def columnCount(self, parent: AnyIndex = QModelIndex()) -> int:  # noqa: B008
-        return 0 if parent.isValid() else len(self.columns)
-
     def sort(self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder) -> None:
         self._column, self._is_down = column, order is Qt.SortOrder.DescendingOrder
         self.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, len(self.columns) - 1)
@@ -112,24 +104,14 @@ class RowsModel(QAbstractTableModel, Generic[T]):
         if role == Qt.ItemDataRole.DisplayRole:
             return self.cell(row, index.column())
         if role == Qt.ItemDataRole.TextAlignmentRole:
-            return int(_RIGHT if index.column() in self.numbers else _LEFT)
+            return self.alignment(index.column())
         return self.look(row, index.column(), role)
 
     def look(self, row: T, column: int, role: int) -> Any:
         return None
 
-    def headerData(
-        self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
-    ) -> Any:
-        if orientation is not Qt.Orientation.Horizontal:
-            return None
-        if role == Qt.ItemDataRole.DisplayRole:
-            return self.columns[section] + self._sign(section)
-        if role == Qt.ItemDataRole.ToolTipRole and self.hints:
-            return self.hints[section] or None
-        if role == Qt.ItemDataRole.TextAlignmentRole:
-            return int(_RIGHT if section in self.numbers else _LEFT)
-        return None
+    def heading(self, column: int) -> str:
+        return self.columns[column] + self._sign(column)
 
 
 class ValuesModel(RowsModel[ValueRow]):

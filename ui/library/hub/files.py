@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from PySide6.QtCore import (
-    QAbstractTableModel,
     QModelIndex,
     QObject,
     QRect,
@@ -30,6 +29,7 @@ from ui.library.hub.words import bits_text, file_line, file_title
 from ui.library.local.two_lines import GAP_PX, TwoLineDelegate
 from ui.look.theme import Theme
 from ui.widgets.any_index import AnyIndex
+from ui.widgets.table_model import TableModel
 
 if TYPE_CHECKING:
     from app.engine.planning.fit import Fit
@@ -51,8 +51,10 @@ _NARROW_FIT: Final = "probably fits"
 _WIDE_FIT: Final = "fits with 12 of 24 layers"
 
 
-class FilesModel(QAbstractTableModel):
+class FilesModel(TableModel):
     """Fits are told by `tell_fit`, one by one, as they become known."""
+
+    columns, hints, numbers = COLUMNS, _HINTS, frozenset({BITS, SIZE})
 
     def __init__(self) -> None:
         super().__init__()
@@ -79,9 +81,6 @@ class FilesModel(QAbstractTableModel):
 
     def rowCount(self, parent: AnyIndex = QModelIndex()) -> int:  # noqa: B008
         return 0 if parent.isValid() else len(self.files)
-
-    def columnCount(self, parent: AnyIndex = QModelIndex()) -> int:  # noqa: B008
-        return 0 if parent.isValid() else len(COLUMNS)
 
     def cell(self, file: HubFile, column: int) -> str:
         match column:
@@ -113,26 +112,8 @@ class FilesModel(QAbstractTableModel):
             fit = self.fit_of(file) if column == FIT else None
             return "\n".join(file.names) if column == FILE else fit.why if fit else None
         if role == Qt.ItemDataRole.TextAlignmentRole:
-            return _side(column) | Qt.AlignmentFlag.AlignVCenter
+            return self.alignment(column)
         return None
-
-    def headerData(
-        self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
-    ) -> Any:
-        if orientation is not Qt.Orientation.Horizontal:
-            return None
-        if role == Qt.ItemDataRole.DisplayRole:
-            return COLUMNS[section]
-        if role == Qt.ItemDataRole.ToolTipRole:
-            return _HINTS[section] or None
-        if role == Qt.ItemDataRole.TextAlignmentRole:
-            return _side(section) | Qt.AlignmentFlag.AlignVCenter
-        return None
-
-
-def _side(column: int) -> Qt.AlignmentFlag:
-    is_number = column in (BITS, SIZE)
-    return Qt.AlignmentFlag.AlignRight if is_number else Qt.AlignmentFlag.AlignLeft
 
 
 class FileDelegate(TwoLineDelegate):

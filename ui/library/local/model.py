@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from PySide6.QtCore import QAbstractTableModel, QModelIndex, Qt
+from PySide6.QtCore import QModelIndex, Qt
 
 from app.amounts import bytes_words
 from ui.library.local.words import folded, matches, one_line, second_line, whole_words
 from ui.widgets.any_index import AnyIndex
 from ui.widgets.figures import parameters_text, window_text
+from ui.widgets.table_model import TableModel
 
 if TYPE_CHECKING:
     from app.engine.planning.fit import Fit
@@ -30,11 +31,12 @@ _HINTS: Final = (
 )
 ROW_ROLE: Final = Qt.ItemDataRole.UserRole
 FIT_ROLE: Final = Qt.ItemDataRole.UserRole + 1
-_NUMBERS: Final = (PARAMETERS, SIZE, CONTEXT)
 
 
-class LocalModel(QAbstractTableModel):
+class LocalModel(TableModel):
     """`fit_of` tells whether weights fit, as far as is known."""
+
+    columns, hints, numbers = COLUMNS, _HINTS, frozenset({PARAMETERS, SIZE, CONTEXT})
 
     def __init__(self, home: Path, fit_of: Callable[[FoundWeights], Fit | None]) -> None:
         super().__init__()
@@ -158,9 +160,6 @@ class LocalModel(QAbstractTableModel):
     def rowCount(self, parent: AnyIndex = QModelIndex()) -> int:  # noqa: B008
         return 0 if parent.isValid() else len(self.shown)
 
-    def columnCount(self, parent: AnyIndex = QModelIndex()) -> int:  # noqa: B008
-        return 0 if parent.isValid() else len(COLUMNS)
-
     def sort(self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder) -> None:
         self._column, self._is_down = column, order is Qt.SortOrder.DescendingOrder
         self.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, len(COLUMNS) - 1)
@@ -182,7 +181,7 @@ class LocalModel(QAbstractTableModel):
         if role == Qt.ItemDataRole.AccessibleTextRole:
             return f"{COLUMNS[column]}: {self.cell(weights, column) or 'unknown'}"
         if role == Qt.ItemDataRole.TextAlignmentRole:
-            return _side(column) | Qt.AlignmentFlag.AlignVCenter
+            return self.alignment(column)
         return None
 
     def _hint(self, weights: FoundWeights, column: int) -> str | None:
@@ -191,20 +190,6 @@ class LocalModel(QAbstractTableModel):
         fit = self._fit_of(weights) if column == FIT else None
         return fit.why if fit is not None else None
 
-    def headerData(
-        self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
-    ) -> Any:
-        if orientation is not Qt.Orientation.Horizontal:
-            return None
-        if role == Qt.ItemDataRole.DisplayRole:
-            sign = (" ↑", " ↓")[self._is_down] if section == self._column else ""
-            return f"{COLUMNS[section]}{sign}"
-        if role == Qt.ItemDataRole.ToolTipRole:
-            return _HINTS[section] or None
-        if role == Qt.ItemDataRole.TextAlignmentRole:
-            return _side(section) | Qt.AlignmentFlag.AlignVCenter
-        return None
-
-
-def _side(column: int) -> Qt.AlignmentFlag:
-    return Qt.AlignmentFlag.AlignRight if column in _NUMBERS else Qt.AlignmentFlag.AlignLeft
+    def heading(self, column: int) -> str:
+        sign = (" ↑", " ↓")[self._is_down] if column == self._column else ""
+        return f"{COLUMNS[column]}{sign}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, Qt
+from PySide6.QtCore import QModelIndex, QPersistentModelIndex, Qt
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QHBoxLayout,
@@ -21,6 +21,7 @@ from app.insight.trace.tokens_shown import visible
 from ui.look.theme import Theme
 from ui.section.sampling.share_bars import Bar, DrawMark, Segment, ShareBars, percent
 from ui.widgets.kit import plain_label, push_button
+from ui.widgets.table_model import TableModel
 
 Index = QModelIndex | QPersistentModelIndex
 
@@ -45,9 +46,11 @@ def best_and_drawn(row: StageEvidence) -> list[Kept]:
     return best + [each for each in row.kept[N_BARS:] if each.is_drawn]
 
 
-class RemovedModel(QAbstractTableModel):
+class RemovedModel(TableModel):
     """The recorded candidates that a stage removed, the most probable first; then how many it
     removed of those that were not recorded."""
+
+    columns, hints, numbers = _COLUMNS, _HINTS, frozenset({1})
 
     def __init__(self) -> None:
         super().__init__()
@@ -65,12 +68,9 @@ class RemovedModel(QAbstractTableModel):
     def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008
         return 0 if parent.isValid() else len(self._removed) + (self._n_unknown > 0)
 
-    def columnCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008
-        return 0 if parent.isValid() else len(_COLUMNS)
-
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        if role == Qt.ItemDataRole.TextAlignmentRole and index.column() == 1:
-            return Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+        if role == Qt.ItemDataRole.TextAlignmentRole:
+            return self.alignment(index.column())
         if role not in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.ToolTipRole):
             return None
         if index.row() >= len(self._removed):
@@ -83,18 +83,6 @@ class RemovedModel(QAbstractTableModel):
             case 1:
                 return f"{100 * candidate.probability:.3g}%"
         return self._stage
-
-    def headerData(
-        self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
-    ) -> Any:
-        if orientation is Qt.Orientation.Horizontal and role == Qt.ItemDataRole.DisplayRole:
-            return _COLUMNS[section]
-        if orientation is Qt.Orientation.Horizontal and role == Qt.ItemDataRole.ToolTipRole:
-            return _HINTS[section]
-        if orientation is Qt.Orientation.Horizontal and role == Qt.ItemDataRole.TextAlignmentRole:
-            right, left = Qt.AlignmentFlag.AlignRight, Qt.AlignmentFlag.AlignLeft
-            return (right if section == 1 else left) | Qt.AlignmentFlag.AlignVCenter
-        return None
 
 
 class EvidenceView(QWidget):

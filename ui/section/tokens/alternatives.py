@@ -10,7 +10,6 @@ import math
 from typing import Any, ClassVar, Final
 
 from PySide6.QtCore import (
-    QAbstractTableModel,
     QModelIndex,
     QPersistentModelIndex,
     QRectF,
@@ -40,6 +39,7 @@ from ui.section.card import show_rows
 from ui.section.panel import Tools
 from ui.section.tokens.model import percent
 from ui.widgets.kit import plain_label, push_button
+from ui.widgets.table_model import TableModel
 
 Index = QModelIndex | QPersistentModelIndex
 
@@ -54,8 +54,10 @@ _COLUMNS: Final = ("Token", "Prob. %", "", "Removed by")
 _BAR: Final = 2
 
 
-class AlternativesModel(QAbstractTableModel):
+class AlternativesModel(TableModel):
     """The candidates of the token that is looked at, the most probable first."""
+
+    columns, numbers = _COLUMNS, frozenset({1})
 
     def __init__(self) -> None:
         super().__init__()
@@ -109,9 +111,6 @@ class AlternativesModel(QAbstractTableModel):
     def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008
         return 0 if parent.isValid() else len(self._candidates)
 
-    def columnCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008
-        return 0 if parent.isValid() else len(_COLUMNS)
-
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
         candidate = self._candidates[index.row()]
         if role == Qt.ItemDataRole.DisplayRole:
@@ -130,18 +129,6 @@ class AlternativesModel(QAbstractTableModel):
             return Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
         if role == Qt.ItemDataRole.AccessibleTextRole and index.column() == _BAR:
             return percent(_log(candidate.probability)) + "%"
-        return None
-
-    def headerData(
-        self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
-    ) -> Any:
-        if orientation is not Qt.Orientation.Horizontal:
-            return None
-        if role == Qt.ItemDataRole.DisplayRole:
-            return _COLUMNS[section]
-        if role == Qt.ItemDataRole.TextAlignmentRole:
-            side = Qt.AlignmentFlag.AlignRight if section == 1 else Qt.AlignmentFlag.AlignLeft
-            return side | Qt.AlignmentFlag.AlignVCenter
         return None
 
 

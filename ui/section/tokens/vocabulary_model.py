@@ -6,10 +6,11 @@ from array import array
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, Qt
+from PySide6.QtCore import QModelIndex, QPersistentModelIndex, Qt
 
 from app.engine.protocol.pieces import Pieces
 from app.insight.trace.tokens_shown import hexadecimal, visible
+from ui.widgets.table_model import TableModel
 
 if TYPE_CHECKING:
     from app.gguf.vocabulary import FileVocabulary
@@ -32,7 +33,9 @@ _RANK_HINT: Final = (
 )
 
 
-class VocabularyModel(QAbstractTableModel):
+class VocabularyModel(TableModel):
+    columns, numbers = COLUMNS, frozenset({ID, SCORE})
+
     def __init__(self) -> None:
         super().__init__()
         self._pieces: Pieces | None = None
@@ -114,34 +117,22 @@ class VocabularyModel(QAbstractTableModel):
             return 0
         return len(self._pieces) if self._ids is None else len(self._ids)
 
-    def columnCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008
-        return 0 if parent.isValid() else len(COLUMNS)
-
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
         if role == Qt.ItemDataRole.DisplayRole:
             return self.cell(self.id_of(index.row()), index.column())
         if role == Qt.ItemDataRole.ToolTipRole and index.column() in (TOKEN, BYTES):
             return self.cell(self.id_of(index.row()), index.column())
-        if role == Qt.ItemDataRole.TextAlignmentRole and index.column() in (ID, SCORE):
-            return Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+        if role == Qt.ItemDataRole.TextAlignmentRole:
+            return self.alignment(index.column())
         return None
 
-    def headerData(
-        self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
-    ) -> Any:
-        if orientation is not Qt.Orientation.Horizontal:
-            return None
-        if role == Qt.ItemDataRole.DisplayRole:
-            return RANK if section == SCORE and self._has_ranks else COLUMNS[section]
-        if role == Qt.ItemDataRole.ToolTipRole:
-            if section == SCORE:
-                return _RANK_HINT if self._has_ranks else _SCORE_HINT
-            return _HINTS[section]
-        if role == Qt.ItemDataRole.TextAlignmentRole:
-            is_number = section in (ID, SCORE)
-            side = Qt.AlignmentFlag.AlignRight if is_number else Qt.AlignmentFlag.AlignLeft
-            return side | Qt.AlignmentFlag.AlignVCenter
-        return None
+    def heading(self, column: int) -> str:
+        return RANK if column == SCORE and self._has_ranks else COLUMNS[column]
+
+    def hint(self, column: int) -> str:
+        if column == SCORE:
+            return _RANK_HINT if self._has_ranks else _SCORE_HINT
+        return _HINTS[column]
 
 
 def signed(score: float) -> str:

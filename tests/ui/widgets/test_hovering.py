@@ -34,3 +34,4 @@ def test_after_its_menu_a_button_is_hovered_only_under_the_pointer(
     QCursor.setPos(on if stays else off)
     menu.close()
     assert button.underMouse() is stays
+    QTest.mouseRelease(button, Qt.MouseButton.LeftButton)  # else it is held in tests to come

@@ -25,7 +25,6 @@ class BulkBar(QWidget):
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._theme = theme
         self.setObjectName("bulk_bar")
         self.setAccessibleName("Selected chats")
         self._words = plain_label("", self, "small")

@@ -31,7 +31,6 @@ class DraftList(QWidget):
     ) -> None:
         super().__init__(parent)
         self._desk = desk
-        self._theme = theme
         self._apply = apply
         self._path = ""
         self._partners: Partners | None = None

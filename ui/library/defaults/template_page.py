@@ -64,7 +64,6 @@ class _Tags(QSyntaxHighlighter):
 class TemplatePage(QWidget):
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._theme = theme
         self._templates: dict[str, str] = {}
         self.setObjectName("template_page")
         self.names = Combo(theme, self)

@@ -36,7 +36,6 @@ class DownloadOptions(QDialog):
     def __init__(self, desk: Desk, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._desk = desk
-        self._theme = theme
         self.setObjectName("download_options")
         self.setWindowTitle("Downloads")
         self._words = plain_label(WORDS, self, "dim", wraps=True)

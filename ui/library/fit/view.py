@@ -324,7 +324,6 @@ class Suggestions(QWidget):
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._theme = theme
         self._shown: tuple[Suggestion, ...] = ()
         self._rows: list[QWidget] = []
         self.used: Any = lambda _options: None

@@ -45,7 +45,6 @@ class ValueDialog(QDialog):
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
-        self._theme = theme
         self._taken = taken
         self._key = key
         self._text = text

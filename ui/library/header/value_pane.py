@@ -39,7 +39,6 @@ class ValuePane(QWidget):
     def __init__(self, desk: Desk, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._desk = desk
-        self._theme = theme
         self._shown: HeaderShown | None = None
         self._row: ValueRow | None = None
         self._first = 0

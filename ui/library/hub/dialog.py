@@ -44,7 +44,6 @@ class HubDialog(QDialog):
     def __init__(self, desk: Desk, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._desk = desk
-        self._theme = theme
         self.setObjectName("hub_dialog")
         self.setWindowTitle("Hub: token and address")
         self._make_token()

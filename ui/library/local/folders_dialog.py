@@ -41,7 +41,6 @@ class FoldersDialog(QDialog):
     def __init__(self, desk: Desk, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._desk = desk
-        self._theme = theme
         self.setObjectName("folders_dialog")
         self.setWindowTitle("Model folders")
         self._words = plain_label(WORDS, self, "dim", wraps=True)

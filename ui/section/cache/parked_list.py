@@ -21,7 +21,6 @@ class _ParkedRow(QWidget):
 
     def __init__(self, theme: Theme, copy: ParkedCopy, title: str, parent: QWidget) -> None:
         super().__init__(parent)
-        self._theme = theme
         self.number = copy.number
         self.title = ElidedLabel("", self)
         self.title.setObjectName("parked_title")

@@ -25,7 +25,6 @@ class PresetBar(QWidget):
 
     def __init__(self, theme: Theme, desk: Desk, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._theme = theme
         self._desk = desk
         self.picker = Combo(theme, self)
         self.picker.setObjectName("preset_picker")

@@ -81,8 +81,8 @@ class CopyBar(QWidget):
         theme.changed.connect(self._lay)
         theme.space(self._row, 8)
         theme.space(self._buttons, 8)
-        theme.size(self.progress, 120, 4)
         self._lay()
+        theme.size(self.progress, 120, 4)
         self.say("")
 
     def resizeEvent(self, event: QResizeEvent) -> None:

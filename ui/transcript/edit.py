@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -452,9 +453,7 @@ class Editing(QObject):
             self.close()
             return
 
-        def saved() -> None:
-            self._edits.drop(editor.task.name, message_id)
-
+        saved = partial(self._edits.drop, editor.task.name, message_id, editor.edit_made)
         if decide(choice, editor, saved) and self.editor is editor:
             self._remove()
 

@@ -50,16 +50,20 @@ class Edits:
             return
         self._kept.pop(key, None)
         if edit is not None:
-            text, reasoning = clean_message(edit.text), clean_message(edit.reasoning)
-            self._kept[key] = Edit(text, reasoning, edit.removed)
+            self._kept[key] = _cleaned(edit)
         while len(self._kept) > MAX_KEPT:
             del self._kept[next(iter(self._kept))]
         self._is_changed = True
         self._around.alarms.set_once("edits", DRAFT_DELAY_S, self.flush)
 
-    def drop(self, task: str, message_id: str) -> None:
-        """It is on disk as a message now, whatever chat is open by then."""
-        mine = [key for key in self._kept if key[1:] == (task, message_id)]
+    def drop(self, task: str, message_id: str, edit: Edit) -> None:
+        """It is on disk as a message now, whatever chat is open by then. What was typed since into
+        another editor of that kind is not it, and stays."""
+        mine = [
+            key
+            for key, kept in self._kept.items()
+            if key[1:] == (task, message_id) and kept == _cleaned(edit)
+        ]
         for key in mine:
             del self._kept[key]
         if mine:
@@ -134,3 +138,7 @@ class Edits:
         asked = store.missing(chats | self._ids(2))
         # What was typed since is no part of what was asked about.
         self._around.when_done(asked, drop, lambda _: then(), still=ALWAYS)
+
+
+def _cleaned(edit: Edit) -> Edit:
+    return Edit(clean_message(edit.text), clean_message(edit.reasoning), edit.removed)

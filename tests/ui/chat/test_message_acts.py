@@ -196,7 +196,7 @@ def test_an_editor_whose_text_is_refused_stays_with_it(
     assert desk.called("edits.drop") == [], "it is not on disk yet"
     desk.saved[0]()
     (dropped,) = desk.called("edits.drop")
-    assert dropped == desk.called("edits.keep")[-1][:2]
+    assert dropped == desk.called("edits.keep")[-1]
 
 
 NOTES = Attachment("a1", "c1", "notes.txt", "some notes", 10, NOON)

@@ -57,6 +57,19 @@ def test_what_was_decided_is_not_kept(make_room):
     room.until(lambda: stored(room) == [])
 
 
+def test_what_was_typed_since_stays_when_what_was_decided_is_on_disk(make_room):
+    """A beginning is on disk when its reply has a row, which may wait for weights."""
+    room = make_room(QUICK).start_ready()
+    reply = room.ask("Hello")
+    decided = Edit("Well,")
+    room.desk.edits.keep("begin", reply.id, decided)
+    room.desk.edits.keep("begin", reply.id, Edit("Then again"))
+    room.desk.edits.drop("begin", reply.id, decided)
+    kept = room.desk.edits.of("begin", reply.id)
+    assert kept is not None
+    assert kept.text == "Then again"
+
+
 def test_what_is_on_disk_is_dropped_whatever_chat_is_open_by_then(make_room):
     room = make_room(QUICK).start_ready()
     reply = room.ask("Hello")
@@ -65,7 +78,7 @@ def test_what_is_on_disk_is_dropped_whatever_chat_is_open_by_then(make_room):
     chat = room.desk.shelf.open.id
     room.until(lambda: stored(room))
     room.desk.shelf.open_new()
-    room.desk.edits.drop("edit", reply.id)
+    room.desk.edits.drop("edit", reply.id, Edit("more"))
     room.until(lambda: stored(room) == [[chat, "begin", reply.id, "Well", ""]])
 
 

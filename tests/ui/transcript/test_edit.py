@@ -43,7 +43,8 @@ class Desk:
     def of(self, task: str, message_id: str) -> Edit | None:
         return self.kept.get((task, message_id))
 
-    def drop(self, task: str, message_id: str) -> None:
+    def drop(self, task: str, message_id: str, edit: Edit) -> None:
+        assert self.kept.get((task, message_id), edit) == edit, "what was typed since stays"
         self.kept.pop((task, message_id), None)
 
     def take(self, choice: str, editor: MessageEditor, saved: Any) -> bool:

@@ -227,12 +227,12 @@ def parse(argv: list[str]) -> Options:
         "--data-dir",
         type=folder_argument,
         metavar="DIR",
-        help="where everything is kept",
+        help="folder for all chats and settings",
     )
-    parser.add_argument("--gguf", type=Path, metavar="FILE", help="load these weights")
+    parser.add_argument("--gguf", type=Path, metavar="FILE", help="load this model")
     parser.add_argument("--offline", action="store_true", help="open no network connection")
     parser.add_argument(
-        "--scripted", type=Path, metavar="FILE", help="play a script instead of weights"
+        "--scripted", type=Path, metavar="FILE", help="play a script instead of a model"
     )
     parser.add_argument("--quit-after", type=float, metavar="SECONDS", help=argparse.SUPPRESS)
     options = parser.parse_args(argv, namespace=Options())
@@ -248,7 +248,7 @@ def parse(argv: list[str]) -> Options:
             continue
         path = typed_path(path)
         if not is_file(path):
-            parser.error(f"There is no file “{path}” for --{name}. Check the path.")
+            parser.error(f"File not found: “{path}”. Check the path given with --{name}.")
         setattr(options, name, path)
     return options
 

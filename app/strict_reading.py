@@ -46,7 +46,7 @@ def decode_object(text: str) -> dict[str, Any]:
         names = [name for name, _ in pairs]
         for name in names:
             if names.count(name) > 1:
-                raise Refused(f"“{name}” stands there twice. Keep one of them.")
+                raise Refused(f"“{name}” appears twice. Keep one of them.")
         return dict(pairs)
 
     value = json.loads(text, parse_constant=refuse, object_pairs_hook=once)
@@ -61,7 +61,7 @@ def unknown(name: str, known: Iterable[str], where: str) -> Refused:
     near = difflib.get_close_matches(name, names, 1, 0.6)
     near = [other for other in names if name and other.startswith(name)] or near
     hint = f" Did you mean “{near[0]}”?" if near else ""
-    return Refused(f"“{name}” is not known in {where}.{hint}")
+    return Refused(f"Unknown setting “{name}” in {where}.{hint}")
 
 
 def field_types(struct: type[msgspec.Struct]) -> dict[str, inspect.Type]:

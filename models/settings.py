@@ -89,5 +89,5 @@ def _name_is_free(name: str) -> Iterator[None]:
         yield
     except IntegrityError as error:
         raise RefusedError(
-            f"There is a preset named “{name}” already: choose another name."
+            f"A preset named “{name}” already exists. Choose another name."
         ) from error

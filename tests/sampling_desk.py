@@ -77,7 +77,7 @@ class SamplingDesk(FakeDesk):
         if text in self.ids:
             then(Tokens(self.ids[text], [text.encode()] * len(self.ids[text])))
         else:
-            failed("This needs loaded weights. Load some first.")
+            failed("This needs a loaded model. Load one first.")
 
     def asked(self) -> list[Stage]:
         """What the next reply would be drawn with."""

@@ -63,7 +63,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
         "--gguf",
         metavar="FILE",
         action="append",
-        help="weights (default: the included ones); may be repeated",
+        help="model (default: the included one); may be repeated",
     )
     parser.add_argument("--quick", action="store_true", help="fewer and shorter runs")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -81,14 +81,14 @@ def _gguf_paths(options: argparse.Namespace) -> list[str]:
 
     found = starter.find()
     if found is None:
-        raise BenchError("No weights are installed. Name a GGUF file with --gguf FILE.")
+        raise BenchError("No model is installed. Pass a GGUF file with --gguf FILE.")
     return [str(found.path)]
 
 
 def _existing(name: str) -> str:
     path = typed_path(name)
     if not is_file(path):
-        raise BenchError(f"There is no file {path}. Check the path given with --gguf.")
+        raise BenchError(f"File not found: {path}. Check the path given with --gguf.")
     return str(path.resolve())
 
 

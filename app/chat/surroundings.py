@@ -41,7 +41,7 @@ def ALWAYS() -> bool:  # noqa: N802 - a constant to whoever uses it
     return True
 
 
-CANNOT_SAVE: Final = "This window cannot save anything."
+CANNOT_SAVE: Final = "This window is read-only."
 
 _log = logging.getLogger(__name__)
 
@@ -109,7 +109,7 @@ class Surroundings:
 
     def _on_store_error(self, error: Exception, failed: Callable[[str], None] | None) -> None:
         _log.warning("the store failed: %s", error, exc_info=error)
-        sentence = str(error) or f"The database failed ({type(error).__name__})."
+        sentence = str(error) or f"Database error ({type(error).__name__})."
         if failed is not None:
             failed(sentence)
         else:

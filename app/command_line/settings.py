@@ -324,9 +324,9 @@ def read_settings_file(path: Path) -> dict[str, Any]:
     try:
         return decode_object(path.read_text(encoding="utf-8-sig"))
     except Refused as refused:
-        raise Refused(f"The settings file {path} cannot be used. {refused}") from refused
+        raise Refused(f"The settings file {path} can't be used. {refused}") from refused
     except (ValueError, RecursionError) as error:
-        raise Refused(f"The settings file {path} is not JSON: {error}.") from error
+        raise Refused(f"The settings file {path} isn't valid JSON: {error}.") from error
 
 
 def _with_schema_text(values: dict[str, Any]) -> dict[str, Any]:
@@ -371,9 +371,9 @@ def _text_of(name: str, option: str) -> str:
             raise Refused(f"The file given with {option} is larger than 16 MB.")
         return path.read_text(encoding="utf-8-sig")
     except OSError as error:
-        raise Refused(f"The file given with {option} cannot be read: {error.strerror}.") from error
+        raise Refused(f"The file given with {option} can't be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
-        raise Refused(f"The file given with {option} is not text (UTF-8).") from error
+        raise Refused(f"The file given with {option} isn't UTF-8 text.") from error
 
 
 def resolved(options: argparse.Namespace, file: dict[str, Any] | None) -> AskSettings:

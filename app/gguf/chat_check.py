@@ -31,8 +31,8 @@ _WITH_SECTIONS: Final = frozenset({"paddleocr"})
 MAX_TENSOR_NAME_BYTES: Final = 63  # GGML_MAX_NAME, less the zero at its end
 
 _NOT_WEIGHTS: Final = {
-    "adapter": "a LoRA adapter, which needs the weights that it was made for",
-    "mmproj": "a projector for images, which needs its language weights",
+    "adapter": "a LoRA adapter, which needs the model it was made for",
+    "mmproj": "an image projector, which needs its language model",
     "imatrix": "an importance matrix, which is used to make other files",
     "vocab": "a vocabulary without weights",
 }
@@ -66,14 +66,15 @@ def refusal_for_chat(header: Header) -> HeaderRefused | None:
     if not architecture:
         return HeaderRefused(
             "unsupported",
-            f"“{name}” does not say which architecture it holds, so it cannot be loaded. "
-            "Choose another file.",
+            f"“{name}” doesn't name its architecture, so it can't be loaded. Choose another file.",
         )
     if architecture in NOT_GENERATING:
-        return _not_for_chat(f"“{name}” holds {architecture} weights, which do not write text.")
+        return _not_for_chat(
+            f"“{name}” is a model of type {architecture}, which doesn't generate text."
+        )
     if architecture in DRAFT_HEADS:
         return _not_for_chat(
-            f"“{name}” holds {architecture} weights, which only guess ahead for others."
+            f"“{name}” is a model of type {architecture}, which only drafts for other models."
         )
     layers = header.n_layer
     if layers is not None and not 0 < layers <= MAX_LAYERS:
@@ -184,7 +185,7 @@ def _impossible_vocabulary(header: Header) -> Iterator[str]:
 
 
 def _not_for_chat(sentence: str) -> HeaderRefused:
-    return HeaderRefused("not_a_chat_model", f"{sentence} Choose language weights instead.")
+    return HeaderRefused("not_a_chat_model", f"{sentence} Choose a language model instead.")
 
 
 def _refusal_of_parts(header: Header) -> HeaderRefused | None:

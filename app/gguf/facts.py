@@ -98,8 +98,9 @@ def trouble_of(header: Header) -> str:
         return refused.sentence
     if header.architecture not in KNOWN:
         return (
-            f"“{header.path.name}” holds “{header.architecture[:80]}” weights, which this version "
-            "of llama.cpp does not know. A newer engine may; or choose another file."
+            f"“{header.path.name}” uses the architecture “{header.architecture[:80]}”, which "
+            "this version of llama.cpp doesn't support. Update the engine or choose another "
+            "file."
         )
     return ""
 

@@ -11,7 +11,7 @@ _PAGE: Final = "a web page"
 _ZEROS: Final = "filled with zeros: perhaps a download that has not finished"
 _SAFETENSORS: Final = "a safetensors file: convert it to GGUF first"
 _PYTORCH: Final = "a PyTorch file: convert it to GGUF first"
-_ARCHIVE: Final = "Unpack it, if the weights are inside, or download them again."
+_ARCHIVE: Final = "Unpack it if the model is inside, or download the model again."
 
 _SIGNATURES: Final[tuple[tuple[bytes, str], ...]] = (
     (b"version https://git-lfs", _POINTER),

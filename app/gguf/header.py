@@ -257,7 +257,7 @@ def _not_opened(path: Path, error: Exception) -> HeaderRefused:
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         return HeaderRefused(
             "missing_file",
-            f"There is no file “{path}” any more. Choose another file, or put it back.",
+            f"“{path}” no longer exists. Choose another file or restore it.",
             str(error),
         )
     if isinstance(error, IsADirectoryError):
@@ -274,7 +274,7 @@ def _not_opened(path: Path, error: Exception) -> HeaderRefused:
 def _not_readable(path: Path, error: Exception) -> HeaderRefused:
     return HeaderRefused(
         "not_readable",
-        f"“{path}” cannot be read. Check its permissions and the disk that it lies on.",
+        f"“{path}” can't be read. Check its permissions and disk.",
         str(error),
     )
 

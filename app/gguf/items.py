@@ -80,6 +80,6 @@ def _cut(cursor: Cursor, length: int, limit: int) -> ShownText:
 def _gone(source: Source, error: Exception) -> HeaderRefused:
     return HeaderRefused(
         "not_readable",
-        f"“{source.name}” is not any more what it was when it was opened. Open it again.",
+        f"“{source.name}” has changed since it was opened. Open it again.",
         str(error),
     )

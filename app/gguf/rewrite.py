@@ -37,10 +37,10 @@ _PREFIX: Final = ".copy-"
 _SUFFIX: Final = ".unfinished"
 _KEY: Final = re.compile(r"[!-~]{1,200}")
 _FIXED: Final = {
-    "general.alignment": "The alignment cannot be changed: the tensors lie by it.",
-    "split.count": "How a file is split cannot be changed here.",
-    "split.no": "How a file is split cannot be changed here.",
-    "split.tensors.count": "How a file is split cannot be changed here.",
+    "general.alignment": "The alignment can't be changed: the tensors depend on it.",
+    "split.count": "Split information can't be changed here.",
+    "split.no": "Split information can't be changed here.",
+    "split.tensors.count": "Split information can't be changed here.",
 }
 
 

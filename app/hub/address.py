@@ -116,7 +116,7 @@ def _at_host(rest: str, endpoint: str) -> HubAddress:
         path = path.removeprefix(f"{prefix}/")
     address = _in_path(path, is_url=True)
     if address is None:
-        raise AddressRefused("This address names no repository. Paste one like owner/name.")
+        raise AddressRefused("This address has no repository. Paste one like owner/name.")
     return address
 
 
@@ -132,7 +132,7 @@ def _in_path(path: str, *, is_url: bool) -> HubAddress | None:
         if not is_url:
             return None
         raise AddressRefused(
-            f"This is the address of {_NOT_WEIGHTS[parts[0]]}. Paste one of weights."
+            f"This is the address of {_NOT_WEIGHTS[parts[0]]}. Paste the address of a model."
         )
     if len(parts) < 2:
         return None
@@ -142,7 +142,7 @@ def _in_path(path: str, *, is_url: bool) -> HubAddress | None:
         return None
     if colon:
         if not _QUANTISATION.fullmatch(tag) or len(parts) > 2:
-            raise AddressRefused(f"“{tag}” is no quantisation. Write it as owner/name:Q4_K_M.")
+            raise AddressRefused(f"“{tag}” isn't a quantisation. Write it as owner/name:Q4_K_M.")
         return HubAddress(repo_id, quantisation=tag)
     if len(parts) == 2:
         return HubAddress(repo_id, is_plain=not is_url)
@@ -185,12 +185,12 @@ def checked_endpoint(text: str) -> str:
         port = parts.port
     except ValueError:
         raise AddressRefused(
-            f"“{_shown(text)}” is no address. Write it like https://hub.example.org."
+            f"“{_shown(text)}” isn't an address. Enter one like https://hub.example.org."
         ) from None
     host = parts.hostname or ""
     if parts.scheme not in ("http", "https") or not host or port == 0 or not _is_name(host):
         raise AddressRefused(
-            f"“{_shown(text)}” is no address. Write it like https://hub.example.org."
+            f"“{_shown(text)}” isn't an address. Enter one like https://hub.example.org."
         )
     if parts.username or parts.password:
         raise AddressRefused(

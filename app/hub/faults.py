@@ -36,7 +36,7 @@ FaultKind = Literal[
 ]
 
 MAX_WAIT_S: Final = 3600.0
-LOCAL_WORKS: Final = "Weights on this machine work as ever."
+LOCAL_WORKS: Final = "Models on this computer still work."
 
 BAD_CREDENTIALS: Final = "Invalid credentials in Authorization header"
 """The hub's X-Error-Message for a token that it does not know."""
@@ -129,7 +129,7 @@ def _of_answer(answer: httpx2.Response, asked: Asked) -> HubFault:
         when = f"in {_in_words(seconds)}" if seconds is not None else "in a few minutes"
         return HubFault(
             "rate_limited",
-            f"“{asked.host}” takes no more requests for now. Try again {when}"
+            f"“{asked.host}” is limiting requests. Try again {when}"
             + ("." if asked.has_token else "; with a token it allows more."),
             retry_after_s=seconds,
             status=status,
@@ -137,7 +137,7 @@ def _of_answer(answer: httpx2.Response, asked: Asked) -> HubFault:
     if status >= 500 or status == 408:
         return HubFault(
             "server",
-            f"“{asked.host}” has trouble of its own (error {status}). Try again in a few minutes.",
+            f"“{asked.host}” reports a server error (error {status}). Try again in a few minutes.",
             retry_after_s=wait_of(answer.headers),
             status=status,
         )
@@ -199,8 +199,8 @@ def _refused(answer: httpx2.Response, code: str, asked: Asked) -> HubFault:
 def token_refused(asked: Asked, status: int = 401) -> HubFault:
     return HubFault(
         "token_bad",
-        f"“{asked.host}” does not know your token: it is mistyped, expired or revoked. "
-        "Make a new one there and enter it, or go on without one.",
+        f"“{asked.host}” rejected your token: it is mistyped, expired or revoked. Create a new "
+        "one there, or continue without one.",
         status=status,
     )
 

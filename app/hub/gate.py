@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     import httpx2
 
 OFFLINE: Final = (
-    "Cutaway is offline: it connects to nothing. Switch Offline off in Settings → Data to use the "
-    "hub. Weights on this machine work as ever."
+    "Cutaway is offline. Turn off Offline in Settings → Data to use the hub. Models on this "
+    "computer still work."
 )
 OFFLINE_BY_ARGUMENT: Final = (
-    "Cutaway was started with --offline: it connects to nothing. Start it without --offline to use "
-    "the hub. Weights on this machine work as ever."
+    "Cutaway was started with --offline. Restart it without --offline to use the hub. Models on "
+    "this computer still work."
 )
-NOT_KNOWN_YET: Final = "Settings are being read. Try again in a moment."
+NOT_KNOWN_YET: Final = "Settings are still loading. Try again in a moment."
 
 
 class GateClosed(Exception):  # noqa: N818

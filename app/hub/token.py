@@ -19,9 +19,7 @@ SERVICE: Final = "Cutaway hub token"
 MAX_LENGTH: Final = 512
 Where = Literal["none", "keyring", "this run"]
 
-THIS_RUN_ONLY: Final = (
-    "This system has no keyring to keep the token in, so it is kept until Cutaway ends."
-)
+THIS_RUN_ONLY: Final = "This system has no keyring, so the token is kept only until Cutaway closes."
 STILL_THERE: Final = (
     "The token is not used any more, but the system's keyring did not let go of it. Delete "
     f"“{SERVICE}” there."
@@ -38,10 +36,13 @@ def checked_token(text: str) -> str:
     """The token as it is sent. Raises TokenRefused, with a sentence that does not repeat it."""
     token = text.strip()
     if not token:
-        raise TokenRefused("Paste a token first. The hub makes one in your account's settings.")
+        raise TokenRefused(
+            "Paste a token first. You can create one in your account settings on the hub."
+        )
     if len(token) > MAX_LENGTH or not token.isascii() or not token.isprintable() or " " in token:
         raise TokenRefused(
-            "This is no token: one is a single word, letters and digits after hf_. Copy it again."
+            "This isn't a token. A token starts with hf_, followed by letters and digits. Copy "
+            "it again."
         )
     return token
 

@@ -384,7 +384,7 @@ class LocalLibrary:
             files += map(self._with_hash, new)
         troubles = [sentence for result in self._scans.values() for sentence in result.troubles]
         troubles += [
-            f"“{place.path}” does not answer. It is looked into as soon as it does."
+            f"“{place.path}” doesn't respond. It will be searched as soon as it does."
             for place in self._stuck
         ]
         snapshot = LocalSnapshot(
@@ -449,7 +449,7 @@ class LocalLibrary:
             pass
         except Exception as error:  # noqa: BLE001 - a fault of ours must not hide the other places
             _log.warning("looking into %s failed", look.place.path, exc_info=error)
-            sentence = f"“{look.place.path}” could not be looked into ({type(error).__name__})."
+            sentence = f"“{look.place.path}” couldn't be searched ({type(error).__name__})."
             look.result = Scan(look.place, troubles=[sentence])
 
     def _look(self, look: _Look, pace: Callable[[], None]) -> None:

@@ -142,9 +142,9 @@ def _check_place(connection: Connection, folder_id: str, parent_id: str | None) 
     place, steps = parent_id, 0
     while place is not None:
         if place == folder_id or steps > len(parents):
-            raise RefusedError("A folder cannot be moved into itself.")
+            raise RefusedError("A folder can't be moved into itself.")
         if place not in parents:
-            raise NotFoundError("The folder to move to is no longer there.")
+            raise NotFoundError("The destination folder no longer exists.")
         place, steps = parents[place], steps + 1
 
 

@@ -30,8 +30,8 @@ from models.tables import (
 )
 
 INTERRUPTED_SENTENCE = (
-    "Cutaway ended while this reply was being written. What had arrived is kept; "
-    "try again for a whole one."
+    "Cutaway closed before this reply finished. The partial text is kept. Regenerate it for a "
+    "complete reply."
 )
 
 _PLACE_IN_TREE = frozenset(

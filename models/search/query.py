@@ -112,11 +112,11 @@ class _Reading:
             case "in", "title" | "titles":
                 self.in_title = True
             case "in", _:
-                self.problems.append(f"“in:{value}” is not known; in:title is.")
+                self.problems.append(f"Unknown filter “in:{value}”. Try in:title.")
             case "has", "reasoning":
                 self.has_reasoning = True
             case "has", _:
-                self.problems.append(f"“has:{value}” is not known; has:reasoning is.")
+                self.problems.append(f"Unknown filter “has:{value}”. Try has:reasoning.")
             case "role", role:
                 self._take_role(value, role)
             case "folder", folder:
@@ -129,12 +129,12 @@ class _Reading:
             self.roles.add(Role(role))
         else:
             names = ", ".join(Role)
-            self.problems.append(f"“role:{value}” is not known; it is one of {names}.")
+            self.problems.append(f"Unknown filter “role:{value}”. Use one of {names}.")
 
     def _take_day(self, name: str, value: str, day: str) -> None:
         moment = self._start_of(day)
         if moment is None:
-            self.problems.append(f"“{name}:{value}” is no day; write it like {name}:2026-05-31.")
+            self.problems.append(f"“{name}:{value}” isn't a date. Write it like {name}:2026-05-31.")
         elif name == "before":
             self.before = moment
         else:

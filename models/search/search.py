@@ -77,7 +77,7 @@ def find(
     scope = _Scope(connection, query, match)
     if scope.folder_ids is not None and not scope.folder_ids:
         names = ", ".join(f"“{name}”" for name in query.folders)
-        return SearchPage(problems=(*query.problems, f"No folder is called {names}."))
+        return SearchPage(problems=(*query.problems, f"No folder is named {names}."))
     page = _titles(scope, limit, below) if query.in_title else _all(scope, limit, below, clock)
     return SearchPage(page.hits, page.next_below, page.has_more_titles, query.problems)
 

@@ -53,14 +53,14 @@ def back_up(
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if shutil.disk_usage(folder).free < 2 * database.stat().st_size:
-        raise StoreError("There is not enough room on the disk for a backup of the database.")
+        raise StoreError("Not enough disk space for a backup of the database.")
     unfinished = folder / UNFINISHED
     unfinished.unlink(missing_ok=True)
     unfinished.touch(mode=0o600)
     try:
         _copy(database, unfinished, keep_going)
         if not is_sound(unfinished):
-            raise StoreError("A backup of the database could not be read back.")
+            raise StoreError("A backup of the database couldn't be verified.")
         return unfinished.rename(_free_name(folder, now or datetime.now(UTC), before))
     finally:
         unfinished.unlink(missing_ok=True)
@@ -135,7 +135,7 @@ def surplus(backups: Iterable[Backup]) -> list[Backup]:
 def _copy(database: Path, target: Path, keep_going: Callable[[], bool]) -> None:
     def progress(_status: int, _remaining: int, _total: int) -> None:
         if not keep_going():
-            raise StoreError("The backup was given up because Cutaway is closing.")
+            raise StoreError("The backup was cancelled because Cutaway is closing.")
 
     source_uri = f"{database.resolve().as_uri()}?mode=ro"
     with (

@@ -96,7 +96,7 @@ class BackupThread(threading.Thread):
         from models.store import backup
         from models.store.trouble import words_of
 
-        database = self._writable("The data folder cannot be written to, so no backup was made.")
+        database = self._writable("The data folder is read-only, so no backup was made.")
         try:
             path = backup.back_up(
                 database.path, database.backups, keep_going=lambda: not self._is_closing
@@ -105,17 +105,17 @@ class BackupThread(threading.Thread):
         except StoreError:
             raise
         except Exception as error:
-            raise StoreError(f"The backup could not be made: {words_of(error)}") from error
+            raise StoreError(f"The backup failed: {words_of(error)}") from error
         return path
 
     def _delete_all(self) -> int:
         from models.store import backup
 
-        database = self._writable("The data folder cannot be written to: nothing was deleted.")
+        database = self._writable("The data folder is read-only, so nothing was deleted.")
         try:
             return backup.delete_all(database.backups) + database.place.delete_kept()
         except OSError as error:
-            raise StoreError(f"Some of the backups could not be deleted: {error}") from error
+            raise StoreError(f"Some backups couldn't be deleted: {error}") from error
 
     def _writable(self, sentence: str) -> Database:
         self._writer.opened.result()

@@ -61,12 +61,12 @@ _LOGS = ("-wal", "-shm", "-journal")
 """What SQLite may leave beside a database."""
 
 SECOND_INSTANCE_SENTENCE = (
-    "Cutaway is already running with this data folder. This window can read everything "
-    "but saves nothing: close it, or the other one."
+    "Cutaway is already running with this data folder, so this window is read-only. Close one "
+    "of the two windows."
 )
 _NEWER_SENTENCE = (
-    "The conversations were saved by a newer version of Cutaway. They are shown, but nothing "
-    "is saved: install that version again, or choose another data folder."
+    "Your chats were saved by a newer version of Cutaway. You can read them, but nothing is "
+    "saved. Install that version or choose another data folder."
 )
 _FOLDER_SENTENCE = (
     "The data folder {folder} cannot be written to. Conversations can be read, but nothing "
@@ -313,9 +313,9 @@ class _Opener:
             if passing_trouble(error) is not None:
                 raise
             return self.read_only(
-                "The conversations are of an older version of Cutaway and could not be brought "
-                f"to this one ({words_of(error)}). They are shown, but nothing is saved: install "
-                "the older version again, or choose another data folder."
+                "Your chats are from an older version of Cutaway and couldn't be upgraded "
+                f"({words_of(error)}). You can read them, but nothing is saved. Install the "
+                "older version or choose another data folder."
             )
         backup.thin(self._place.backups)
         return self._ready("ok", "" if kept.exists() else "The backup has disappeared.")
@@ -332,9 +332,9 @@ class _Opener:
             kept = finish_swap(place)
         except (OSError, sqlite3.Error, DBAPIError, StoreError) as error:
             return self.read_only(
-                f"The database is damaged and could not be repaired ({words_of(error)}). What can "
-                "be read is shown, but nothing is saved: free some disk space and start Cutaway "
-                "again."
+                f"The database is damaged and couldn't be repaired ({words_of(error)}). You can "
+                "read what is left, but nothing is saved. Free some disk space and restart "
+                "Cutaway."
             )
         return self._ready("salvaged", f"{counted.sentence} {_kept_sentence(kept)}")
 
@@ -356,13 +356,11 @@ class _Opener:
     def _after_restoring(self, newest: backup.Backup | None, kept: Path | None) -> Database:
         what = "could not be read" if kept else "was missing"
         if newest is None:
-            sentence = f"The database {what}, and there is no backup: Cutaway starts empty."
+            sentence = f"The database {what}, and there is no backup. Cutaway starts empty."
             return self._ready("fresh", f"{sentence} {_kept_sentence(kept)}" if kept else "")
         if examine(self._place) is Finding.OLDER:
             migrating.upgrade(self._place.path, busy_timeout_s=self._busy_timeout_s)
-        sentence = (
-            f"The database {what}. The backup of {newest.made_at:%d %B %Y, %H:%M} UTC is used."
-        )
+        sentence = f"The database {what}. Using the backup of {newest.made_at:%d %B %Y, %H:%M} UTC."
         return self._ready("restored", f"{sentence} {_kept_sentence(kept)}".rstrip())
 
     def _building(self) -> _Building:
@@ -382,7 +380,7 @@ class _Opener:
                 return attempt(sentence)
             except Exception:  # noqa: BLE001 -- whatever it was, there is a next step
                 continue
-        return self._in_memory(f"{sentence} The conversations cannot be read at present.")
+        return self._in_memory(f"{sentence} Your chats can't be read right now.")
 
     def _as_it_is(self, sentence: str) -> Database:
         match examine(self._place):
@@ -586,7 +584,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _kept_sentence(kept: Path | None) -> str:
-    return f"The old file is kept as {kept.name}." if kept is not None else ""
+    return f"The old file was saved as {kept.name}." if kept is not None else ""
 
 
 def _with_suffix(path: Path, suffix: str) -> Path:

@@ -47,8 +47,8 @@ class Counted:
     @property
     def sentence(self) -> str:
         text = (
-            f"The database was damaged. {self.messages} messages in {self.conversations} "
-            "conversations could be saved"
+            f"The database was damaged. {self.messages} messages in {self.conversations} chats "
+            "were recovered"
         )
         if self.messages_from_backup:
             text += f", {self.messages_from_backup} of them from the last backup"

@@ -40,7 +40,7 @@ _RETRY_FIRST_S, _RETRY_LONGEST_S = 0.1, 2.0
 _READ_ATTEMPTS = 4
 _STEPS_BETWEEN_ASKING = 100_000  # of SQLite's virtual machine: a few milliseconds
 _ERASE_AGAIN_S = 60.0
-_LOST = "Cutaway was closed before this could be saved."
+_LOST = "Cutaway closed before this could be saved."
 
 _log = logging.getLogger(__name__)
 
@@ -219,8 +219,8 @@ class WriterThread(threading.Thread):
         from models.store.trouble import words_of
 
         failed = StoreError(
-            f"The database could not be opened ({words_of(error)}). Nothing is saved in this "
-            "window: start Cutaway again."
+            f"The database couldn't be opened ({words_of(error)}). Nothing is saved in this "
+            "window. Restart Cutaway."
         )
         failed.__cause__ = error
         self._on_problem("failed", str(failed))

@@ -9,7 +9,7 @@ import sqlite3
 
 from models.store.errors import DamagedError, RefusedError, StoreError
 
-_KEPT = "The last changes are kept in memory and saved as soon as that is possible."
+_KEPT = "Recent changes are in memory and will be saved as soon as possible."
 
 _PASSING = {
     sqlite3.SQLITE_BUSY: "Another program is using the database. " + _KEPT,
@@ -60,11 +60,11 @@ def as_store_error(error: Exception) -> StoreError:
     found: StoreError
     if is_damage(error):
         found = DamagedError(
-            "The database is damaged. Start Cutaway again: it then saves what can be read."
+            "The database is damaged. Restart Cutaway to recover what can be read."
         )
     elif (sentence := passing_trouble(error)) is not None:
         found = StoreError(sentence)
     else:
-        found = RefusedError(f"The database refused this: {words_of(error)}")
+        found = RefusedError(f"Database error: {words_of(error)}")
     found.__cause__ = error
     return found

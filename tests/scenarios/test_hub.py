@@ -243,7 +243,7 @@ def test_a_token_opens_what_is_gated_and_is_stored_nowhere(open_window, hub, dat
     person.qtbot.keyClicks(dialog.token, "hf_secret")
     person.qtbot.keyClick(dialog.token, Qt.Key.Key_Return)
     visitor.wait(lambda: "ben" in dialog.token_sentence.text())
-    assert "until Cutaway ends" in dialog.token_sentence.text()
+    assert "until Cutaway closes" in dialog.token_sentence.text()
     assert dialog.token.text() == ""
     dialog.close()
     visitor.wait(lambda: page.detail.card.text == "# Gated")

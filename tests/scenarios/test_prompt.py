@@ -1,4 +1,4 @@
-"""What the engine was given, looked at in the whole window, from the first click."""
+"""The exact prompt, looked at in the whole window, from the first click."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_the_prompt_of_a_reply_its_surprise_and_its_difference(open_window: Any)
     person.wait(lambda: sentence(person))  # nothing yet, and it says what to do
     person.send("Which city?")
     first = person.wait_ended()
-    person.wait(lambda: sentence(person).startswith("What the engine was given"))
+    person.wait(lambda: sentence(person).startswith("The exact prompt"))
     assert panel._of.text == first.rendered_prompt
     person.send("And of Italy?")
     second = person.wait_ended()
@@ -66,7 +66,7 @@ def test_what_is_sent_is_what_was_shown_as_the_next_prompt(open_window: Any) -> 
     person.wait_ready()
     panel = open_panel(person)
     person.click("prompt_of_next")
-    person.wait(lambda: "write a message" in sentence(person))
+    person.wait(lambda: "Write a message" in sentence(person))
     person.type("Which city?")
     person.wait(lambda: "Which city?" in panel._of.text)
     shown = panel._of
@@ -86,7 +86,7 @@ def test_the_prompt_of_a_reply_from_an_earlier_day(open_window: Any) -> None:
     again.wait_ready()
     again.wait(lambda: len(again.app.desk.shelf.path) == 2)
     panel = open_panel(again)
-    again.wait(lambda: sentence(again).startswith("What the engine was given"))
+    again.wait(lambda: sentence(again).startswith("The exact prompt"))
     assert panel._of.text == prompt
     assert again.find(QPushButton, "prompt_surprise").isEnabled()
 

@@ -115,7 +115,7 @@ def test_an_edit_that_is_refused_while_a_reply_grows_is_not_lost(open_window: An
     assert editor(person) is shown
     assert (shown.isVisible(), shown.text) == (True, "How many legs have crabs?")
     assert any(
-        "Wait for it, or stop it first" in card.notice.sentence
+        "Wait or stop it first" in card.notice.sentence
         for card in person.window.chat.toasts.cards()
     )
     assert person.app.desk.edits.of("edit", question.id) == Edit(shown.text)

@@ -227,7 +227,7 @@ class LevelsWindow(WindowBeside):
                 for level, each in reversed(steps)
                 if each.level_of(name) == level and LEVELS.index(level) <= LEVELS.index(counting)
             ]
-            row.show_hint("  ·  over ".join(said))
+            row.show_hint("  ·  overrides ".join(said))
             self._show_value(row, shown_value(found.settings, name))
             is_settable = self._level != "chat" or name not in LOADING
             row.field.setEnabled(is_settable)

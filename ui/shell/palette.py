@@ -36,7 +36,7 @@ from ui.look.theme import Theme
 from ui.shell.actions import Action, Actions
 from ui.shell.keys import shown_key
 from ui.shell.notices import announce
-from ui.shell.palette_rows import Row, ranked
+from ui.shell.palette_rows import ALSO, Row, ranked
 from ui.widgets.any_index import AnyIndex
 from ui.widgets.kit import plain_label
 
@@ -266,6 +266,7 @@ class Palette(QFrame):
             " · ".join(shown_key(key) for key in keys),
             action.group,
             is_enabled=action.is_enabled(),
+            also=ALSO.get(action.name, ()),
         )
 
     # --- moving and doing ---------------------------------------------------------------

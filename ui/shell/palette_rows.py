@@ -15,6 +15,7 @@ LIMIT: Final = 60
 FUZZY_LIMIT: Final = 3_000
 _RUN, _WORD, _FIRST, _WHOLE = 6, 10, 8, 15
 _SKIPPED: Final = 1
+_OTHER_WORD: Final = 12
 _NOT_WORDS: Final = " -_/.,:;()[]“”\"'"
 
 
@@ -29,6 +30,34 @@ class Row:
     group: str = ""
     is_enabled: bool = True
     is_heading: bool = False
+    also: tuple[str, ...] = ()
+
+
+ALSO: Final[dict[str, tuple[str, ...]]] = {
+    "new_chat": ("new conversation", "start over"),
+    "trash_chat": ("delete chat", "remove chat"),
+    "open_weights": ("load model", "import model"),
+    "unload_weights": ("eject model", "free memory"),
+    "hub": ("download model", "get models", "hugging face"),
+    "downloads": ("download progress",),
+    "library": ("load model", "switch model", "choose model"),
+    "weights_defaults": ("GPU layers", "context length", "system prompt", "load settings"),
+    "chat_settings": ("temperature", "system prompt", "top-k", "max tokens", "context length"),
+    "settings": ("preferences", "options", "GPU", "temperature", "system prompt", "font"),
+    "theme_dark": ("dark mode", "night mode"),
+    "theme_light": ("light mode", "day mode"),
+    "theme_system": ("automatic dark mode",),
+    "branch_off": ("fork", "duplicate chat"),
+    "retry_reply": ("try again", "retry"),
+    "several_answers": ("best of n", "alternatives"),
+    "run_again": ("reproduce", "repeat"),
+    "panel_sampling": ("temperature", "top-p", "seed"),
+    "toggle_sidebar": ("sidebar",),
+    "keys": ("shortcuts", "help", "hotkeys"),
+    "show_log": ("debug", "console"),
+    "swap_role": ("swap role",),
+}
+"""Other words that people type, by the action's name."""
 
 
 def fits(query: str, text: str) -> tuple[int, tuple[int, ...]] | None:
@@ -113,7 +142,7 @@ def ranked(query: str, actions: Sequence[Row], chats: Iterable[tuple[str, Row]])
         return [*(row for row in actions if row.is_enabled), *newest]
     scored: list[tuple[int, int, Row]] = []
     for place, row in enumerate(actions):
-        found = fits(query, row.title)
+        found = _best(query, row)
         if found is not None:
             # Of two that fit alike the action comes first, and what cannot be done now last.
             scored.append((found[0] + (4 if row.is_enabled else -20), -place, row))
@@ -126,6 +155,18 @@ def ranked(query: str, actions: Sequence[Row], chats: Iterable[tuple[str, Row]])
             scored.append((found[0], -place - len(actions), row))
     scored.sort(key=lambda each: each[:2], reverse=True)
     return [row for _, _, row in scored[:LIMIT]]
+
+
+def _best(query: str, row: Row) -> tuple[int, tuple[int, ...]] | None:
+    """By its title, or less well by another word that stands there as it was typed."""
+    by_title = fits(query, row.title)
+    plain = _plain(query)
+    if len(plain) < 3 or not any(plain in _plain(word) for word in row.also):
+        return by_title
+    by_word = max(fits(query, word) or (0, ()) for word in row.also)
+    if by_title is not None and by_title[0] >= by_word[0] - _OTHER_WORD:
+        return by_title
+    return by_word[0] - _OTHER_WORD, ()
 
 
 def _first(chats: Iterable[tuple[str, Row]], count: int) -> list[tuple[str, Row]]:

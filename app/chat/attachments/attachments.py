@@ -223,7 +223,7 @@ class Attachments:
         if not silently:
             self._shelf.offer_undo(
                 f"attachment {attachment_id}",
-                f"“{attachment.name}” is removed.",
+                f"“{attachment.name}” removed.",
                 lambda: self._store_and_put(attachment),
             )
 

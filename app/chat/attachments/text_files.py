@@ -264,7 +264,7 @@ def _bytes_of(path: str, name: str) -> bytes:
         # Without blocking: a pipe would keep `open` until somebody writes.
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     except (FileNotFoundError, NotADirectoryError):
-        sentence = f"“{name}” is not there any more: check where it is."
+        sentence = f"“{name}” is no longer there. Check its location."
         raise FileRefused(name, "Missing", sentence) from None
     except PermissionError:
         raise _no_entry(path, name) from None
@@ -296,16 +296,16 @@ def _check_kind(name: str, status: os.stat_result) -> None:
 def _no_entry(path: str, name: str) -> FileRefused:
     if Path(path).is_dir():
         return _folder(name)
-    sentence = f"You may not read “{name}”: change its permissions or copy it."
+    sentence = f"You don't have permission to read “{name}”. Change its permissions or copy it."
     return FileRefused(name, "No permission to read", sentence)
 
 
 def _folder(name: str) -> FileRefused:
-    return FileRefused(name, "Folder", f"“{name}” is a folder: attach the files in it.")
+    return FileRefused(name, "Folder", f"“{name}” is a folder. Attach the files in it.")
 
 
 def _empty(name: str) -> FileRefused:
-    return FileRefused(name, "Empty", f"“{name}” is empty: there is nothing to attach.")
+    return FileRefused(name, "Empty", f"“{name}” is empty, so there is nothing to attach.")
 
 
 def _too_large(name: str, size: int) -> FileRefused:
@@ -313,8 +313,7 @@ def _too_large(name: str, size: int) -> FileRefused:
     return FileRefused(
         name,
         f"Larger than {most}",
-        f"“{name}” has {bytes_words(size)}, and a text of at most {most} can be attached: "
-        "attach the part that matters.",
+        f"“{name}” is {bytes_words(size)}; the limit is {most}. Attach only the part that matters.",
     )
 
 
@@ -325,7 +324,7 @@ def _not_text(name: str) -> FileRefused:
 
 def _unreadable(name: str, error: OSError | ValueError) -> FileRefused:
     why = (getattr(error, "strerror", None) or str(error) or type(error).__name__).lower()
-    sentence = f"“{name}” cannot be read ({why}): copy it to another place and try again."
+    sentence = f"“{name}” can't be read ({why}). Copy it elsewhere and try again."
     return FileRefused(name, f"Unreadable ({why})", sentence)
 
 

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 ENVIRONMENT_VARIABLE: Final = "CUTAWAY_DATA_DIR"
 SECOND_INSTANCE_SENTENCE: Final = (
-    "Cutaway is already open with this data folder, so this window only reads. "
-    "Close the other window and open this one again to write."
+    "Cutaway is already open with this data folder, so this window is read-only. To make "
+    "changes, close the other window and reopen this one."
 )
 _LOCK_FILE: Final = "cutaway.lock"
 
@@ -50,7 +50,7 @@ class DataFolder:
                 self.path.mkdir(mode=0o700, parents=True)
         except OSError as error:
             raise FolderRefused(
-                f"The data folder “{self.path}” cannot be made ({error.strerror or error}). "
+                f"The data folder “{self.path}” can't be created ({error.strerror or error}). "
                 "Choose another one with --data-dir."
             ) from error
 

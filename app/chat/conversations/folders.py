@@ -117,11 +117,11 @@ class Folders:
         if folder is None or folder.parent_id == parent_id:
             return
         if not self.may_hold(parent_id, folder_id):
-            self._around.emit(Noticed("warning", "A folder cannot be moved into itself."))
+            self._around.emit(Noticed("warning", "A folder can't be moved into itself."))
             return
         before = folder.parent_id
         self._put(folder, parent_id)
-        where = f"in “{self._listed[parent_id].name}”" if parent_id else "outside of the folders"
+        where = f"in “{self._listed[parent_id].name}”" if parent_id else "outside all folders"
         self._offer_undo(
             f"“{folder.name}” is now {where}.", lambda: self._put_again(folder_id, before)
         )
@@ -311,7 +311,7 @@ class Folders:
             return
 
         def tell(count: int) -> None:
-            self._around.emit(Noticed("info", f"{_were(count)} deleted for good."))
+            self._around.emit(Noticed("info", f"{_were(count)} permanently deleted."))
             self._shelf.list_trash()
             self._on_deleted()
 
@@ -342,7 +342,8 @@ class Folders:
             elif total:
                 self._on_deleted()
                 sentence = (
-                    f"{_were(total)} in the trash for {_days(days)} and now deleted for good."
+                    f"{_were(total)} in the trash for {_days(days)} and has now been permanently "
+                    "deleted."
                 )
                 self._around.emit(Noticed("info", sentence))
 

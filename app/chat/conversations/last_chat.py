@@ -19,8 +19,8 @@ from app.chat.alarms import Alarms
 
 HARMLESS_AFTER_S: Final = 2.0
 LEFT_CLOSED_SENTENCE: Final = (
-    "The last chat was left closed, because the program ended while it was being shown. "
-    "It is in the list."
+    "Your last chat wasn't reopened because Cutaway closed unexpectedly while showing it. It is "
+    "still in the list."
 )
 _FILE: Final = "opening-chat"
 _PEEK_FILE: Final = "peeking-chat"

@@ -40,10 +40,10 @@ from models.records import (
 )
 from models.store.store import Store
 
-EMPTY_SENTENCE: Final = "A message without text is not kept. Delete the message instead."
-PRUNED_SENTENCE: Final = "The branch is in the trash."
+EMPTY_SENTENCE: Final = "A message can't be empty. Delete the message instead."
+PRUNED_SENTENCE: Final = "Branch moved to the trash."
 TEMPORARY_SENTENCE: Final = (
-    "A temporary chat is never written, so it cannot become a chat of its own. Edit the message "
+    "A temporary chat is never saved, so it can't be branched into a new chat. Edit the message "
     "instead: both versions stay."
 )
 BRANCH_MARK: Final = " (branch)"
@@ -169,8 +169,8 @@ class Tree:
 
     def _say_where_the_rest_is(self, old: Message) -> None:
         sentence = (
-            f"Saved as version {old.sibling_count + 1}. "
-            f"What followed is under version {old.sibling_index + 1}."
+            f"Saved as version {old.sibling_count + 1}. The messages that followed are under "
+            f"version {old.sibling_index + 1}."
         )
         self._around.emit(Noticed("info", sentence))
 
@@ -199,9 +199,9 @@ class Tree:
             return
         following = self._following(message_id) if only_this else None
         n_below = len(shelf.path) - 1 - len(shelf.path_to(message.parent_id))
-        sentence = "The message is in the trash."
+        sentence = "Message moved to the trash."
         if n_below and following is None:
-            sentence = f"The message and the {n_below:,} below it are in the trash."
+            sentence = f"Moved the message and the {n_below:,} below it to the trash."
         conversation_id, leaf_id = message.conversation_id, shelf.leaf_id
         assert leaf_id is not None
         trashed = self._store.trash_branch(message_id, following)

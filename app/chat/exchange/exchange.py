@@ -183,7 +183,7 @@ class Exchange:
         def tell(done: int) -> None:
             nonlocal told_at
             if self._cancelled.is_set():
-                raise _CancelledError("The import was cancelled.")
+                raise _CancelledError("Import cancelled.")
             self._check()
             if self._around.clock() - told_at >= TOLD_EVERY_S:
                 told_at = self._around.clock()
@@ -196,7 +196,7 @@ class Exchange:
 
     def _tell(self, imported: Imported | None) -> None:
         if imported is None:
-            self._around.emit(Noticed("info", "The import was cancelled: nothing was added."))
+            self._around.emit(Noticed("info", "Import cancelled. Nothing was added."))
             return
         sentence = f"{_chats(len(imported.ids))} imported" if imported.ids else "Nothing is new"
         if imported.renamed:
@@ -208,7 +208,7 @@ class Exchange:
 
     def _begin(self, work: Callable[[], T], done: Callable[[T], None]) -> None:
         if self._is_busy:
-            sentence = "An export or import is still at work: try again when it has ended."
+            sentence = "An export or import is still running. Try again when it is finished."
             self._around.emit(Noticed("warning", sentence))
             return
         self._is_busy = True
@@ -237,7 +237,7 @@ class Exchange:
     def _check(self) -> None:
         """Called on other threads, between two chats."""
         if self._closing.is_set():
-            raise ClosedError("Cutaway was closed before this was done.")
+            raise ClosedError("Cutaway closed before this was finished.")
 
 
 def _chats(count: int) -> str:

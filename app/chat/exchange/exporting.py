@@ -22,7 +22,7 @@ from models.records import Folder, Preset, WholeConversation
 from models.store.errors import NotFoundError
 from models.store.store import Store
 
-NOTHING: Final = "There is nothing to export yet: no message of this chat is stored."
+NOTHING: Final = "Nothing to export yet: this chat has no saved messages."
 
 _LONGEST_NAME: Final = 80
 _FORBIDDEN: Final = '<>:"/\\|?*'
@@ -145,7 +145,7 @@ def _whole_file(path: Path) -> Iterator[BinaryIO]:
     """A file that takes the name `path` at the end, if nothing was raised."""
     with _in_words(path):
         if path.exists() and not path.is_file():
-            raise FileRefused(f"“{path.name}” is no file that can be written to: choose another.")
+            raise FileRefused(f"“{path.name}” isn't a file that can be written. Choose another.")
         handle, part = tempfile.mkstemp(prefix=".cutaway-", suffix=".part", dir=path.parent)
         try:
             with os.fdopen(handle, "wb") as file:
@@ -165,5 +165,5 @@ def _in_words(path: Path) -> Iterator[None]:
     except OSError as error:
         why = error.strerror or str(error)
         raise FileRefused(
-            f"“{path.name}” could not be written ({why}): choose another place, or free some room."
+            f"“{path.name}” couldn't be saved ({why}). Choose another location or free some space."
         ) from error

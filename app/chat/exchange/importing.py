@@ -65,9 +65,7 @@ class ImportPreview:
             name = shown_name(str(source.path))
             with _opened(source.path, name) as (file, stamp):
                 if stamp != source.stamp:
-                    raise FileRefused(
-                        f"{name} has changed since it was looked at: choose it once more."
-                    )
+                    raise FileRefused(f"{name} has changed since you chose it. Choose it again.")
                 for chat in _chats(file, name, self.now, ImportPreview(self.now)):
                     check()
                     yield chat
@@ -79,7 +77,7 @@ def look_through(
     """Read every file and ask the store about every chat. A bad file costs a sentence."""
     preview = ImportPreview(now)
     if len(paths) > MAX_FILES:
-        preview.refusals.append(f"Only the first {MAX_FILES} files were read: choose fewer.")
+        preview.refusals.append(f"Only the first {MAX_FILES} files were read. Choose fewer.")
     seen: set[str] = set()
     for path in paths[:MAX_FILES]:
         found = ImportPreview(now)
@@ -107,7 +105,7 @@ def _look_at(
             c = chat.conversation
             found.chats.append(Looked(c.title, len(chat.messages), c.updated_at, name, where))
     if not found.chats:
-        raise FileRefused(f"{name} holds no chat.")
+        raise FileRefused(f"{name} contains no chat.")
     found.sources.append(ImportSource(path, stamp))
 
 
@@ -129,13 +127,14 @@ def _markdown(file: BinaryIO, name: str, now: datetime) -> WholeConversation:
     raw = file.read(MAX_MARKDOWN_BYTES + 1)
     if len(raw) > MAX_MARKDOWN_BYTES:
         raise FileRefused(
-            f"{name} is larger than {bytes_words(MAX_MARKDOWN_BYTES)}: that is no chat in Markdown."
+            f"{name} is larger than {bytes_words(MAX_MARKDOWN_BYTES)}, too large for a Markdown "
+            "chat."
         )
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise FileRefused(
-            f"{name} is neither a chat in JSON nor UTF-8 text: choose a file that was exported."
+            f"{name} is neither a JSON chat nor UTF-8 text. Choose an exported file."
         ) from error
     if markdown_format.is_ours(text):
         return markdown_format.read(text, name, now)
@@ -148,17 +147,17 @@ def _opened(path: Path, name: str) -> Iterator[tuple[BinaryIO, Stamp]]:
     try:
         about = _about(path, name)
         if not stat.S_ISREG(about.st_mode):
-            raise FileRefused(f"{name} is no file: choose one that was exported.")
+            raise FileRefused(f"{name} isn't a file. Choose an exported file.")
         with path.open("rb") as file:
             about = os.fstat(file.fileno())
             yield file, (about.st_ino, about.st_size, about.st_mtime_ns)
     except OSError as error:
         why = error.strerror or str(error)
-        raise FileRefused(f"{name} could not be read ({why}): look whether it is there.") from error
+        raise FileRefused(f"{name} couldn't be read ({why}). Check that it exists.") from error
 
 
 def _about(path: Path, name: str) -> os.stat_result:
     try:
         return path.stat()
     except ValueError as error:  # a NUL in it
-        raise FileRefused(f"{name} has a name that cannot be opened: rename it.") from error
+        raise FileRefused(f"{name} has a name that can't be opened. Rename it.") from error

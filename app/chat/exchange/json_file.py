@@ -82,7 +82,7 @@ def read(file: BinaryIO, name: str) -> tuple[JsonHead, Iterator[WholeConversatio
     """The file's head, and its chats as they are asked for. FileRefused, then too."""
     first = _line(file, name).removeprefix(codecs.BOM_UTF8)
     if first.lstrip()[:1] != _MUST_BEGIN:
-        raise FileRefused(f"{name} is no file of Cutaway's: choose one that it exported.")
+        raise FileRefused(f"{name} wasn't exported by Cutaway. Choose a file that was.")
     if first.rstrip().endswith(_CHATS):
         head = decoded(first.rstrip()[: -len(_CHATS)] + b"}", JsonHead, name)
         _check(head, name)
@@ -98,11 +98,11 @@ def read(file: BinaryIO, name: str) -> tuple[JsonHead, Iterator[WholeConversatio
 
 def _check(head: JsonHead, name: str) -> None:
     if head.format != FORMAT:
-        raise FileRefused(f"{name} is no file of Cutaway's: choose one that it exported.")
+        raise FileRefused(f"{name} wasn't exported by Cutaway. Choose a file that was.")
     if head.version != VERSION:
         raise FileRefused(
-            f"{name} was written by another version of Cutaway (format {head.version}): "
-            "import it with that version, or a newer one."
+            f"{name} was saved by another version of Cutaway (format {head.version}). Import it "
+            "with that version or a newer one."
         )
 
 
@@ -116,13 +116,15 @@ def _chats_by_line(file: BinaryIO, name: str) -> Iterator[WholeConversation]:
             chat.messages.append(decoded(line.removesuffix(b","), JsonMessage, name))
         yield records_of(chat)
     if file.read(1024).strip():
-        raise FileRefused(f"{name} goes on after its end: it is damaged, or another file.")
+        raise FileRefused(
+            f"{name} has data after its end. It is damaged or a different kind of file."
+        )
 
 
 def _filled_line(file: BinaryIO, name: str) -> bytes:
     line = _line(file, name).strip()
     if not line:
-        raise FileRefused(f"{name} ends too early: it is damaged, or was not copied whole.")
+        raise FileRefused(f"{name} ends too early. It is damaged or wasn't copied completely.")
     return line
 
 
@@ -135,6 +137,6 @@ def _line(file: BinaryIO, name: str) -> bytes:
 
 def _too_large(name: str) -> str:
     return (
-        f"{name} is larger than {bytes_words(MAX_BYTES)} and not laid out as Cutaway does it: "
-        "choose the file as it was exported."
+        f"{name} is larger than {bytes_words(MAX_BYTES)} and not in Cutaway's format. Choose the "
+        "file as it was exported."
     )

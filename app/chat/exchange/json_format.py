@@ -150,13 +150,17 @@ def decoded(raw: bytes, shape: type[S], what: str) -> S:
     try:
         return msgspec.json.decode(raw, type=shape)
     except msgspec.ValidationError as error:
-        raise FileRefused(f"{what} is not as Cutaway writes it: {error}.") from error
+        raise FileRefused(f"{what} isn't in Cutaway's format: {error}.") from error
     except msgspec.DecodeError as error:
-        raise FileRefused(f"{what} is no whole JSON: it is damaged, or another file.") from error
+        raise FileRefused(
+            f"{what} isn't complete JSON. It is damaged or a different kind of file."
+        ) from error
     except UnicodeDecodeError as error:
-        raise FileRefused(f"{what} is not UTF-8 text: it is damaged, or another file.") from error
+        raise FileRefused(
+            f"{what} isn't UTF-8 text. It is damaged or a different kind of file."
+        ) from error
     except RecursionError as error:
-        raise FileRefused(f"{what} is nested too deeply: Cutaway does not write such.") from error
+        raise FileRefused(f"{what} is nested too deeply, so Cutaway didn't write it.") from error
 
 
 # --- records to structs -------------------------------------------------------------------------
@@ -261,7 +265,7 @@ def folders_of(head: JsonHead) -> tuple[Folder, ...]:
         while place is not None and steps <= len(around):
             steps, place = steps + 1, around.get(place)
         if place is not None:
-            raise FileRefused(f"The folder {_quoted(folder.name)} of this file lies in itself.")
+            raise FileRefused(f"The folder {_quoted(folder.name)} in this file contains itself.")
     return tuple(
         Folder(f.id, f.name, _utc(f.created_at), f.parent_id, f.position) for f in head.folders
     )
@@ -307,16 +311,16 @@ def _check_tree(chat: JsonChat) -> None:
     seen: set[str] = set()
     for message in chat.messages:
         if message.id in seen:
-            raise FileRefused(f"A message stands twice in the chat {_quoted(chat.title)}.")
+            raise FileRefused(f"The chat {_quoted(chat.title)} contains a message twice.")
         if message.parent_id is not None and message.parent_id not in seen:
             raise FileRefused(
-                f"In the chat {_quoted(chat.title)} a message does not stand below the one that "
-                "it follows: the file was changed or damaged."
+                f"In the chat {_quoted(chat.title)}, a message isn't below the one it follows. "
+                "The file was changed or damaged."
             )
         seen.add(message.id)
     attachments = [*chat.draft_attachments, *(a for m in chat.messages for a in m.attachments)]
     if len({each.id for each in attachments}) < len(attachments):
-        raise FileRefused(f"An attachment stands twice in the chat {_quoted(chat.title)}.")
+        raise FileRefused(f"The chat {_quoted(chat.title)} contains an attachment twice.")
 
 
 def _message(m: JsonMessage, conversation_id: str) -> Message:
@@ -361,7 +365,7 @@ def _utc(time: datetime) -> datetime:
     try:
         return time.astimezone(UTC)
     except OverflowError:
-        raise FileRefused("A time in this file lies outside of the calendar.") from None
+        raise FileRefused("This file contains an impossible date.") from None
 
 
 def _quoted(title: str) -> str:

@@ -53,8 +53,8 @@ def read(text: str, name: str, now: datetime) -> WholeConversation:
             said.append((role, words.strip("\r\n")))
     if not said:
         raise FileRefused(
-            f"{name} holds no messages that can be told apart: it needs headings such as "
-            "“## User” and “## Assistant”."
+            f"{name} contains no recognisable messages. It needs headings such as “## User” and "
+            "“## Assistant”."
         )
     salt = blake2b(text.encode()).hexdigest()
     chat_id = made_id(salt, "chat")

@@ -220,8 +220,8 @@ def read(text: str, name: str, now: datetime) -> WholeConversation:
         head, parts = _read_parts(text)
     if head.version != VERSION:
         raise FileRefused(
-            f"{name} was written by another version of Cutaway (format {head.version}): "
-            "import it with that version, or a newer one."
+            f"{name} was saved by another version of Cutaway (format {head.version}). Import it "
+            "with that version or a newer one."
         )
     salt = blake2b(text.encode()).hexdigest()
     conversation = Conversation(
@@ -353,10 +353,10 @@ def _assembled(
                 attached = _attachment(part, last, made_id(salt, f"{number}"))
                 messages[-1] = replace(last, attachments=(*last.attachments, attached))
     if len({message.id for message in messages}) < len(messages):
-        raise FileRefused(f"A message stands twice in {name}: it was changed or damaged.")
+        raise FileRefused(f"{name} contains a message twice. It was changed or damaged.")
     attachments = [each.id for message in messages for each in message.attachments]
     if len(set(attachments)) < len(attachments):
-        raise FileRefused(f"An attachment stands twice in {name}: it was changed or damaged.")
+        raise FileRefused(f"{name} contains an attachment twice. It was changed or damaged.")
     leaf_id = messages[-1].id if messages else None
     latest = max((m.created_at for m in messages), default=conversation.created_at)
     return WholeConversation(

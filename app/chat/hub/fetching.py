@@ -29,7 +29,7 @@ LOOK_AGAIN_S: Final = 0.5
 Follower = Callable[[tuple["DownloadProgress", ...]], None]
 Say = Callable[[str], None]
 
-NOT_READ_YET: Final = "The list of downloads is being read. Try again in a moment."
+NOT_READ_YET: Final = "The download list is still loading. Try again in a moment."
 
 
 class Fetching:
@@ -145,7 +145,7 @@ class Fetching:
 
     def _on_done(self, done: DownloadProgress) -> None:
         where = f" {done.sentence}" if done.sentence else ""
-        self._around.emit(Noticed("info", f"“{done.name}” is downloaded.{where}"))
+        self._around.emit(Noticed("info", f"“{done.name}” downloaded.{where}"))
 
     # --- what the user does ---------------------------------------------------------------------
 

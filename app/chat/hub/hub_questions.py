@@ -34,13 +34,13 @@ Failed = Callable[[HubTrouble], None]
 SetSetting = Callable[[str, object], None]
 
 SETTINGS_UNREAD: Final = (
-    "The settings could not be read, so Cutaway stays offline. See what the database says, then "
-    "start Cutaway again."
+    "The settings couldn't be read, so Cutaway stays offline. Fix the database problem, then "
+    "restart Cutaway."
 )
-OUR_FAULT: Final = "Something went wrong in Cutaway itself. Try again; the log says more."
+OUR_FAULT: Final = "Something went wrong in Cutaway. Try again; the log has the details."
 TOKEN_REFUSED: Final = (
-    "“{host}” does not know your token (mistyped, expired or revoked), so it is asked without it. "
-    "Enter a new one on the Hub page."
+    "“{host}” rejected your token (mistyped, expired or revoked), so Cutaway continues without "
+    "it. Enter a new one on the Hub page."
 )
 
 _log = logging.getLogger(__name__)
@@ -208,7 +208,7 @@ class HubQuestions:
             self._account, where = answer
             self._remember(is_kept=where == "keyring")
             self._tell()
-            words = f"The token of “{self._account}” is used from now on."
+            words = f"Now using the token of “{self._account}”."
             then(words if where == "keyring" else f"{words} {THIS_RUN_ONLY}")
 
         self._ask("token", ask, kept, failed)
@@ -248,7 +248,7 @@ class HubQuestions:
 
         def use(_: object) -> None:
             self._set_setting("hub_endpoint", endpoint)
-            then(f"The hub at “{address.host_of(target)}” is used from now on.")
+            then(f"Now using the hub at “{address.host_of(target)}”.")
 
         if target == self._endpoint:
             use(None)

@@ -25,12 +25,12 @@ from app.engine.protocol.messages import Done
 ELSEWHERE: Final = "another chat"
 """A conversation that is in no list: a temporary one, or one that is in the trash."""
 
-FOR_SURPRISE: Final = "a prompt, read for its surprise"
+FOR_SURPRISE: Final = "a prompt, processed for its surprise"
 
 FORGET_S: Final = 0.3
 FORGET_TRIES: Final = 5
 
-ALREADY: Final = "One step is being measured already."
+ALREADY: Final = "A measurement is already running."
 
 
 class CacheLook:

@@ -36,22 +36,20 @@ from app.engine.protocol.prompt_messages import (
 from app.insight.prompt.parts import PromptTokens, tokens_of
 from models.records import Conversation, ConversationKind, Message, MessageState, Role
 
-NOT_A_REPLY: Final = "Only a reply has a prompt. Choose one, or look at what would be sent next."
-NOTHING_YET: Final = "Nothing would be sent: write a message first."
-READING: Final = "The beginning of this chat is still being read."
-GIVEN: Final = (
-    "What the engine was given: rendered again, it is the stored text to the last character."
-)
-GROWING: Final = "Rendered again with the settings of the reply that is being written."
-NEXT: Final = "What would be sent now, with what stands in the composer."
-NEXT_TEXT: Final = "What would be continued now: the text before the caret."
+NOT_A_REPLY: Final = "Only replies have a prompt. Choose a reply, or see the next prompt."
+NOTHING_YET: Final = "Nothing to send yet. Write a message first."
+READING: Final = "The start of this chat is still loading."
+GIVEN: Final = "The exact prompt, identical to the stored text."
+GROWING: Final = "Rendered with the settings of the reply being generated."
+NEXT: Final = "What would be sent now, including your draft."
+NEXT_TEXT: Final = "What would be continued now: the text before the cursor."
 NOT_STORED: Final = (
-    "The prompt of this reply was not stored. This is how it is rendered now, with its settings."
+    "The prompt of this reply wasn't stored. This is how it renders now with its settings."
 )
-NOTHING_STORED: Final = "The prompt of this reply was not stored."
-STORED_ALONE: Final = "The stored text, without its tokens."
-NO_WEIGHTS: Final = "Load the weights that wrote the reply to see them."
-OTHER_WEIGHTS: Final = "It was written by “{name}”: load those weights to see them."
+NOTHING_STORED: Final = "The prompt of this reply wasn't stored."
+STORED_ALONE: Final = "The stored text, without tokens."
+NO_WEIGHTS: Final = "Load the model that wrote the reply to see them."
+OTHER_WEIGHTS: Final = "It was written by “{name}”. Load that model to see them."
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +190,7 @@ class PromptReading:
         if self._loader.loaded is None:
             return NO_WEIGHTS
         if not message.weights_hash or message.weights_hash != self._loader.weights_hash:
-            return OTHER_WEIGHTS.format(name=message.weights_name or "other weights")
+            return OTHER_WEIGHTS.format(name=message.weights_name or "another model")
         return ""
 
     def _settings_of(self, message: Message, chat: Conversation) -> tuple[Settings | None, str]:
@@ -217,8 +215,8 @@ class PromptReading:
         n_then, n_now = message.counts.prompt_tokens, len(tokens)
         if n_then is not None and n_then != n_now:
             sentence = (
-                f"The text is what the engine was given. It had {n_then:,} tokens then and has "
-                f"{n_now:,} now, so earlier replies entered it with other IDs."
+                f"This is the exact text. It had {n_then:,} tokens then and has {n_now:,} now "
+                "because earlier replies were tokenised differently."
             )
             return dataclasses.replace(found, sentence=sentence)
         return dataclasses.replace(found, sentence=GIVEN, is_given=True)
@@ -227,15 +225,15 @@ class PromptReading:
         """Rendered again it is another text: what is likely to have changed."""
         most = min(len(stored), len(now))
         place = next((i for i in range(most) if stored[i] != now[i]), most)
-        facts = f"Rendered again it differs from character {place + 1:,} on"
+        facts = f"Rendered again, it differs from character {place + 1:,} on"
         loaded = self._loader.loaded
         size = message.counts.context_size
         if loaded is not None and size and size != loaded.n_ctx:
             return (
-                f"{facts}: it was cut for a window of {size:,} tokens, and these weights are "
+                f"{facts}: it was cut for a context window of {size:,} tokens, and the model is "
                 f"loaded with {loaded.n_ctx:,}."
             )
-        return f"{facts}: something above the reply was changed since it was written."
+        return f"{facts}: something above the reply has changed since."
 
     # --- asking -----------------------------------------------------------------------------------
 

@@ -24,10 +24,12 @@ from app.engine.protocol.stages import Greedy, Sampling
 CONVERSATION: Final = "surprise of a prompt"
 """The key of its cells: no conversation's."""
 
-BUSY: Final = "A reply is being written. Ask again when it has ended."
-ENDED_FOR_A_REPLY: Final = "Stopped, because a reply is being written. Ask again when it has ended."
-ALREADY: Final = "Another prompt is being read for this. Stop it first."
-TOO_SHORT: Final = "A prompt of one token has nothing before it to be surprising after."
+BUSY: Final = "A reply is being generated. Try again when it is finished."
+ENDED_FOR_A_REPLY: Final = (
+    "Stopped because a reply is being generated. Try again when it is finished."
+)
+ALREADY: Final = "Another prompt is being processed. Stop it first."
+TOO_SHORT: Final = "A prompt of one token has no surprise: nothing comes before it."
 
 
 @dataclass(slots=True)

@@ -26,9 +26,9 @@ from app.engine.protocol.messages import (
 
 R = TypeVar("R", bound=Result)
 
-NO_WEIGHTS: Final = "This needs loaded weights. Load some first."
-UNREADABLE: Final = "The engine's answer does not hold together. Load the weights again."
-ENDED: Final = "The engine ended before it could answer. Try again."
+NO_WEIGHTS: Final = "This needs a loaded model. Load one first."
+UNREADABLE: Final = "The engine sent an invalid response. Reload the model."
+ENDED: Final = "The engine stopped before it could respond. Try again."
 
 
 class _Asked(NamedTuple):

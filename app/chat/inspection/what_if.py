@@ -32,9 +32,7 @@ from app.insight.trace.message_tokens import n_taken_over
 from app.insight.trace.table import TraceTable
 from models.records import Message
 
-OTHER_PROMPT: Final = (
-    "The engine cannot be asked: it is not known to the last token what this reply was given. "
-)
+OTHER_PROMPT: Final = "The engine can't replay this: the exact prompt of this reply is unknown. "
 _TOLD_BY_NOBODY: Final = frozenset(("grammar", "banned-strings"))
 """Where one of them decided, what else it forbade was not recorded."""
 

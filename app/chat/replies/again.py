@@ -26,9 +26,9 @@ from models.records import Message, MessageState, Role
 AGAIN: Final = "again"
 """In a reply's settings: which reply it repeats, and where it first differs (None: nowhere)."""
 
-OTHER_WEIGHTS: Final = "This reply was written by “{name}”. Load those weights to run it again."
-NOTHING_TO_COMPARE: Final = "This reply has no text of its own, so there is nothing to run again."
-NO_SEED: Final = "The seed of this reply is not known, so it cannot be run again exactly."
+OTHER_WEIGHTS: Final = "This reply was written by “{name}”. Load that model to rerun it."
+NOTHING_TO_COMPARE: Final = "This reply has no text of its own, so there is nothing to rerun."
+NO_SEED: Final = "The seed of this reply is unknown, so it can't be rerun exactly."
 
 
 class Again:
@@ -68,7 +68,7 @@ class Again:
         if message.seed is None:
             return NO_SEED
         if self._loader.loaded is not None and message.weights_hash != self._loader.weights_hash:
-            return OTHER_WEIGHTS.format(name=message.weights_name or "other weights")
+            return OTHER_WEIGHTS.format(name=message.weights_name or "another model")
         return ""
 
 
@@ -88,17 +88,17 @@ def _words(first: Message, message: Message, place: int | None) -> str:
     n_tokens = len(message.token_ids or ())
     if place is None:
         if message.state is not MessageState.COMPLETE:
-            return f"Run again: the same as far as it went ({n_tokens:,} tokens)."
-        return f"Run again: identical, all {n_tokens:,} tokens."
-    words = f"Run again: first differs at token {place + 1:,}."
+            return f"Rerun: identical as far as it went ({n_tokens:,} tokens)."
+        return f"Rerun: identical, all {n_tokens:,} tokens."
+    words = f"Rerun: first differs at token {place + 1:,}."
     was, now = first.settings.get("load"), message.settings.get("load")
     if isinstance(was, dict) and isinstance(now, dict) and was != now:
         names = [name for name in now if was.get(name) != now[name]]
-        return f"{words} The weights stood in memory otherwise ({', '.join(names)})."
+        return f"{words} The model was loaded differently ({', '.join(names)})."
     if not first.settings.get("repeatable"):
         return (
-            f"{words} The first one was not written in repeatable mode; this one was: "
-            "run it again to compare like with like."
+            f"{words} The first one wasn't generated in repeatable mode, but this one was. Rerun "
+            "this one for a fair comparison."
         )
     return words
 

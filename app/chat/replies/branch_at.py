@@ -37,32 +37,28 @@ from app.insight.trace.message_tokens import n_given
 from app.insight.trace.table import TraceTable
 from models.records import Message, Role
 
-NOT_A_REPLY: Final = "Only a reply can be branched at a token. Choose one of its tokens."
+NOT_A_REPLY: Final = "Only replies can be branched at a token. Choose a token of a reply."
 OTHER_WEIGHTS: Final = (
-    "This reply was written by “{name}”, whose tokens the loaded weights do not know. Load those "
-    "weights to branch it."
+    "This reply was written by “{name}”, which has different tokens. Load that model to branch it."
 )
 UNKNOWN_WEIGHTS: Final = (
-    "It is not known which weights wrote this reply. Ask for another version of it, and branch "
-    "that one."
+    "The model that wrote this reply is unknown. Regenerate it and branch the new version."
 )
 NO_IDS: Final = (
-    "The token IDs of this reply are not known: its text was edited, typed or imported. Ask for "
-    "another version of it, and branch that one."
+    "The token IDs of this reply are unknown because its text was edited, typed or imported. "
+    "Regenerate it and branch the new version."
 )
 NO_TRACE: Final = (
-    "Nothing was recorded about the tokens of this reply. Ask for another version of it, and "
-    "branch that one."
+    "The tokens of this reply weren't recorded. Regenerate it and branch the new version."
 )
-NO_SUCH_TOKEN: Final = "Of this reply {count:,} tokens are recorded. Choose one of them."
+NO_SUCH_TOKEN: Final = "Only {count:,} tokens of this reply are recorded. Choose one of them."
 NOT_ITS_TRACE: Final = (
-    "What was recorded about this reply does not fit its tokens. Ask for another version of it, "
-    "and branch that one."
+    "The record of this reply doesn't match its tokens. Regenerate it and branch the new version."
 )
-BUSY: Final = "Another reply is written in this chat. Wait for its end or stop it, then branch."
-NO_TEXT: Final = "Type what shall stand in the place of this token."
-OTHER_PROMPT: Final = "Its system prompt was changed since. Put it back to branch this reply."
-OTHER_TEMPLATE: Final = "Its chat template was changed since. Put it back to branch this reply."
+BUSY: Final = "Another reply is being generated in this chat. Wait or stop it, then branch."
+NO_TEXT: Final = "Type replacement text."
+OTHER_PROMPT: Final = "The system prompt has changed since. Restore it to branch this reply."
+OTHER_TEMPLATE: Final = "The chat template has changed since. Restore it to branch this reply."
 
 
 class BranchAt:
@@ -154,7 +150,7 @@ class BranchAt:
         if not message.weights_hash:
             self._say(UNKNOWN_WEIGHTS)
         elif message.weights_hash != self._loader.weights_hash:
-            self._say(OTHER_WEIGHTS.format(name=message.weights_name or "other weights"))
+            self._say(OTHER_WEIGHTS.format(name=message.weights_name or "another model"))
         else:
             return True
         return False

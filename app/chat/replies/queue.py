@@ -129,7 +129,7 @@ class MessageQueue:
             self._change(queued.conversation_id, (*now_there[:place], queued, *now_there[place:]))
             self.go_on(queued.conversation_id)
 
-        self._shelf.offer_undo(f"queued {message_id}", "The queued message is removed.", put_back)
+        self._shelf.offer_undo(f"queued {message_id}", "Queued message removed.", put_back)
         self.go_on(queued.conversation_id)
 
     def send_next(self) -> None:

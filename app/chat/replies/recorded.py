@@ -106,19 +106,19 @@ def settings_of(recorded: Mapping[str, Any], present: Settings) -> tuple[Setting
     long to be stored with the reply, if they are still the same.
     """
     if "sampling" not in recorded:
-        return present, "This reply was not recorded with all of its settings."
+        return present, "Not all settings of this reply were recorded."
     values = {name: recorded[name] for name in SHAPING if name in recorded}
     values |= _sampling_values(recorded["sampling"])
     settings, refused = from_stored(values)
     if refused or not settings.chain:
-        return present, "The settings stored with this reply cannot be read."
+        return present, "The settings stored with this reply can't be read."
     if "system_prompt" not in recorded:
         if recorded.get("system_prompt_hash") != hash_of(present.system_prompt):
-            return present, "Its system prompt was changed since. Put it back to run it again."
+            return present, "The system prompt has changed since. Restore it to rerun this reply."
         settings = dataclasses.replace(settings, system_prompt=present.system_prompt)
     if "chat_template_hash" in recorded:
         if recorded["chat_template_hash"] != hash_of(present.chat_template):
-            return present, "Its chat template was changed since. Put it back to run it again."
+            return present, "The chat template has changed since. Restore it to rerun this reply."
         settings = dataclasses.replace(settings, chat_template=present.chat_template)
     return settings, ""
 

@@ -42,17 +42,17 @@ from models.records import Attachment, Conversation, Message, MessageState, Role
 from models.store.store import Store
 
 MAX_ANSWERS: Final = 4
-BUSY_SENTENCE: Final = "A reply is being written here. Wait for it, or stop it first."
+BUSY_SENTENCE: Final = "A reply is being generated here. Wait or stop it first."
 CHANGING_SENTENCE: Final = "The last change isn't saved yet. Try again in a moment."
 SURROGATES_SENTENCE: Final = (
-    "Your message held halves of characters that cannot be kept; each is now shown as �."
+    "Your message contained broken characters that can't be saved; each is now shown as �."
 )
 OTHER_WEIGHTS_SENTENCE: Final = (
-    "Other weights were loaded before the branch could begin. Load those that wrote the reply and "
-    "choose the token again."
+    "Another model was loaded before the branch could start. Load the model that wrote the "
+    "reply and choose the token again."
 )
-UNSENT_SENTENCE: Final = "A message could not be sent and is in the message field again."
-NO_WEIGHTS_SENTENCE: Final = "Your message is kept and waits. Load weights to have it answered."
+UNSENT_SENTENCE: Final = "A message couldn't be sent and is back in the message field."
+NO_WEIGHTS_SENTENCE: Final = "Your message is saved and queued. Load a model to get a reply."
 
 
 def _nothing() -> None: ...

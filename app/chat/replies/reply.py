@@ -28,7 +28,7 @@ from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt, TextPro
 from app.insight.trace.table import TraceTable
 from models.records import Message, MessageCounts, MessageState
 
-CLOSED_SENTENCE: Final = "The app was closed while this reply was being written."
+CLOSED_SENTENCE: Final = "Cutaway closed before this reply finished."
 _ENGINE_DEATHS: Final = frozenset({"native_error", "out_of_memory"})
 
 
@@ -345,15 +345,15 @@ def in_the_apps_words(failed: Failed, loaded: Loaded | None, policy: str) -> Fai
         return failed
     chat, steps = "This chat", "Start a new chat, write a shorter message, "
     if policy == "stop":
-        steps += "let the oldest messages be left out (Settings, Chat), or "
+        steps += "allow older messages to be dropped (Settings → Chat), or "
     else:
-        chat = "Without all that can be left out, this chat still"
+        chat = "Even after dropping older messages, this chat still"
         steps += "or "
     if loaded is None or loaded.n_ctx < loaded.n_ctx_train:
-        steps += "set a larger context window in Settings under Engine and load the weights again."
+        steps += "set a larger context window in Settings → Engine and reload the model."
     else:
-        steps += "choose other weights."
-    facts = f"{chat} has {int(tokens):,} tokens and the context window holds {int(size):,}."
+        steps += "choose another model."
+    facts = f"{chat} has {int(tokens):,} tokens, but the context window holds only {int(size):,}."
     return msgspec.structs.replace(failed, sentence=f"{facts} {steps}")
 
 

@@ -20,7 +20,7 @@ from app.chat.weights.loading import Loader
 from app.engine.protocol.loading_messages import Loaded
 
 LARGEST_SENTENCE: Final = (
-    "These weights were made for no larger window. Choose other weights, or shorten the chat."
+    "This model doesn't support a larger context window. Choose another model or shorten the chat."
 )
 STILL_SENTENCE: Final = "The context window still holds {size:,} tokens. Shorten the chat instead."
 
@@ -81,7 +81,7 @@ class RoomMaker:
         self._set_where_it_counts("n_ctx", size)
         if self._loader.options_of(self._loader.path).n_ctx != size:
             return  # it could not be set, and why is said
-        self._around.emit(Noticed("info", f"The window becomes {size:,} tokens large."))
+        self._around.emit(Noticed("info", f"Enlarging the context window to {size:,} tokens."))
         self._loader.load(self._loader.path)
         self._waiting = _Waiting(message_id, self._loader.choice, size, loaded)
 

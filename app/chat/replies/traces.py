@@ -22,7 +22,7 @@ T = TypeVar("T")
 MAX_TOKENS: Final = 16_384
 """Of a reply, its first ones: their traces take 14 MB of memory while it grows."""
 
-NO_TRACE: Final = "Nothing was recorded about the tokens of this message."
+NO_TRACE: Final = "The tokens of this message weren't recorded."
 
 
 class Traces:

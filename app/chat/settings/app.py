@@ -72,7 +72,9 @@ class AppSettings:
         self._early.clear()
         if refused:
             names_read = ", ".join(refused).replace("_", " ")
-            sentence = f"Some settings could not be read and are at their defaults: {names_read}."
+            sentence = (
+                f"Some settings couldn't be read and were reset to their defaults: {names_read}."
+            )
             self._around.emit(Noticed("warning", sentence))
         if self._around.can_write:
             first_look.write(self._data_dir, after)

@@ -85,14 +85,14 @@ _VICUNA: Final = (
 
 FORMATS: Final = (
     Format("chatml", "ChatML", "Qwen, SmolLM, Hermes, many others", _CHATML),
-    Format("llama3", "Llama 3", "Llama 3 and what was made from it", _LLAMA_3),
-    Format("llama2", "Llama 2", "Llama 2 and what was made from it", _LLAMA_2),
+    Format("llama3", "Llama 3", "Llama 3 and derivatives", _LLAMA_3),
+    Format("llama2", "Llama 2", "Llama 2 and derivatives", _LLAMA_2),
     Format("gemma", "Gemma", "Gemma 2 and 3", _GEMMA),
     Format("mistral", "Mistral", "Mistral and Mixtral, Instruct", _MISTRAL),
     Format("alpaca", "Alpaca", "Instruction and Response headings", _ALPACA),
     Format("vicuna", "Vicuna", "USER and ASSISTANT", _VICUNA),
     Format(PLAIN, "Plain", "Names and blank lines, for base models", None),
-    Format(OWN, "My own", "The template written for these weights", None),
+    Format(OWN, "My own", "Your template for this model", None),
 )
 NAMES: Final = (FILE, *(each.name for each in FORMATS))
 

@@ -18,7 +18,7 @@ from app.chat.surroundings import Surroundings
 from app.chat.weights.loading import Loader
 from models.records import Conversation
 
-NO_WEIGHTS: Final = "Load weights first: only then is it known whose settings these are."
+NO_WEIGHTS: Final = "Load a model first: these settings belong to a model."
 
 
 class Levels:

@@ -18,7 +18,7 @@ def differences(preset: Mapping[str, Any], settings: Settings) -> list[str]:
 
     >>> differences({"chain": [{"stage": "top_k", "k": 20}, {"stage": "dist"}], "seed": 3},
     ...             Settings(chain=checked("chain", [{"stage": "top_k"}, {"stage": "dist"}])))
-    ['top-k 40, not 20', 'seed none, not 3']
+    ['top-k 20 → 40', 'seed 3 → none']
     """
     found = []
     for name, value in preset.items():
@@ -28,7 +28,7 @@ def differences(preset: Mapping[str, Any], settings: Settings) -> list[str]:
             now = as_stored(getattr(settings, name))
             if now != value:
                 words = name.replace("_", " ")
-                found.append(f"{words} {_value(now)}, not {_value(value)}")
+                found.append(f"{words} {_value(value)} → {_value(now)}")
     return found
 
 
@@ -36,7 +36,7 @@ def _of_chains(value: object, now: Sequence[Stage]) -> list[str]:
     try:
         was: tuple[Stage, ...] = checked("chain", value)
     except SettingRefused:
-        return ["its chain cannot be read"]
+        return ["its chain can't be read"]
     found, unmatched = [], list(was)
     for stage in now:
         same = next((each for each in unmatched if type(each) is type(stage)), None)
@@ -48,13 +48,13 @@ def _of_chains(value: object, now: Sequence[Stage]) -> list[str]:
     found += [f"without {in_words(stage_name(stage))}" for stage in unmatched]
     kinds = [type(stage) for stage in now if type(stage) in {type(each) for each in was}]
     in_order = [type(stage) for stage in was if type(stage) in {type(each) for each in now}]
-    return [*found, "another order"] if not unmatched and kinds != in_order else found
+    return [*found, "different order"] if not unmatched and kinds != in_order else found
 
 
 def _of_stages(was: Stage, now: Stage) -> list[str]:
     return [
-        f"{_called(now, attribute)} {_value(getattr(now, attribute))}, "
-        f"not {_value(getattr(was, attribute))}"
+        f"{_called(now, attribute)} {_value(getattr(was, attribute))} → "
+        f"{_value(getattr(now, attribute))}"
         for attribute in now.__struct_fields__
         if getattr(was, attribute) != getattr(now, attribute)
     ]

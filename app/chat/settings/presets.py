@@ -31,7 +31,7 @@ STARTERS: Final = Path(__file__).parents[3] / "resources" / "presets" / "starter
 MADE: Final = "starter_presets_made"
 MAX_NAME_LENGTH: Final = 80
 MAX_FILE_BYTES: Final = 4 * 1024 * 1024
-NOT_A_PRESET: Final = "This file holds no preset. Choose one that was exported here."
+NOT_A_PRESET: Final = "This file contains no preset. Choose an exported preset."
 _FORMAT: Final = "cutaway-preset"
 _ALWAYS: Final = ("system_prompt", "stop_strings", "context_policy", "max_tokens")
 
@@ -113,7 +113,7 @@ class Presets:
         if preset is None or not name or name == preset.name or not self._around.may_write():
             return
         if name.casefold() in {n.casefold() for n in self._names()} - {preset.name.casefold()}:
-            self._around.emit(Noticed("warning", f"There is a preset “{name}” already."))
+            self._around.emit(Noticed("warning", f"A preset named “{name}” already exists."))
             self._tell()
             return
         self._change(preset, name=name)
@@ -142,7 +142,7 @@ class Presets:
             self._tell()
 
         self._shelf.offer_undo(
-            f"preset {preset_id}", f"The preset “{preset.name}” is deleted.", bring_back
+            f"preset {preset_id}", f"Preset “{preset.name}” deleted.", bring_back
         )
 
     def _add(self, name: str, values: Mapping[str, Any]) -> Preset:
@@ -236,7 +236,7 @@ class Presets:
         preset_id = self.create(str(content.get("name", "")), values)
         if left_out and preset_id:
             words = ", ".join(str(name)[:40] for name in left_out[:5])
-            sentence = f"Some of the preset could not be read and is left out: {words}."
+            sentence = f"Some settings of the preset couldn't be read and were skipped: {words}."
             self._around.emit(Noticed("warning", sentence))
         return preset_id
 

@@ -232,7 +232,7 @@ def stages_of_reply(recorded: Mapping[str, Any]) -> tuple[Stage, ...]:
     return stages if isinstance(stages[-1], SELECTING) else ()
 
 
-RESET: Final = "The chat's own sampling chain is gone: what stands above it counts."
+RESET: Final = "This chat now uses the inherited sampling chain."
 _OF_THE_CHAIN: Final = frozenset((*IN_CHAIN, "chain", OFF))
 
 

@@ -341,16 +341,16 @@ def _paths(value: object) -> tuple[str, ...]:
     if not isinstance(value, list | tuple):
         raise SettingRefused("Folders are a list of paths.")
     if len(value) > MAX_WEIGHTS_FOLDERS:
-        raise SettingRefused(f"At most {MAX_WEIGHTS_FOLDERS} folders can be looked into.")
+        raise SettingRefused(f"At most {MAX_WEIGHTS_FOLDERS} folders can be added.")
     for path in value:
         if not isinstance(path, str) or not 0 < len(path) <= MAX_PATH_LENGTH:
             raise SettingRefused("A folder is a path.")
         if clean_text(path) != path or "\0" in path:
             raise SettingRefused(
-                "This folder has characters in its name that cannot be read. Rename it first."
+                "This folder's name contains unreadable characters. Rename it first."
             )
         if not Path(path).is_absolute():
-            raise SettingRefused("A folder is named by its whole path.")
+            raise SettingRefused("Enter the full path of the folder.")
     return tuple(dict.fromkeys(value))
 
 
@@ -364,7 +364,7 @@ def _hub_endpoint(value: object) -> str:
     if value == "":
         return ""
     if not isinstance(value, str) or len(value) > MAX_ADDRESS_LENGTH:
-        raise SettingRefused("The hub's address is one like https://hub.example.org.")
+        raise SettingRefused("Enter a hub address like https://hub.example.org.")
     try:
         return checked_endpoint(value)
     except AddressRefused as refused:

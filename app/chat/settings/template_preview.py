@@ -32,9 +32,7 @@ _log = logging.getLogger(__name__)
 DEADLINE_S: Final = 3.0
 MAX_SHOWN: Final = 100_000
 """Characters of a rendered chat that are shown."""
-NO_TEMPLATE: Final = (
-    "This file has no chat template of its own. Write one here, or choose one of the formats."
-)
+NO_TEMPLATE: Final = "This file has no chat template. Write one here or choose a format."
 SAMPLE: Final = (
     ChatMessage("user", "What is the capital of France?"),
     ChatMessage("assistant", "Paris."),
@@ -151,7 +149,7 @@ class TemplatePreviews:
             return Preview(source, sentence=failed.sentence, line=failed.line)
         except Exception as error:  # noqa: BLE001 - whoever asked is told
             _log.error("the preview of a template: %s", error, exc_info=error)
-            return Preview(source, sentence=f"This cannot be shown ({type(error).__name__}).")
+            return Preview(source, sentence=f"This can't be shown ({type(error).__name__}).")
 
     def _rendered(self, question: _Question, words: FileVocabulary, source: str) -> Preview:
         messages = list(SAMPLE)

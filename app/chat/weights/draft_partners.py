@@ -27,13 +27,10 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 NOT_USED_YET: Final = (
-    "Drafts are not used yet: this version's engine writes every token with the weights "
-    "themselves. What you choose is kept for when it can."
+    "Speculative decoding isn't available in this version yet. Your choice is saved for when it is."
 )
 LOOKING: Final = "Comparing vocabularies…"
-NONE_SMALLER: Final = (
-    "No smaller weights are known on this machine, so there is nothing that could draft."
-)
+NONE_SMALLER: Final = "No smaller model was found on this computer to use as a draft model."
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +102,7 @@ class DraftPartners:
         except HeaderRefused as refused:
             return Partners(sentence=refused.sentence)
         except OSError as error:
-            return Partners(sentence=f"The file cannot be read: {error.strerror or error}.")
+            return Partners(sentence=f"The file can't be read: {error.strerror or error}.")
         real = os.path.realpath(path)
         smaller = [
             each
@@ -121,10 +118,10 @@ class DraftPartners:
             except HeaderRefused as refused:
                 difference = refused.sentence
             except OSError as error:
-                difference = f"it cannot be read ({error.strerror or error})"
+                difference = f"it can't be read ({error.strerror or error})"
             except Exception as error:  # noqa: BLE001 - one file is not all of them
                 _log.error("a vocabulary: %s", error, exc_info=error)
-                difference = f"it cannot be read ({type(error).__name__})"
+                difference = f"it can't be read ({type(error).__name__})"
             if difference:
                 others.append(ComparedDraft(each, difference))
             else:

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from app.gguf.header import Header
     from app.library.outlines import Outlines
 
-UNREADABLE: Final = "cannot be loaded"
-FAULT: Final = "This file could not be judged; the log says more."
+UNREADABLE: Final = "can't be loaded"
+FAULT: Final = "This file couldn't be checked. The log has the details."
 LOOK_AFTER_S: Final = 0.5
 STUCK_AFTER_S: Final = 5.0
 """A disk that wakes up takes seconds; a network that is gone may take for ever."""

@@ -170,7 +170,7 @@ def _sentence(error: BaseException) -> str:
     if isinstance(error, HeaderRefused | CopyRefused):
         return error.sentence
     _log.error("a header: %s", error, exc_info=error)
-    return f"The header of this file could not be read ({type(error).__name__})."
+    return f"The header of this file couldn't be read ({type(error).__name__})."
 
 
 def _on_thread(work: Callable[[], T]) -> Future[T]:

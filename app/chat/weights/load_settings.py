@@ -93,8 +93,8 @@ def _read(name: str, value: object) -> Any:
         if name == "rope":
             if not isinstance(value, Mapping):
                 raise SettingRefused("The RoPE scaling is an object.")
-            return RopeScaling(**read_fields(dict(value), _types(RopeScaling), "these weights"))
-        return read_fields({name: value}, _types(LoadOptions), "these weights")[name]
+            return RopeScaling(**read_fields(dict(value), _types(RopeScaling), "this model"))
+        return read_fields({name: value}, _types(LoadOptions), "this model")[name]
     except Refused as refused:
         raise SettingRefused(str(refused)) from refused
 

@@ -36,9 +36,7 @@ from models.records import Weights
 MAX_LOG_LINES: Final = 400
 MAX_NAME_LENGTH: Final = 80
 PROGRESS_INTERVAL_S: Final = 0.05
-NO_TEXT_WORDS: Final = (
-    "has characters in its name that cannot be read. Rename the file and open it again."
-)
+NO_TEXT_WORDS: Final = "has unreadable characters in its name. Rename the file and open it again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,7 +286,7 @@ class Loader:
 
     def _with_those_that_stay(self, sentence: str) -> str:
         name = self.state.weights_name
-        return f"{sentence} “{name}” stays as it is." if name else sentence
+        return f"{sentence} “{name}” stays loaded." if name else sentence
 
     def _load_chosen(self, path: str) -> None:
         attempt = Attempt(path, self.options_of(path))
@@ -354,7 +352,7 @@ class Loader:
             self._good = None
             self._around.emit(Noticed("error", failed.sentence))
             return False
-        sentence = f"{failed.sentence} “{spare.name}” is loaded again."
+        sentence = f"{failed.sentence} “{spare.name}” was reloaded."
         self._around.emit(Noticed("error", sentence))
         self._begin(spare)
         return True

@@ -290,7 +290,7 @@ class LocalWeights:
         folder = os.path.normpath(typed_path(path))
         folders = self._around.settings.weights_folders
         if folder in folders:
-            then(f"“{folder}” is looked into already.")
+            then(f"“{folder}” has already been added.")
             return
         try:
             checked("weights_folders", (*folders, folder))
@@ -331,7 +331,7 @@ def _look_whether_usable(folder: Path) -> Future[str]:
         except OSError as error:
             future.set_result(sentence_of(folder, error, "choose another one"))
         except ValueError:
-            future.set_result("This is no path. Choose a folder.")
+            future.set_result("This isn't a valid path. Choose a folder.")
         else:
             future.set_result("")
 

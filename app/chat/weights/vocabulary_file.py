@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-REPLACED: Final = "The file was replaced since these weights were loaded. Load it again."
+REPLACED: Final = "The file was replaced after the model was loaded. Reload it."
 Say = Callable[[str], None]
 
 
@@ -122,7 +122,7 @@ def _sentence(error: BaseException) -> str:
     if isinstance(error, NotReplayed):
         return str(error)
     _log.error("the vocabulary's file: %s", error, exc_info=error)
-    return f"The vocabulary of this file could not be read ({type(error).__name__})."
+    return f"The vocabulary of this file couldn't be read ({type(error).__name__})."
 
 
 def _on_thread(work: Callable[[], T]) -> Future[T]:

@@ -35,8 +35,8 @@ IN_LOAD: Final = f"{LOAD}."
 """What a name of a further load option begins with."""
 MAX_NOTES_LENGTH: Final = 20_000
 MAX_PATH_LENGTH: Final = 4_096
-NOT_KEPT: Final = "This cannot be kept now: the data folder is read-only."
-RESET: Final = "The defaults of “{name}” are as they were at the start."
+NOT_KEPT: Final = "This can't be saved: the data folder is read-only."
+RESET: Final = "The settings of “{name}” were reset to defaults."
 
 
 class WeightsDefaults:

@@ -19,20 +19,20 @@ from typing import Final, Literal
 Doing = Literal["starting", "loading", "answering", "idle"]
 
 _WHILE: Final[dict[Doing, str]] = {
-    "starting": " while it was starting",
-    "loading": " while it was loading the weights",
-    "answering": " while it was answering",
+    "starting": " while starting",
+    "loading": " while loading the model",
+    "answering": " while generating",
     "idle": "",
 }
 
 _NEXT_AFTER_CRASH: Final[dict[Doing, str]] = {
-    "starting": "The log in the settings shows its last lines.",
-    "loading": "Try other weights, or a smaller context; the log shows its last lines.",
-    "answering": "What had arrived is kept; try again to load the weights anew.",
-    "idle": "The weights load again with the next message.",
+    "starting": "See the log in Settings.",
+    "loading": "Try another model or a smaller context window. The log has the details.",
+    "answering": "The partial reply is kept. Try again to reload the model.",
+    "idle": "The model reloads with your next message.",
 }
 
-_LESS_MEMORY: Final = "Choose smaller weights or a smaller context, or close other programs."
+_LESS_MEMORY: Final = "Choose a smaller model or context window, or close other programs."
 
 _NO_MEMORY: Final = re.compile(
     r"out of memory|bad_alloc|MemoryError|failed to allocate|unable to allocate"
@@ -109,7 +109,7 @@ def describe_exit(
     """
     name, sort = _name_and_sort(code)
     text = "\n".join(stderr)
-    when = f" while it was loading “{file}”" if file and doing == "loading" else _WHILE[doing]
+    when = f" while loading “{file}”" if file and doing == "loading" else _WHILE[doing]
     if sort == "library" or _NO_LIBRARY.search(text) or _NO_MODULE.search(text):
         return _missing_part(name, when, text)
     if sort == "memory" or (code != 0 and _NO_MEMORY.search(text)):
@@ -123,16 +123,18 @@ def _by_sort(sort: str, name: str, doing: Doing, when: str) -> ExitReport:
     next_step = _NEXT_AFTER_CRASH[doing]
     sentences = {
         "crash": f"The engine crashed in llama.cpp ({name}){when}. {next_step}",
-        "abort": f"llama.cpp stopped itself ({name}){when}: one of its checks failed. {next_step}",
+        "abort": f"llama.cpp stopped ({name}){when} because an internal check failed. {next_step}",
         "bus": f"The engine lost the file it was reading ({name}){when}. Was it moved, or is "
         "the disk full? Open it again.",
         "illegal": f"This build of llama.cpp does not fit this processor ({name}). "
         "Install llama-cpp-python again, compiled on this machine.",
-        "killed": f"The system ended the engine ({name}){when}, most likely because memory "
-        f"ran out. {_LESS_MEMORY}",
-        "ended": f"The engine was ended from outside ({name}){when}. {next_step}",
-        "done": f"The engine ended without being asked to{when}. {next_step}",
-        "code": f"The engine ended with {name}{when}. {next_step}",
+        "killed": (
+            f"The system stopped the engine ({name}){when}, most likely because it ran out of "
+            f"memory. {_LESS_MEMORY}"
+        ),
+        "ended": f"Another program stopped the engine ({name}){when}. {next_step}",
+        "done": f"The engine stopped unexpectedly{when}. {next_step}",
+        "code": f"The engine stopped with {name}{when}. {next_step}",
     }
     kind = "out_of_memory" if sort == "killed" else "native_error"
     return ExitReport(kind, sentences[sort], name)

@@ -48,7 +48,7 @@ from app.memory import in_large_pages
 RESTART_BUDGET: Final = 3
 RESTART_WINDOW_S: Final = 600.0
 _LINE_CHARACTERS: Final = 4096
-_CANCELLED: Final = "Loading was cancelled. Load them again, or choose others."
+_CANCELLED: Final = "Loading was cancelled. Load the model again or choose another."
 _TOO_MUCH_TEXT: Final = (
     "This is too much text for one request. Start a new chat and send it in parts."
 )
@@ -185,8 +185,8 @@ class Supervisor:
         if due_at is not None and self._timers.now() >= due_at:
             self._end_by_force(
                 "native_error",
-                f"The engine gave no sign of life for {self._patience.progress_s:.0f} s and was "
-                "ended. What had arrived is kept; try again to load the weights anew.",
+                f"The engine didn't respond for {self._patience.progress_s:.0f} s and was "
+                "stopped. The partial reply is kept. Try again to reload the model.",
             )
 
     def _progress_due_at(self) -> float | None:
@@ -266,13 +266,13 @@ class Supervisor:
     def _not_loaded(self, request_id: int) -> Failed:
         if self._wanted is not None and self._crashed is not None:
             sentence = (
-                f"The engine ended {RESTART_BUDGET} times within ten minutes. "
-                "Load the weights again to go on, or choose others."
+                f"The engine stopped {RESTART_BUDGET} times within ten minutes. Reload the model "
+                "to continue, or choose another."
             )
         elif self._crashed is not None:
-            sentence = f"No weights are loaded. {self._crashed.sentence}"
+            sentence = f"No model is loaded. {self._crashed.sentence}"
         else:
-            sentence = "No weights are loaded. Choose a GGUF file first."
+            sentence = "No model is loaded. Choose a GGUF file first."
         return Failed(request_id, "not_loaded", sentence)
 
     def steer(self, command: Hold | Choose | Resume) -> None:
@@ -309,8 +309,8 @@ class Supervisor:
             return self._on_ending(request, request.stopped(self._context_size()))
         return self._end_by_force(
             "native_error",
-            "The engine did not answer Stop and was ended. "
-            "The weights load again with the next message.",
+            "The engine didn't respond to Stop and was ended. The model reloads with your next "
+            "message.",
         )
 
     def _cancel_load_by_force(self) -> None:
@@ -342,7 +342,7 @@ class Supervisor:
             self._child = ChildProcess(self._command, self._report, env)
         except OSError as error:
             self._fail_everything(
-                Failed(0, "internal", f"The engine could not be started: {error}.", str(error))
+                Failed(0, "internal", f"The engine couldn't be started: {error}.", str(error))
             )
             return False
         self._settle()
@@ -380,8 +380,8 @@ class Supervisor:
             if self._farewell is None:
                 self._end_by_force(
                     "internal",
-                    "The engine sent something that does not fit and was ended. "
-                    "What had arrived is kept; try again.",
+                    "The engine sent an invalid response and was stopped. The partial reply is "
+                    "kept. Try again.",
                 )
         else:
             self._last_sign = self._timers.now()
@@ -410,7 +410,7 @@ class Supervisor:
         if hello.protocol != PROTOCOL_VERSION:
             return self._end_by_force(
                 "internal",
-                "The engine and the window are of different versions. Install Cutaway again.",
+                "The engine and the window have different versions. Reinstall Cutaway.",
             )
         return self._settle()
 
@@ -446,7 +446,7 @@ class Supervisor:
     def _refuse_waiting(self, sentence: str) -> None:
         """The weights that these requests waited for do not come."""
         for request in self._take_waiting():
-            self._finish(Failed(request.id, "not_loaded", f"No weights are loaded. {sentence}"))
+            self._finish(Failed(request.id, "not_loaded", f"No model is loaded. {sentence}"))
 
     def _send_waiting(self) -> None:
         for request in self._take_waiting():

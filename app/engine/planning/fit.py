@@ -177,7 +177,7 @@ def _refused(outline: Outline, options: LoadOptions, machine: Machine, sentence:
     except Refusal:
         pass
     else:
-        suggestions = (Suggestion("the usual settings", "These can be loaded.", usual),)
+        suggestions = (Suggestion("the default settings", "These settings fit.", usual),)
     words = "does not load with these settings"
     return Fit(Verdict.FITS_NOT, words, sentence, (), 0, machine.host.free_bytes, suggestions)
 
@@ -334,7 +334,7 @@ class _Judging:
         if self.can_deal:
             pinned = msgspec.structs.replace(pinned, n_gpu_layers=wished.n_gpu_layers)
         words = " and ".join(self.less_words(wished, is_said=False))
-        found = [Suggestion(words, "This is what fits into the free memory.", pinned)]
+        found = [Suggestion(words, "This is what fits in free memory.", pinned)]
         if self.can_deal and wished.n_gpu_layers < self.everything:
             found += self.suggest_experts(wished)
             small = self.try_with(**self.smaller_cache(), n_ctx=wished.n_ctx)
@@ -375,7 +375,7 @@ class _Judging:
     def suggest_layers(self, tried: _Try | None) -> Suggestion | None:
         if tried is None or not tried.is_held:
             return None
-        why = "So many layers fit into the free memory of the graphics devices."
+        why = "This many layers fit in the free memory of the GPUs."
         options = msgspec.structs.replace(tried.options, n_gpu_layers=tried.n_gpu_layers)
         words = self.layers_words(tried)
         said = self.try_with(tensor_split=None, n_gpu_layers=tried.n_gpu_layers)
@@ -401,8 +401,8 @@ class _Judging:
             return None
         per_thousand = bytes_words(tried.planned.sizes.kv_bytes(1000))
         why = (
-            f"Every 1,000 tokens of context take {per_thousand}; "
-            f"with {tried.n_ctx:,} all fits into the free memory."
+            f"Each 1,000 tokens of context take {per_thousand}; with {tried.n_ctx:,}, everything "
+            "fits in free memory."
         )
         words = f"{tried.n_ctx:,} tokens of context"
         if tried.options.type_k != self.options.type_k:
@@ -452,7 +452,7 @@ class _Judging:
             self.label(device) for device, count in zip(self.devices, counts, strict=True) if count
         ]
         if not used:
-            return "on the processor alone" if before else "all layers on the processor"
+            return "on the CPU only" if before else "all layers on the CPU"
         where = used[0] if len(used) == 1 else f"{len(used)} GPUs"
         return f"{before}{tried.n_gpu_layers} of {self.everything} layers on {where}"
 
@@ -471,7 +471,7 @@ class _Judging:
         sentences = [takes, f"{self.free_words(tried)}{_given_back(tried, giver)}."]
         short = [need for need in tried.needs if not need.fits]
         if short and all(need.need_bytes <= need.free_bytes for need in short):
-            sentences.append("Some of it must be left to the system and to other programs.")
+            sentences.append("Some of it is reserved for the system and other programs.")
         if not tried.is_held:
             sentences.append(
                 f"It fits with {suggestions[0].words}." if suggestions else self.way_out(tried)
@@ -480,7 +480,9 @@ class _Judging:
             others = "The other" if tried.n_gpu_layers else "All"
             sentences.append(f"{others} layers run on the processor, which is slower.")
         elif less:
-            sentences.append("A longer context would leave too little to other programs.")
+            sentences.append(
+                "A longer context window would leave too little memory for other programs."
+            )
         return " ".join(sentences) + _beyond(tried)
 
     def free_words(self, tried: _Try) -> str:
@@ -493,10 +495,10 @@ class _Judging:
         apart = sum(p.size_bytes for p in host.parts if p.what in ("kv", "compute"))
         if self.options.use_mmap and apart <= host.free_bytes // 2:
             return (
-                "It could be read from the disk while it computes, many times slower: choose a "
-                "smaller file or a smaller quantisation."
+                "It could run from disk, but many times slower. Choose a smaller file or "
+                "quantisation."
             )
-        return "Close other programs, or choose a smaller file or a smaller quantisation."
+        return "Close other programs, or choose a smaller file or quantisation."
 
     def free_bytes(self) -> int:
         """On all devices together; what a device shares with the host counts once."""
@@ -514,14 +516,14 @@ def _beyond(tried: _Try) -> str:
         return ""
     trained = tried.planned.sizes.n_ctx_train
     return (
-        f" The weights were trained for {trained:,} tokens: beyond them replies may lose their "
-        "sense."
+        f" The model was trained for {trained:,} tokens; beyond that, replies may become "
+        "incoherent."
     )
 
 
 def _given_back(tried: _Try, giver: str) -> str:
     returned = sum(need.returning_bytes for need in tried.needs if not need.is_shared)
-    return f", with the {bytes_words(returned)} that “{giver}” gives back" if returned else ""
+    return f", including {bytes_words(returned)} freed by unloading “{giver}”" if returned else ""
 
 
 def host_budget(free_bytes: int) -> int:
@@ -558,11 +560,11 @@ def rough_fit(size_bytes: int, devices: Sequence[DeviceMemory]) -> Fit:
     if need <= (own or in_host):
         verdict, words = Verdict.FITS, "probably fits"
     elif own and need <= own + in_host:
-        verdict, words = Verdict.FITS_LESS, "probably fits in part on graphics devices"
+        verdict, words = Verdict.FITS_LESS, "probably fits partly on the GPU"
     else:
         verdict, words = Verdict.FITS_NOT, "probably does not fit"
     why = (
-        f"Judged roughly, by its size alone: about {bytes_words(need)} would be needed, and "
-        f"{bytes_words(free)} are free. The header tells more once it is read."
+        f"Rough estimate from its size: about {bytes_words(need)} needed, {bytes_words(free)} "
+        "free. Reading the header gives more detail."
     )
     return Fit(verdict, words, why, (), need, free, is_rough=True)

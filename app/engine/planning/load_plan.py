@@ -155,12 +155,12 @@ def _wishes_without_effect(
     """What was asked for and changes nothing here, said so that nobody looks for its effect."""
     notes = []
     if options.cpu_moe_layers and not sizes.has_experts:
-        notes.append("Experts on the processor: these weights have no experts, so nothing changes.")
+        notes.append("Experts on the CPU has no effect: this model has no experts.")
     if not has_devices and (options.tensor_split or options.split_mode != "layer"):
-        notes.append("The split over devices changes nothing: all layers run on the processor.")
+        notes.append("The split over devices has no effect: all layers run on the CPU.")
     rope = options.rope
     if rope.kind == "none" and (rope.freq_scale or rope.yarn_orig_ctx):
-        notes.append("RoPE scaling is off, so its scale and window change nothing.")
+        notes.append("RoPE scaling is off, so its scale and window have no effect.")
     if rope.kind in ("linear", "yarn") and not rope.freq_scale:
         scaled = header.metadata.get(f"{header.architecture}.rope.scaling.factor")
         if not scaled:

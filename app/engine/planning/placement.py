@@ -162,7 +162,7 @@ class _Task:
             shares = [*self.split, *(0.0 for _ in self.devices)][: len(self.devices)]
             counts = _shares(wanted, shares if self.split else self._budgets())
             if wanted and self.devices and not self._holds(counts, n_ctx):
-                notes = (*notes, f"{wanted} layers may not fit in the free memory; as you asked.")
+                notes = (*notes, f"{wanted} layers, as you set, may not fit in free memory.")
         return counts, notes
 
     def _holds(self, counts: tuple[int, ...], n_ctx: int) -> bool:
@@ -282,9 +282,9 @@ class _Task:
         ]
         verb = "is" if placed == 1 else "are"
         if not self.devices:
-            return "All layers run on the processor: there is no graphics device to use."
+            return "All layers run on the CPU: no GPU is available."
         if not placed:
-            return "All layers run on the processor: not even one fits on the graphics device."
+            return "All layers run on the CPU: not even one fits on the GPU."
         if placed == everything:
             return f"All {everything} layers are on graphics devices: {', '.join(used)}."
         return (
@@ -333,15 +333,15 @@ def _notes_on_wish(wanted: int, rounded: int, sizes: WeightSizes) -> tuple[str, 
         )
     if rounded > round_up_context(sizes.n_ctx_train):
         notes.append(
-            f"The weights were trained for {sizes.n_ctx_train:,} tokens: beyond them replies may "
-            "lose their sense. RoPE scaling can stretch the window."
+            f"The model was trained for {sizes.n_ctx_train:,} tokens; beyond that, replies may "
+            "become incoherent. RoPE scaling can extend the window."
         )
     return tuple(notes)
 
 
 def _context_note(chosen: int, longest: int, sizes: WeightSizes) -> str:
     """Say which context was taken, and why not more."""
-    trained = f"the weights were trained for {sizes.n_ctx_train:,}"
+    trained = f"the model was trained for {sizes.n_ctx_train:,}"
     if chosen < longest:
         return f"Context: {chosen:,} tokens, which is what fits in the free memory; {trained}."
     if longest < sizes.n_ctx_train:
@@ -350,7 +350,7 @@ def _context_note(chosen: int, longest: int, sizes: WeightSizes) -> str:
             f"Context: {chosen:,} tokens; {trained}. "
             f"More can be set and takes {per_thousand} for each 1,000 tokens."
         )
-    return f"Context: {chosen:,} tokens, all that the weights were trained for."
+    return f"Context window: {chosen:,} tokens, the model's maximum."
 
 
 # --- graphics devices that this build cannot use --------------------------------------------------

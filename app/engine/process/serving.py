@@ -95,8 +95,8 @@ _LOG_PER_S: Final = 40.0
 TextQuestion = Tokenize | CountPrompt | ReadPrompt | ReadVocabulary | CheckGrammar
 TextCommand = Generate | TextQuestion | ReadDevices
 
-_NOT_LOADED: Final = "No weights are loaded. Load a GGUF file first."
-_UNLOADED: Final = "The weights were unloaded before the reply was complete."
+_NOT_LOADED: Final = "No model is loaded. Load a GGUF file first."
+_UNLOADED: Final = "The model was unloaded before the reply was finished."
 
 
 @dataclass(frozen=True, slots=True)
@@ -576,7 +576,7 @@ def _template(prompt: Prompt, weights: Weights) -> str | None:
     if name not in weights.loaded.templates:
         known = ", ".join(weights.loaded.templates) or "none"
         called = shown_text(name)
-        sentence = f"These weights have no chat template called “{called}”. They have: {known}."
+        sentence = f"This model has no chat template called “{called}”. Available: {known}."
         raise TemplateFailed("unknown", sentence)
     return weights.named_template(name)
 
@@ -602,7 +602,7 @@ class _LogGate:
             self._allowed -= 1
             dropped, self._dropped = self._dropped, 0
         if dropped:
-            self._put(Log("warning", f"{dropped} lines of the log were left out"))
+            self._put(Log("warning", f"{dropped} log lines were skipped"))
         self._put(Log(level, text))
 
 

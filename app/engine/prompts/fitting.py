@@ -219,8 +219,8 @@ def _keep_end(built: BuiltPrompt, window: int) -> BuiltPrompt:
     ]
     note = PromptNote(
         CUT_NOTE,
-        f"The text is longer than the context, so its beginning ({n_gone:,} tokens) was left out "
-        "of this prompt. Nothing is deleted.",
+        f"The text is longer than the context window, so its beginning ({n_gone:,} tokens) was "
+        "dropped from this prompt. Nothing is deleted.",
     )
     cut = [CutMessage(None, "text", n_gone)]
     kept_parts = [*built.parts[:1], *parts] if first else parts
@@ -343,36 +343,36 @@ def _cut_note(cut: list[CutMessage]) -> PromptNote:
     what = "message was" if len(cut) == 1 else f"{len(cut):,} messages were"
     return PromptNote(
         CUT_NOTE,
-        f"The conversation is longer than the context, so its oldest {what} left out of this "
+        f"The chat is longer than the context window, so its oldest {what} dropped from this "
         f"prompt ({n_tokens:,} tokens). Nothing is deleted.",
     )
 
 
 def _too_long(used: int, window: int) -> str:
     return (
-        f"The conversation has {used:,} tokens and the context holds {window:,}. Shorten it, let "
-        "the oldest messages be left out, or load the weights with a longer context."
+        f"The chat has {used:,} tokens, but the context window holds only {window:,}. Shorten "
+        "it, drop oldest messages, or reload the model with a larger context window."
     )
 
 
 def _begun_too_long(used: int, window: int) -> str:
     return (
-        f"The conversation and what this reply begins with have {used:,} tokens and the context "
-        f"holds {window:,}. Branch nearer the reply's beginning, or load the weights with a longer "
-        "context."
+        f"The chat and the start of this reply have {used:,} tokens, but the context window "
+        f"holds only {window:,}. Branch earlier in the reply, or reload the model with a larger "
+        "context window."
     )
 
 
 def _text_too_long(used: int, window: int) -> str:
     return (
-        f"The text has {used:,} tokens and the context holds {window:,}. Shorten it, or load the "
-        "weights with a longer context."
+        f"The text has {used:,} tokens, but the context window holds only {window:,}. Shorten "
+        "it, or reload the model with a larger context window."
     )
 
 
 def _rest_too_long(used: int, window: int) -> str:
     return (
-        "What cannot be left out (the system prompt, pinned messages and the last message) "
-        f"has {used:,} tokens and the context holds {window:,}. Shorten it, or load the "
-        "weights with a longer context."
+        f"The system prompt, pinned messages and last message have {used:,} tokens, but the "
+        f"context window holds only {window:,}. Shorten them, or reload the model with a larger "
+        "context window."
     )

@@ -107,22 +107,21 @@ class BuiltPrompt:
 
 NO_TEMPLATE: Final = PromptNote(
     "no_template",
-    "This file has no chat template, so a plain format is used. Replies may run on; "
-    "weights made for chat carry a template.",
+    "This model has no chat template, so a plain format is used. Replies may run on; chat "
+    "models include a template.",
 )
 _EMPTY_TEMPLATE: Final = PromptNote(
     "empty_template",
-    "The chat template that was given is empty, so a plain format is used, and replies may run "
-    "on. Leave it out to use the file's own.",
+    "The chat template is empty, so a plain format is used and replies may run on. Remove it to "
+    "use the file's own.",
 )
 _SYSTEM_FOLDED: Final = PromptNote(
     "system_folded",
-    "This chat template knows no system prompt, so yours stands before your first message.",
+    "This chat template has no system prompt, so yours is placed before your first message.",
 )
 _TURNS_MERGED: Final = PromptNote(
     "turns_merged",
-    "This chat template wants turns to alternate, so neighbouring messages of one side are "
-    "given as one.",
+    "This chat template needs alternating turns, so consecutive messages by one side are merged.",
 )
 _USER_FIRST: Final = PromptNote(
     "user_first",

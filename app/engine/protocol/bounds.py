@@ -62,7 +62,7 @@ def check_text(value: object, label: str, field: str, *, most: int, least: int =
     if "\0" in value:
         raise BadSetting(field, f"{label} holds the character NUL, which no text can have.")
     if size < least:
-        raise BadSetting(field, f"{label} is empty. Write something there, or take it out.")
+        raise BadSetting(field, f"{label} is empty. Fill it in or remove it.")
     if size > most:
         raise BadSetting(field, f"{label} has {size:,} bytes; there may be at most {most:,}.")
 

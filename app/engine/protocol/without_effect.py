@@ -38,7 +38,7 @@ _KEEPS_BEST: Final = (TopK, TopP, MinP, TopNSigma, Temperature, DynamicTemperatu
 """None of them removes the best candidate or puts another one above it."""
 
 _SO: Final = ", so it has no effect."
-NEUTRAL: Final = "All of the penalties are at their neutral values (repeat 1, the others 0)"
+NEUTRAL: Final = "All penalties are at their neutral values (repeat 1, the others 0)"
 """So every window's chain begins, and nobody means anything by it."""
 
 
@@ -191,6 +191,6 @@ def _draws_otherwise(sampling: Sampling) -> bool:
 
 def _of_the_rest(sampling: Sampling) -> list[Found]:
     if sampling.ban_end_token and sampling.min_tokens > 0:
-        sentence = "End tokens are banned throughout, so the smallest length has no effect."
+        sentence = "End tokens are banned, so the minimum length has no effect."
         return [("min-tokens", sentence)]
     return []

@@ -84,7 +84,7 @@ class TemplateClient:
             if reply is None:  # it may have been gone before it could read the template
                 reply = self._answer(request)
         if reply is None:
-            sentence = f"The chat template brought its process down. {AT_FAULT}"
+            sentence = f"The chat template crashed. {AT_FAULT}"
             raise TemplateFailed("failed", sentence)
         if isinstance(reply, NotRendered):
             raise TemplateFailed(reply.kind, reply.sentence, reply.line)

@@ -93,7 +93,7 @@ def answer(request: RenderTemplate) -> Rendered | NotRendered:
     except TemplateFailed as failed:
         return NotRendered(failed.fault, failed.sentence, failed.line)
     except MemoryError:
-        sentence = f"The chat template wanted more memory than it may have. {AT_FAULT}"
+        sentence = f"The chat template used too much memory. {AT_FAULT}"
         return NotRendered("memory", sentence, 0)
     finally:
         _set_alarm(0)
@@ -174,7 +174,7 @@ def _render(source: str, variables: dict[str, Any], now: Clock) -> str:
         return _compile(source, now).render(variables)
     except jinja2.TemplateSyntaxError as error:
         what = _cut(str(error.message)).rstrip(".")
-        sentence = f"The chat template cannot be read: {what} (line {error.lineno}). {AT_FAULT}"
+        sentence = f"The chat template can't be read: {what} (line {error.lineno}). {AT_FAULT}"
         raise TemplateFailed("bad_template", sentence, error.lineno) from error
     except _RaisedByTemplateError as error:
         what = _cut(str(error)).rstrip(".")
@@ -186,7 +186,7 @@ def _render(source: str, variables: dict[str, Any], now: Clock) -> str:
         line = _line_of(error.__traceback__)
         what = re.sub(r"\s+", " ", _cut(str(error))).rstrip(".") or type(error).__name__
         at = f" (line {line})" if line else ""
-        sentence = f"The chat template went wrong: {what}{at}. {AT_FAULT}"
+        sentence = f"The chat template failed: {what}{at}. {AT_FAULT}"
         raise TemplateFailed("failed", sentence, line) from error
 
 

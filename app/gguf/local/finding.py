@@ -238,8 +238,8 @@ def _take_file(
         if _is_link(entry) and isinstance(error, FileNotFoundError):
             found.lacks(
                 path,
-                f"“{path}” leads to a file that is not there any more. Download it again, or "
-                "delete the link.",
+                f"“{path}” links to a file that no longer exists. Download it again or delete "
+                "the link.",
             )
         else:
             found.add_trouble(path, error)
@@ -268,8 +268,10 @@ def look_at(seen: SeenFile) -> LookedFile:
     if seen.is_begun:
         return LookedFile(
             seen,
-            trouble=f"“{seen.path.name}” is still being downloaded by another program. "
-            "Wait until it is whole.",
+            trouble=(
+                f"“{seen.path.name}” is still being downloaded by another program. Wait until it "
+                "is finished."
+            ),
         )
     try:
         facts = facts_of(read_header(seen.path))

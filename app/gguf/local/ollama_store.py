@@ -36,7 +36,8 @@ def scan_ollama(found: Scan, store: Path, pace: AtEachStep) -> None:
             if path is None:
                 found.lacks(
                     _blob_paths(blobs, digest)[0],
-                    f"“{label}” of Ollama is incomplete: its weights are not there. Pull it again.",
+                    f"“{label}” from Ollama is incomplete: the model file is missing. Pull it "
+                    "again.",
                 )
                 continue
             if path in named:

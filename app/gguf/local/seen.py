@@ -60,7 +60,7 @@ class Scan:
     lost: list[Path] = field(default_factory=list)
 
     def add_trouble(self, path: Path, error: OSError) -> None:
-        others = "leave out weights of other programs under “Folders…”"
+        others = "exclude models from other apps under “Folders…”"
         instead = "remove the folder here" if self.place.is_chosen else others
         self.lacks(path, sentence_of(path, error, instead))
 
@@ -84,11 +84,11 @@ class LookedFile:
 def sentence_of(path: Path, error: OSError, instead: str = "remove the folder here") -> str:
     """Why a folder or a file cannot be looked into, and what to do; `instead` is the other way."""
     if isinstance(error, PermissionError):
-        return f"“{path}” may not be read. Change its permissions, or {instead}."
+        return f"You don't have permission to read “{path}”. Change its permissions, or {instead}."
     if isinstance(error, FileNotFoundError):
         return f"“{path}” is not there. Connect its disk, or {instead}."
     if isinstance(error, NotADirectoryError):
-        return f"“{path}” is not a folder. Choose the folder that it lies in."
+        return f"“{path}” isn't a folder. Choose the folder that contains it."
     reason = error.strerror or type(error).__name__
     return f"“{path}” cannot be read ({reason}). Check the disk or the connection to it."
 

@@ -56,10 +56,10 @@ UNREADABLE: Final = (
     "from the hub again."
 )
 NAME_TAKEN: Final = (
-    "“{name}” is in “{folder}” already, with other content. It stays as it is: rename it or "
-    "move it away, then press Retry."
+    "“{folder}” already has a different file named “{name}”. Rename or move that file, then "
+    "press Retry."
 )
-FAILED: Final = "“{name}” is not downloaded. {why}"
+FAILED: Final = "“{name}” wasn't downloaded. {why}"
 OTHER_FOLDER: Final = (
     "A file of this name with other content was there and stays; this one is saved in “{folder}”."
 )
@@ -351,7 +351,7 @@ class Downloads:
 
     def _take_up(self, entry: DownloadEntry) -> None:
         if entry.download.state in ACTIVE:
-            self._say("info", f"“{entry.name}” is being downloaded already.")
+            self._say("info", f"“{entry.name}” is already being downloaded.")
         else:
             self._queue(entry)
 

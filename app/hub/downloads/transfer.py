@@ -40,9 +40,9 @@ EMPTY_SHA256: Final = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _CONTENT_RANGE: Final = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
 
-CHANGED_NOTE: Final = "The file was changed on the server meanwhile, so it starts over."
-NO_RANGE_NOTE: Final = "The server does not send the rest alone, so it starts over."
-UNKNOWN_NOTE: Final = "What was there cannot be told to be this file's, so it starts over."
+CHANGED_NOTE: Final = "The file changed on the server, so the download starts over."
+NO_RANGE_NOTE: Final = "The server can't resume, so the download starts over."
+UNKNOWN_NOTE: Final = "The partial file couldn't be verified, so the download starts over."
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,7 @@ NEEDS_LOGIT: Final = (
     "The repetition penalty divides the logit itself, which is recorded up to a constant only."
 )
 NEEDS_TEXT: Final = "DRY looks for repetitions in the text before the token."
-NEEDS_WORDS: Final = "A bias by text needs the loaded vocabulary."
+NEEDS_WORDS: Final = "A text bias needs a loaded model."
 NEEDS_BEFORE: Final = "The penalties look at tokens of the prompt, which are not recorded here."
 LIFTS_UNKNOWN: Final = "A token outside the recorded {count} is made more probable."
 TOO_CLOSE: Final = "Candidates lie so close to a limit that rounding decides."

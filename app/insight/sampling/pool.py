@@ -139,7 +139,7 @@ def pool_of(ids: Sequence[int], logprobs: Sequence[float], n_vocab: int) -> Pool
     """
     pairs = [(i, min(lp, 0.0)) for i, lp in zip(ids, logprobs, strict=False) if lp > -math.inf]
     if not pairs or pairs[0][1] < -_MOST_EXPONENT:
-        raise CannotTell("The candidates of this token were not recorded.")
+        raise CannotTell("The candidates of this token weren't recorded.")
     best = pairs[0][1]
     scores = tuple(lp - best for _, lp in pairs)
     left_over = max(1.0 - math.fsum(math.exp(lp) for _, lp in pairs), 0.0)

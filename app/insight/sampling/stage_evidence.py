@@ -40,12 +40,12 @@ from app.engine.protocol.stages import (
 from app.insight.sampling.waterfall import LEAST_SHARE, Candidate, Step, Waterfall, waterfall
 
 BEFORE_STAGES: Final = frozenset(("end-token-ban", "banned-strings", "grammar"))
-NOT_RECORDED: Final = "What the stages did was not recorded with this token."
+NOT_RECORDED: Final = "The stages weren't recorded for this token."
 GONE: Final = (
     "The chosen token is not left here, and more are left than were recorded, so their shares "
     "cannot be told."
 )
-OTHER_STAGES: Final = "What was recorded does not fit the stages that this reply was made with."
+OTHER_STAGES: Final = "The record doesn't match the stages of this reply."
 _SLACK: Final = 1e-4
 """Shares follow from logarithms in float32."""
 
@@ -234,13 +234,13 @@ def _draw(
     token: TokenTrace, stages: Sequence[Stage], fall: Waterfall, last: StageEvidence
 ) -> DrawEvidence:
     if token.chosen:
-        return DrawEvidence(None, (), "This token was chosen by hand: no number was drawn.")
+        return DrawEvidence(None, (), "You chose this token, so no number was drawn.")
     if isinstance(stages[-1], Greedy):
-        return DrawEvidence(None, (), "Greedy takes the best candidate: no number is drawn.")
+        return DrawEvidence(None, (), "Greedy takes the best candidate, so no number is drawn.")
     if last.left == 1 and not isinstance(stages[-1], Dist):
-        return DrawEvidence(None, (), "Only one candidate was left: no number was drawn.")
+        return DrawEvidence(None, (), "Only one candidate was left, so no number was drawn.")
     if token.uniform is None:
-        return DrawEvidence(None, (), "The number of this draw was not recorded.")
+        return DrawEvidence(None, (), "The random number of this draw wasn't recorded.")
     reason = last.reason
     if not reason and last.left > len(last.kept):
         reason = (

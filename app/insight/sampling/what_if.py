@@ -29,7 +29,7 @@ from app.insight.sampling.pool import NO_REST, RECORD_ERROR, CannotTell, Pool, R
 
 NO_NUMBER: Final = "No number was drawn for this token."
 BEYOND: Final = "These settings leave candidates outside the recorded {count}."
-HAS_MEMORY: Final = "Mirostat and adaptive-p go by all that they have drawn before."
+HAS_MEMORY: Final = "Mirostat and adaptive-p depend on all earlier draws."
 BY_GRAMMAR: Final = "The grammar decided here, and what else it allows is not recorded."
 GRAMMAR_UNASKED: Final = "Whether the grammar allows another token here is not recorded."
 

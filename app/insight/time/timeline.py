@@ -56,22 +56,25 @@ KINDS: Final[dict[str, Kind]] = {
     "arriving": Kind(
         "On its way",
         "waited",
-        "The request had arrived; a pass that was being computed ended first.",
+        "The request arrived and waited for the current pass to finish.",
     ),
     "rendering": Kind(
         "Prompt prepared",
         "waited",
-        "The text is put together (a chat's by its template) and cut into tokens with their IDs.",
+        "The prompt is assembled with the chat template and tokenised.",
     ),
-    "queued": Kind("Queue", "waited", "Waited until a slot was free and its turn had come."),
+    "queued": Kind("Queue", "waited", "Waited for a free slot."),
     "prefix": Kind(
         "Shared prefix",
         "waited",
-        "Another reply was just reading the same beginning: waited, so that it is read only once.",
+        "Waited for another reply to process the same beginning, so that it is processed only "
+        "once.",
     ),
     "room": Kind("Room", "waited", "Waited for free cells in the KV cache."),
     "alone": Kind(
-        "Alone", "waited", "A repeatable reply shares no pass with others, so one of them waited."
+        "Alone",
+        "waited",
+        ("A repeatable reply can't share a pass with others, so one of them waited."),
     ),
     "settling": Kind(
         "Slot prepared",
@@ -81,20 +84,22 @@ KINDS: Final[dict[str, Kind]] = {
     "restoring": Kind(
         "Cache restored",
         "waited",
-        "A parked copy of the KV cache came back from host memory, instead of being read again.",
+        "A parked copy of the KV cache was restored from host memory.",
     ),
     "between": Kind(
         "Between passes",
         "waited",
-        "The next batch is put together, and others who share it draw their tokens.",
+        "The next batch is assembled and other replies in it draw their tokens.",
     ),
     "prefill": Kind(
         "Prefill",
         "prefill",
-        "The prompt is read in parallel, chunk by chunk; bound by arithmetic.",
+        "The prompt is processed in parallel, chunk by chunk; bound by arithmetic.",
     ),
     "reread": Kind(
-        "Prefill again", "prefill", "The KV cache was lost, so prompt and text were read once more."
+        "Prefill again",
+        "prefill",
+        ("The KV cache was lost, so prompt and text were processed again."),
     ),
     "first": Kind(
         "First token",
@@ -103,17 +108,17 @@ KINDS: Final[dict[str, Kind]] = {
     ),
     "decode": Kind("Decode", "decode", "One token per pass; bound by memory."),
     "taken_back": Kind(
-        "Taken back", "decode", "Decode of tokens that completed a banned string, drawn again."
+        "Discarded", "decode", "Decode of tokens that completed a banned string, drawn again."
     ),
     "ending": Kind(
         "End",
         "decode",
         "After the last token: the pass that drew the end token, or what was left undone.",
     ),
-    "held": Kind("Held", "waited", "Step mode: the drawn token waited for a choice."),
-    "failed": Kind("Failed pass", "waited", "llama.cpp could not compute this pass."),
+    "held": Kind("On hold", "waited", "Step mode: the drawn token waited for a choice."),
+    "failed": Kind("Failed pass", "waited", "llama.cpp couldn't compute this pass."),
     "broken_off": Kind(
-        "Broken off", "waited", "A pass was left off because a reply in it was stopped."
+        "Interrupted", "waited", "A pass was interrupted because a reply in it was stopped."
     ),
 }
 """In the order in which sums are shown."""

@@ -43,7 +43,7 @@ from app.insight.tokenizer.word_split import TAKES_WHOLE_WORDS, split_words
 MAX_CHARACTERS: Final = 4000
 """Longer texts are tokenised but not replayed."""
 
-NO_FILE: Final = "The merges stand in the GGUF file, and these weights came from none."
+NO_FILE: Final = "Merges are read from the GGUF file, and this model has none."
 TOO_LONG: Final = f"Merges are replayed for texts of up to {MAX_CHARACTERS:,} characters."
 NOT_THE_SAME: Final = (
     "The merges of this text could not be replayed so that they end in llama.cpp's tokens, "

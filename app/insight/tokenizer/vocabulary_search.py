@@ -112,6 +112,6 @@ def parse_ids(text: str) -> list[int]:
     for word in filter(None, words):
         token_id = _id_of(word)
         if token_id is None:
-            raise ValueError(f"“{word[:20]}” is no ID. IDs are whole numbers, such as 1 2 3.")
+            raise ValueError(f"“{word[:20]}” isn't an ID. IDs are whole numbers, such as 1 2 3.")
         found.append(token_id)
     return found

@@ -171,10 +171,10 @@ def of_reply(
     )
 
 
-GIVEN: Final = "Given as the beginning of the reply: it was not drawn."
-NOT_RECORDED: Final = "Nothing was recorded about this token: a trace holds the first 16,384."
+GIVEN: Final = "Given as the start of the reply, not drawn."
+NOT_RECORDED: Final = "Not recorded: only the first 16,384 tokens are."
 REST_UNKNOWN: Final = (
-    "The tokens after these were not recorded. Load the weights that wrote them to read them."
+    "The tokens after these weren't recorded. Load the model that wrote them to see them."
 )
 
 

@@ -263,16 +263,16 @@ def test_chat_that_is_too_long_says_what_can_be_done(make_room):
     reply = room.ask("Hello")
     assert (reply.state, reply.stop_reason) == (MessageState.FAILED, "prompt_too_long")
     assert reply.error == (
-        "Without all that can be left out, this chat still has 5,000 tokens and the context "
-        "window holds 2,048. Start a new chat, write a shorter message, or set a larger context "
-        "window in Settings under Engine and load the weights again."
+        "Even after dropping older messages, this chat still has 5,000 tokens, but the context "
+        "window holds only 2,048. Start a new chat, write a shorter message, or set a larger "
+        "context window in Settings → Engine and reload the model."
     )
 
 
 def test_no_larger_window_is_proposed_than_the_weights_were_trained_for(make_room):
     room = make_room(too_long(4096)).start_ready()
     error = room.ask("Hello").error
-    assert error.endswith("Start a new chat, write a shorter message, or choose other weights.")
+    assert error.endswith("Start a new chat, write a shorter message, or choose another model.")
 
 
 def test_failure_in_words_is_shown_with_the_reply(make_room):
@@ -397,7 +397,7 @@ def test_halves_of_characters_are_replaced_and_told_once(make_room):
     room.ask("a\ud83d b")
     room.ask("c\udc00")
     assert [m.content for m in room.stored()[::2]] == ["a\ufffd b", "c\ufffd"]
-    told = [event for event in room.of(events.Noticed) if "halves" in event.sentence]
+    told = [event for event in room.of(events.Noticed) if "broken characters" in event.sentence]
     assert len(told) == 1
 
 
@@ -407,12 +407,12 @@ def test_the_status_line_follows_the_threads(make_room):
     assert room.desk.replies.send("Hello")
     room.until(lambda: room.growing(20), "text")
     (request_id,) = room.desk.growing._requests
-    room.desk._take(ThreadsChanged(request_id, 1, "Another program takes processor time."))
+    room.desk._take(ThreadsChanged(request_id, 1, "Another program is using the CPU."))
     assert room.of(events.StatusFigures)[-1].n_threads == 1
     assert room.of(events.StatusFigures)[-1].is_shown
     chat = room.desk.shelf.open.id
     room.desk.shelf.open_new()
-    room.desk._take(ThreadsChanged(request_id, 1, "Another program takes processor time."))
+    room.desk._take(ThreadsChanged(request_id, 1, "Another program is using the CPU."))
     assert not room.of(events.StatusFigures)[-1].is_shown
     room.desk.shelf.open_stored(chat)
     room.until(lambda: room.desk.shelf.open.id == chat)

@@ -87,13 +87,13 @@ def test_kinds(path: Path, writing: dict[str, Any], kind: str) -> None:
 @pytest.mark.parametrize(
     ("writing", "words"),
     [
-        ({"architecture": "foo"}, "“foo” weights, which this version of llama.cpp does not know"),
-        ({"architecture": "x" * 5000}, "does not know"),
-        ({"architecture": ""}, "does not say which architecture"),
-        ({"architecture": None}, "does not say which architecture"),
-        ({"architecture": "flux"}, "do not write text"),
-        ({"architecture": "dflash"}, "guess ahead for others"),
-        ({"metadata": {"general.type": "mmproj"}}, "needs its language weights"),
+        ({"architecture": "foo"}, "“foo”, which this version of llama.cpp doesn't support"),
+        ({"architecture": "x" * 5000}, "doesn't support"),
+        ({"architecture": ""}, "doesn't name its architecture"),
+        ({"architecture": None}, "doesn't name its architecture"),
+        ({"architecture": "flux"}, "doesn't generate text"),
+        ({"architecture": "dflash"}, "only drafts for other models"),
+        ({"metadata": {"general.type": "mmproj"}}, "needs its language model"),
         ({"metadata": {"llama.block_count": 513}}, "513 layers"),
     ],
 )
@@ -110,7 +110,7 @@ def test_an_adapter_is_one(path: Path) -> None:
     tiny_lora(path)
     found = facts_of(read_header(path))
     assert found.kind == "adapter"
-    assert "needs the weights that it was made for" in found.trouble
+    assert "needs the model it was made for" in found.trouble
 
 
 def test_values_of_other_kinds_do_no_harm(path: Path) -> None:

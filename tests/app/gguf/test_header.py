@@ -612,7 +612,7 @@ def test_weights_that_write_no_text(path: Path, architecture: str) -> None:
 
 def test_draft_heads_guess_only_for_others(path: Path) -> None:
     write_gguf(path, architecture="eagle3")
-    assert "guess ahead for others" in refused(path).sentence
+    assert "only drafts for other models" in refused(path).sentence
 
 
 @pytest.mark.parametrize("kind", ["adapter", "mmproj", "imatrix"])

@@ -109,7 +109,7 @@ def test_headers_made_to_be_large(tmp_path: Path) -> None:
     for name, row in said.items():
         assert row["seconds"] < MAX_S + 0.2, name  # a refusal takes a moment, too
         assert row["grown"] < MAX_BYTES, (name, row["grown"] >> 20)
-    assert "does not say which architecture" in said["many tensors"]["kind"]
+    assert "doesn't name its architecture" in said["many tensors"]["kind"]
     assert "16,385 keys" in said["a key too many"]["kind"]
     larger = {name for name, row in said.items() if "larger than any real one" in row["kind"]}
     assert {"long keys", "wide texts", "broken texts", "kept texts", "long names"} == larger

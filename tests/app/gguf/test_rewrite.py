@@ -225,7 +225,7 @@ def test_space_is_asked_for_before(
     [
         (errno.ENOSPC, "no space left"),
         (errno.EROFS, "cannot be written"),
-        (errno.EFBIG, "no file of this size"),
+        (errno.EFBIG, "no longer exists of this size"),
         (errno.EIO, "could not"),
     ],
 )
@@ -271,7 +271,7 @@ def test_places_that_cannot_be(original: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "words"),
     [
-        ("general.alignment", "lie by it"),
+        ("general.alignment", "depend on it"),
         ("split.count", "split"),
         ("", "letters"),
         ("a b", "letters"),
@@ -291,7 +291,7 @@ def test_parts_and_damaged_files_have_no_copy(tmp_path: Path) -> None:
     cut = tmp_path / "cut.gguf"
     cut.write_bytes(part.read_bytes()[:50])
     assert "incomplete" in refused(cut, tmp_path / "copy.gguf").sentence
-    assert "no file" in refused(tmp_path / "gone.gguf", tmp_path / "copy.gguf").sentence
+    assert "no longer exists" in refused(tmp_path / "gone.gguf", tmp_path / "copy.gguf").sentence
 
 
 def test_the_copy_may_be_read_by_those_who_may_read_the_original(

@@ -84,11 +84,11 @@ def test_words_are_words(text):
         ("file:///etc/passwd", "“file://” is no address"),
         (f"{HOME}/datasets/ana/x", "the address of a data set"),
         (f"{HOME}/spaces/ana/x", "the address of a space"),
-        (f"{HOME}/models", "names no repository"),
-        (f"{HOME}", "names no repository"),
-        ("ana/tiny:", "is no quantisation"),
+        (f"{HOME}/models", "has no repository"),
+        (f"{HOME}", "has no repository"),
+        ("ana/tiny:", "isn't a quantisation"),
         ("ana/tiny:Q4 K", ""),
-        ("hf.co/ana/tiny:../x", "is no quantisation"),
+        ("hf.co/ana/tiny:../x", "isn't a quantisation"),
     ],
 )
 def test_other_addresses_are_refused_in_words(text, words):

@@ -299,7 +299,7 @@ def test_gated_private_missing_and_bad_are_told_apart(asker):
     assert "cleo/gated" in gated.sentence
     assert "Ask for access" in forbidden.sentence
     assert "Check the spelling" in missing.sentence
-    assert "Make a new one" in bad.sentence
+    assert "Create a new one" in bad.sentence
     assert [each.status for each in faults] == [401, 403, 404, 401]
 
 
@@ -461,7 +461,7 @@ def test_no_network_is_said_by_its_cause(monkeypatch):
         asker.gate.shut_down()
     assert "takes no connection" in sentences[0]
     assert "“hub.example.org” could not be looked up" in sentences[1]
-    assert all("Weights on this machine work as ever" in each for each in sentences)
+    assert all("Models on this computer still work" in each for each in sentences)
 
 
 def test_a_silent_hub_is_given_up(asker, fake, monkeypatch):

@@ -58,10 +58,10 @@ def sockets(monkeypatch):
 def test_it_is_closed_at_first_and_says_so(sockets):
     gate = Gate()
     assert not gate.is_open
-    with pytest.raises(GateClosed, match="being read"):
+    with pytest.raises(GateClosed, match="still loading"):
         gate.client(plain_client).get("http://127.0.0.1:9/")
     gate.close_it()
-    with pytest.raises(GateClosed, match="Switch Offline off"):
+    with pytest.raises(GateClosed, match="Turn off Offline"):
         gate.client(plain_client).get("http://127.0.0.1:9/")
     assert sockets == []
     gate.shut_down()

@@ -131,7 +131,7 @@ def test_an_address_that_has_run_out_is_asked_for_again(asker, fake_hub):
         (Act(claimed_length=50), "ended early"),
         (Act(close_after=50), "broke off its answer"),
         (Act(status=416), "does not take this request"),
-        (Act(status=503), "trouble of its own"),
+        (Act(status=503), "server error"),
     ],
 )
 def test_what_was_not_asked_for_is_not_read(asker, fake_hub, act, words):

@@ -299,7 +299,7 @@ def test_a_disk_that_does_not_answer_holds_nothing_but_itself(
     room.library.start(chosen(tmp_path / "network", tmp_path / "near"))
     told = room.until_names("near")
     assert told.troubles == (
-        f"“{tmp_path / 'network'}” does not answer. It is looked into as soon as it does.",
+        f"“{tmp_path / 'network'}” doesn't respond. It will be searched as soon as it does.",
     )
     put(tmp_path / "near" / "new.gguf", "new")
     room.until_names("near", "new")

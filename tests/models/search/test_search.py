@@ -299,7 +299,7 @@ def test_the_folder_filter_takes_the_folders_inside_too(store: Store) -> None:
     assert found(store, "forms folder:TAX") == [ids[2]]
     page = store.search("forms folder:garden").result()
     assert page.hits == ()
-    assert page.problems == ("No folder is called “garden”.",)
+    assert page.problems == ("No folder is named “garden”.",)
 
 
 def test_what_was_deleted_in_a_chat_is_not_found(

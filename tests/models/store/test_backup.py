@@ -70,7 +70,7 @@ def test_a_copy_that_is_not_sound_is_not_kept(
     small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backup, "is_sound", lambda _path: False)
-    with pytest.raises(StoreError, match="could not be read back"):
+    with pytest.raises(StoreError, match="couldn't be verified"):
         back_up(small, tmp_path / "backups")
     assert list((tmp_path / "backups").iterdir()) == []
 
@@ -79,7 +79,7 @@ def test_a_disk_with_little_room_is_left_alone(
     small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: Usage(free=1000))
-    with pytest.raises(StoreError, match="not enough room"):
+    with pytest.raises(StoreError, match="Not enough disk space"):
         back_up(small, tmp_path / "backups")
 
 

@@ -130,7 +130,7 @@ def test_what_was_streaming_is_interrupted_and_counted(open_store: Any) -> None:
     assert states == [("interrupted", "Par"), ("interrupted", "Par"), ("stopped", "Par")]
     sentence = store.siblings(message.id).result()[0].error
     assert sentence is not None
-    assert "try again" in sentence
+    assert "Regenerate it" in sentence
     store.close()
     assert open_store().opened.result().interrupted == 0
 
@@ -380,7 +380,7 @@ def test_a_folder_that_cannot_even_be_read_is_said(
     out = look_as_nobody(open_to_all, tmp_path / "scratch")
     (open_to_all / "db").chmod(0o700)
     assert "('read_only', []," in out
-    assert "cannot be read" in out
+    assert "can't be read" in out
 
 
 # --- damaged --------------------------------------------------------------------------------------
@@ -497,7 +497,7 @@ def test_without_a_backup_it_starts_empty_and_says_so(
     opened = store.opened.result()
     assert opened.state == "fresh"
     assert "starts empty" in opened.sentence
-    assert "kept as" in opened.sentence
+    assert "saved as" in opened.sentence
     assert [path.read_bytes() for path in kept_files(database)] == before
     store.create_conversation(a_conversation()).result()
 
@@ -574,7 +574,7 @@ def test_a_repair_that_has_no_room_leaves_everything_readable(
     store = open_store()
     opened = store.opened.result()
     assert opened.state == "read_only"
-    assert "could not be repaired" in opened.sentence
+    assert "couldn't be repaired" in opened.sentence
     assert len(store.list_conversations().result()) == 3
     assert database.read_bytes() == before
 
@@ -609,7 +609,7 @@ def test_an_unexpected_error_of_sqlite_is_said_in_one_line(
     with pytest.raises(StoreError) as raised:
         store.opened.result(20)
     assert str(raised.value) == (
-        "The database could not be opened (no such table: gone). Nothing is saved in this "
-        "window: start Cutaway again."
+        "The database couldn't be opened (no such table: gone). Nothing is saved in this "
+        "window. Restart Cutaway."
     )
     store.close()

@@ -13,6 +13,7 @@ from recording_desk import FakeDesk, conversation
 
 from ui.look.theme import Theme
 from ui.shell.palette import ROW_PX, Palette
+from ui.shell.palette_rows import ALSO
 from ui.shell.window import MainWindow
 
 Key = Qt.Key
@@ -160,6 +161,33 @@ def test_keys_are_listed_by_group(window: MainWindow) -> None:
     assert listed["New chat"] == "Ctrl+N"
     assert listed["Zoom in"].split(" · ")[:2] == ["Ctrl++", "Ctrl+="]
     assert not palette.model.rows[palette.view.currentIndex().row()].is_heading
+
+
+@pytest.mark.parametrize(
+    ("query", "title"),
+    [
+        ("load model", "Open a model (GGUF file)"),
+        ("gpu", "Model defaults"),
+        ("temperature", "Chat settings"),
+        ("system prompt", "Chat settings"),
+        ("dark mode", "Theme: dark"),
+        ("delete chat", "Move this chat to the trash"),
+        ("fork", "Branch to a new chat"),
+        ("duplicate", "Branch to a new chat"),
+        ("regenerate", "Regenerate the reply"),
+        ("download", "Model downloads"),
+    ],
+)
+def test_words_that_people_type_find_what_does_it(
+    window: MainWindow, query: str, title: str
+) -> None:
+    palette = opened(window)
+    QTest.keyClicks(palette.field, query)
+    assert title in [row.title for row in palette.model.rows[:3]]
+
+
+def test_no_other_word_is_of_an_action_that_is_gone(window: MainWindow) -> None:
+    assert set(ALSO) <= {action.name for action in window.action_registry}
 
 
 def test_every_action_has_a_key_of_its_own_and_is_listed(window: MainWindow) -> None:

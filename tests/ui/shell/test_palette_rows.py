@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 from ui.shell.palette_rows import LIMIT, Row, fits, ranked
 
 
-def row(title: str, **fields: bool) -> Row:
+def row(title: str, **fields: object) -> Row:
     return Row(title, lambda: None, **fields)  # type: ignore[arg-type]
 
 
@@ -24,6 +24,17 @@ def test_beginnings_of_words_come_before_letters_inside() -> None:
     assert titles("nc", [row("Once more"), row("New chat")])[0] == "New chat"
     assert titles("set", [row("Reset zoom"), row("Settings")])[0] == "Settings"
     assert titles("chat", [row("cheap artists"), row("Search chats")])[0] == "Search chats"
+
+
+def test_a_word_that_people_type_finds_what_is_called_otherwise() -> None:
+    actions = [
+        row("Move this chat to the trash", also=("delete chat",)),
+        row("Unload the model"),
+        row("Delete the message"),
+    ]
+    assert titles("delete chat", actions) == ["Move this chat to the trash"]
+    assert titles("delete", actions)[0] == "Delete the message"
+    assert titles("dlt", actions) == ["Delete the message"], "typed in pieces, only titles fit"
 
 
 def test_letters_must_come_in_their_order() -> None:

@@ -675,7 +675,7 @@ def test_news_of_a_failure_gives_way_to_its_banner(
 def test_notes_about_the_weights_stand_with_them_and_are_no_news(
     window: MainWindow, desk: FakeDesk, bridge: FakeBridge
 ) -> None:
-    note = "All layers run on the processor: there is no graphics device to use."
+    note = "All layers run on the CPU: no GPU is available."
     set_engine(desk, bridge, EngineStateChanged("ready", SMOL, loaded(notes=[note])))
     bridge.emit_event(Noticed("info", note))
     assert window.chat.toasts.cards() == []

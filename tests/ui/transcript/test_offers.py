@@ -212,7 +212,7 @@ def test_several_ways_out_stand_in_their_box_one_beside_the_other(qtbot, view):
         "",
         state=MessageState.FAILED,
         stop_reason="prompt_too_long",
-        error="This chat has 5,000 tokens and the context window holds 4,096. " * 4,
+        error="This chat has 5,000 tokens, but the context window holds only 4,096. " * 4,
         settings={"room": room},
     )
     view.set_conversation([said(), failed])

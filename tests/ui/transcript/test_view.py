@@ -80,7 +80,7 @@ def test_names(view: TranscriptView) -> None:
 
 def test_empty_state_says_what_to_do(view: TranscriptView) -> None:
     blank = shot(view)
-    view.set_empty_text("No weights", "Open a GGUF file to begin.")
+    view.set_empty_text("No model", "Open a GGUF file to begin.")
     assert shot(view) != blank
 
 

@@ -41,28 +41,25 @@ from app.refusal import Refusal
 TURNS: Final = 64
 """Conversations whose last turn is remembered."""
 
-BUSY: Final = "A reply is being written in this chat. Stop it, or wait for its end, and try again."
-BUSY_ANYWHERE: Final = "A reply is being written. Stop it, or wait for its end, and try again."
-NOTHING_HERE: Final = "This chat has nothing in the cache. Send a message in it first."
+BUSY: Final = "A reply is being generated in this chat. Stop it or wait, then try again."
+BUSY_ANYWHERE: Final = "A reply is being generated. Stop it or wait, then try again."
+NOTHING_HERE: Final = "This chat isn't in the cache. Send a message first."
 NO_CELLS: Final = (
-    "This chat has no cells now; it may be parked in host memory. Send a message in it, then try "
-    "again."
+    "This chat has no cells in the cache. It may be parked in host memory. Send a message, then "
+    "try again."
 )
-GONE: Final = "That copy is not in host memory any more."
+GONE: Final = "That copy is no longer in host memory."
 NO_ROOM: Final = (
-    "There is no place in host memory for this chat: its copy is larger than the cap. "
-    "Load the weights with a larger cap for parked chats."
+    "This chat is too large to park. Increase the memory for parked chats and reload the model."
 )
-KEEP_ONE: Final = "Keep at least one position, or drop the chat instead."
+KEEP_ONE: Final = "Keep at least one position, or drop the chat."
 ONE_STATE: Final = (
-    "These weights keep one state after the last token and cannot take part of it back. "
-    "Drop the chat instead."
+    "This model keeps a single state, so part of it can't be removed. Drop the chat instead."
 )
 WINDOW_PAST: Final = (
-    "The sliding window of these weights has moved past that place, so nothing could go on from "
-    "there. Keep a longer prefix, or drop the chat."
+    "This model's sliding window has moved past that point. Keep a longer prefix or drop the chat."
 )
-TOO_SHORT: Final = "There are too few tokens to measure. Send a message first."
+TOO_SHORT: Final = "Too few tokens to measure. Send a message first."
 
 
 class CacheControl:

@@ -33,12 +33,10 @@ Ids = Sequence[int] | np.ndarray[Any, np.dtype[np.int32]]
 State = np.ndarray[Any, np.dtype[np.uint8]]
 
 WINDOW_MOVED: Final = (
-    "These weights look back through a sliding window that has moved on, "
-    "so the whole conversation was read again."
+    "This model's sliding window had moved on, so the whole chat was processed again."
 )
 CANNOT_CUT: Final = (
-    "These weights cannot take back part of what they have read, "
-    "so the whole conversation was read again."
+    "This model can't drop part of its state, so the whole chat was processed again."
 )
 
 _run_numbers = count(1)

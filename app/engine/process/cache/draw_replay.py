@@ -40,18 +40,20 @@ from app.engine.protocol.replay_messages import (
 from app.engine.protocol.stages import AdaptiveP, Dist, Greedy, Sampling, Xtc
 from app.refusal import Refusal
 
-HAS_MEMORY: Final = "Mirostat and adaptive-p go by all that they have drawn before."
+HAS_MEMORY: Final = "Mirostat and adaptive-p depend on all earlier draws."
 NO_NUMBER: Final = "No number was drawn for this token."
 NO_DECISION: Final = "Whether XTC acts here was decided by no number that was recorded."
 GRAMMAR: Final = (
     "The grammar refuses the token on which the number falls; for the second draw there is none."
 )
-NONSENSE: Final = "The reply that shall be drawn again does not fit the loaded weights."
-LEFT_OFF: Final = "The engine was asked for something else. Ask again when the reply has ended."
-FAILED: Final = "llama.cpp could not read the reply again. The engine's log says more."
+NONSENSE: Final = "This reply doesn't match the loaded model."
+LEFT_OFF: Final = (
+    "The engine was interrupted by another request. Try again when the reply is finished."
+)
+FAILED: Final = "llama.cpp couldn't replay the reply. The engine log has the details."
 _NO_ROOM: Final = (
-    "Reading the reply again takes {needed} beside the weights, which are not free now. "
-    "Close other programs, or ask about a shorter chat."
+    "Replaying the reply needs another {needed} of memory, which isn't free. Close other "
+    "programs or choose a shorter chat."
 )
 
 

@@ -44,8 +44,8 @@ from app.engine.text.text import Match, Piece, ReplyText, Splitter, TextMark
 from app.refusal import Refusal
 
 BEGINNING_REFUSED: Final = (
-    "The grammar does not allow what this reply begins with. Switch the grammar off, or branch "
-    "where the reply begins."
+    "The grammar doesn't allow the start of this reply. Turn the grammar off, or branch at the "
+    "first token."
 )
 
 

@@ -34,8 +34,7 @@ came last then gives way, and goes on when there is room. More kept would let fe
 less would let them begin only to give way."""
 
 PARKED_LOST: Final = (
-    "What was kept of this conversation could not be used any more, "
-    "so the whole conversation was read again."
+    "The cached part of this chat was no longer usable, so the whole chat was processed again."
 )
 
 Source = Literal["slot", "fork", "parked", ""]

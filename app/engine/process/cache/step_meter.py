@@ -34,10 +34,9 @@ _PADDING: Final = 256
 """llama.cpp makes its caches longer by up to so many cells."""
 
 LEFT_OFF: Final = (
-    "The measurement was left off because something else was asked of the weights. "
-    "Measure again when the reply has ended."
+    "The measurement was interrupted by another request. Measure again when the reply is finished."
 )
-FAILED: Final = "llama.cpp could not run the measurement. The engine's log says more."
+FAILED: Final = "llama.cpp couldn't run the measurement. The engine log has the details."
 
 
 class MeasureStopped(Exception):  # noqa: N818 - whoever asked has stopped it
@@ -124,6 +123,6 @@ def free_bytes(weights: Weights) -> int:
 def _not_enough(needed: int) -> Refusal:
     return Refusal(
         "out_of_memory",
-        f"Measuring takes {bytes_words(needed)} beside the weights, which are not free now. "
-        "Close other programs, or measure a shorter chat.",
+        f"Measuring needs another {bytes_words(needed)} of memory, which isn't free. Close other "
+        "programs or measure a shorter chat.",
     )

@@ -59,8 +59,8 @@ def _check(adapter: Header, weights: Header, shapes: dict[str, tuple[int, ...]])
     if adapter.kind != "adapter" or adapter.metadata.get("adapter.type") != "lora":
         raise Refusal(
             "unsupported",
-            f"“{name}” is no LoRA adapter. Choose a GGUF file that was made as one, "
-            "or load it as weights.",
+            f"“{name}” isn't a LoRA adapter. Choose an adapter in GGUF format, or load it as a "
+            "model.",
         )
     if adapter.architecture != weights.architecture:
         raise Refusal(

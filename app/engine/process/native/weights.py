@@ -238,24 +238,23 @@ def _load_failure(header: Header, evidence: str) -> Refusal:
     if names_lack_of_memory(evidence):
         return Refusal(
             "out_of_memory",
-            f"There is not enough free memory for “{name}”. "
-            "Close other programs, or choose a smaller file.",
+            f"Not enough free memory for “{name}”. Close other programs or choose a smaller file.",
             evidence,
         )
     architecture = names_unknown_architecture(evidence)
     if architecture is not None:
         return Refusal(
             "unsupported",
-            f"“{name}” holds “{architecture}” weights, which this version of llama.cpp does not "
-            "know. A newer engine may; or choose another file.",
+            f"“{name}” uses the architecture “{architecture}”, which this version of llama.cpp "
+            "doesn't support. Update the engine or choose another file.",
             evidence,
         )
     tokeniser = names_unknown_tokeniser(evidence)
     if tokeniser is not None:
         return Refusal(
             "unsupported",
-            f"“{name}” uses the tokeniser “{tokeniser}”, which this version of llama.cpp does not "
-            "know. A newer engine may; or choose another file.",
+            f"“{name}” uses the tokeniser “{tokeniser}”, which this version of llama.cpp doesn't "
+            "support. Update the engine or choose another file.",
             evidence,
         )
     tensor = names_missing_tensor(evidence)
@@ -268,8 +267,8 @@ def _load_failure(header: Header, evidence: str) -> Refusal:
         )
     return Refusal(
         "native_error",
-        f"llama.cpp could not load “{name}”. The file may be damaged, or need a newer engine; "
-        "the engine's log says more.",
+        f"llama.cpp couldn't load “{name}”. The file may be damaged or need a newer engine. The "
+        "engine log has the details.",
         evidence,
     )
 
@@ -279,13 +278,13 @@ def _refuse_what_cannot_chat(model: Any, header: Header) -> None:
     if not llama.llama_model_has_decoder(model):
         raise Refusal(
             "not_a_chat_model",
-            f"“{name}” holds weights that read text and write none. Choose language weights.",
+            f"“{name}” is a model that reads text but doesn't write any. Choose a language model.",
         )
     if llama.llama_model_has_encoder(model) or llama.llama_model_is_diffusion(model):
         raise Refusal(
             "unsupported",
-            f"“{name}” does not write token by token (it is an encoder-decoder or a diffusion "
-            "file), which is not supported. Choose other language weights.",
+            f"“{name}” doesn't generate token by token (it is an encoder-decoder or diffusion "
+            "model), which isn't supported. Choose another language model.",
         )
     vocabulary = llama.llama_model_get_vocab(model)
     # A file without a tokeniser may still claim tokens; asking for one aborts.
@@ -293,8 +292,7 @@ def _refuse_what_cannot_chat(model: Any, header: Header) -> None:
     if is_none or llama.llama_vocab_n_tokens(vocabulary) < 1:
         raise Refusal(
             "unsupported",
-            f"“{name}” has no vocabulary, so it cannot read or write text. "
-            "Choose language weights.",
+            f"“{name}” has no vocabulary, so it can't read or write text. Choose a language model.",
         )
 
 
@@ -323,8 +321,8 @@ def _context_failure(plan_: LoadPlan, lines: list[str]) -> Refusal:
     if names_lack_of_memory(evidence):
         return Refusal(
             "out_of_memory",
-            f"There is not enough free memory for a context of {plan_.placement.n_ctx:,} tokens. "
-            "Choose a shorter context or a smaller cache type.",
+            f"Not enough free memory for a context window of {plan_.placement.n_ctx:,} tokens. "
+            "Choose a smaller context window or cache type.",
             evidence,
         )
     return Refusal(

@@ -62,19 +62,23 @@ class NoCandidate(Refusal):
     def __init__(self, stage: str) -> None:
         sentence = _NOTHING_LEFT.get(
             stage,
-            f"The sampling stage “{stage}” left no token to choose from. "
-            "Give it a milder value or take it out of the chain.",
+            f"The sampling stage “{stage}” left no token to choose from. Use a milder value or "
+            "remove it from the chain.",
         )
         super().__init__("no_candidate", sentence, stage)
 
 
 _NOTHING_LEFT: Final = {
-    SCORES: "The weights gave no usable scores (not a number, or infinite). "
-    "The file may be damaged; load it again or choose another one.",
-    GRAMMAR: "The grammar allows none of the tokens that these weights could write here. "
-    "Make it wider, or take back what forbids tokens (bans, the smallest length).",
-    BANNED: "Every token that could come here begins a banned string. Ban less.",
-    END_TOKENS: "Only an end token could come here, and end tokens are banned.",
+    SCORES: (
+        "The model returned no usable scores (NaN or infinite). The file may be damaged. Reload "
+        "it or choose another."
+    ),
+    GRAMMAR: (
+        "The grammar allows none of the possible next tokens. Relax it, or remove what forbids "
+        "tokens (bans, minimum length)."
+    ),
+    BANNED: "Every possible next token starts a banned string. Ban fewer strings.",
+    END_TOKENS: "Only an end token is possible here, and end tokens are banned.",
 }
 
 

@@ -34,8 +34,8 @@ def admit(
     if len(ids) > n_ctx:
         raise Refusal(
             "prompt_too_long",
-            f"The conversation has {len(ids):,} tokens and the context holds {n_ctx:,}. "
-            "Shorten it, or load the weights with a longer context.",
+            f"The chat has {len(ids):,} tokens, but the context window holds only {n_ctx:,}. "
+            "Shorten it, or reload the model with a larger context window.",
             f"{len(ids)}/{n_ctx}",
         )
 
@@ -50,17 +50,13 @@ def check_ids(ids: list[int], n_vocab: int) -> None:
         )
 
 
-EMPTY_PROMPT: Final = "The prompt is empty: there is nothing to go on from."
-UNCLOSED: Final = "The reply ended inside its reasoning, without an answer after it."
-READ_AGAIN: Final = (
-    "llama.cpp failed at this step, so what it held of the conversation was read again."
-)
+EMPTY_PROMPT: Final = "The prompt is empty, so there is nothing to continue."
+UNCLOSED: Final = "The reply ended during its reasoning, without an answer."
+READ_AGAIN: Final = "llama.cpp failed at this step, so the chat was processed again."
 GAVE_WAY: Final = (
-    "Other replies filled the context window, so this one paused until there was room again."
+    "Other replies filled the context window, so this one paused until there was room."
 )
-DECODE_FAILED: Final = (
-    "llama.cpp failed while computing. Try again; if it fails again, load the weights anew."
-)
+DECODE_FAILED: Final = "llama.cpp failed. Try again; if it fails again, reload the model."
 INTERNAL: Final = "Something went wrong in the engine. Try again; the log has the details."
 NO_MEMORY: Final = (
     "The engine ran out of memory. Choose a smaller model or a shorter context, or close other "

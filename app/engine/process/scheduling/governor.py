@@ -244,7 +244,7 @@ class Governor:
         self._trial = None
         if trial.upwards:
             self._up_at = self._up_since = now
-            return ThreadChange(self.n_threads, "The machine has room again.")
+            return ThreadChange(self.n_threads, "The CPU has capacity again.")
         self._down_wait_s = _DOWN_WAIT_S
         was_right = now - self._up_since > _PROVEN_S
         self._up_wait_s = _UP_WAIT_S if was_right else min(2 * self._up_wait_s, _LONGEST_WAIT_S)
@@ -254,7 +254,7 @@ class Governor:
         self._down_at = now
         self.knows_machine = False  # perhaps still fewer are better still
         self._watched.clear()
-        return ThreadChange(self.n_threads, "Another program takes processor time.")
+        return ThreadChange(self.n_threads, "Another program is using the CPU.")
 
 
 def ladder(ceiling: int) -> list[int]:

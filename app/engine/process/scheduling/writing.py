@@ -39,7 +39,7 @@ REDRAW_S: Final = 0.050
 others wait for the step's end. Nothing is lost by leaving off."""
 
 BANNED_CHOICE: Final = (
-    "What was chosen completes a banned string, so it was taken back. Unban it to have it written."
+    "Your token completes a banned string, so it was removed. Unban the string to allow it."
 )
 _SHORTEST: Final = 64
 """Candidates to look out for where the trace wants fewer: a top-k of usual size is served too."""
@@ -154,9 +154,9 @@ class Writer:
     def _refused(self, reply: SlotReply, token_id: int) -> str:
         """Why a token cannot be chosen; native code would end the process."""
         if not 0 <= token_id < self._vocabulary.n_vocab:
-            return f"There is no token {token_id}: choose another one."
+            return f"There is no token {token_id}. Choose another one."
         if not reply.chain.allows(token_id):
-            return f"The grammar does not allow token {token_id} here: choose another one."
+            return f"The grammar doesn't allow token {token_id} here. Choose another one."
         return ""
 
     # --- appending --------------------------------------------------------------------------

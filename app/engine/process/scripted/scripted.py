@@ -523,7 +523,7 @@ class _ScriptedError(Exception):
 
 
 _BEHIND: Final = "Behind the last token nothing was drawn."
-_NOT_LOADED: Final = ScriptFailure("not_loaded", "No weights are loaded. Choose a GGUF file first.")
+_NOT_LOADED: Final = ScriptFailure("not_loaded", "No model is loaded. Choose a GGUF file first.")
 
 
 def _entropy_bits(probabilities: list[float]) -> float:

@@ -149,7 +149,7 @@ def test_second_window_reads_and_says_so(make_room):
     assert states == ["read_only"]
     assert not second.desk.replies.send("May I?")
     assert second.of(events.Noticed)[-1].sentence == "Another window writes."
-    second.desk.shelf.save_draft("not kept")
+    second.desk.shelf.save_draft("can't be empty")
     second.desk.settings.set("top_k", 5)
     second.desk.shelf.rename(second.desk.shelf.open.id, "Mine")
     second.desk.folders.trash_one(second.desk.shelf.open.id)

@@ -147,7 +147,7 @@ def test_the_trash_is_restored_or_deleted_for_good(room: Any) -> None:
     room.desk.folders.restore(ids[:1])
     room.until(lambda: room.desk.shelf.open.id == ids[0])
     room.desk.folders.delete_for_good([ids[0], ids[1]])
-    room.until(lambda: "One chat was deleted for good." in notices(room))
+    room.until(lambda: "One chat was permanently deleted." in notices(room))
     assert set(in_store(room)) == {ids[0]}
     assert [c.id for c in room.store.list_trash().result()] == [ids[2]]
 
@@ -164,8 +164,10 @@ def test_what_is_old_in_the_trash_is_deleted_at_the_start(make_room: Any) -> Non
     room.close()
 
     again = make_room().start()
-    again.until(lambda: any("deleted for good" in s for s in notices(again)))
-    assert notices(again)[-1] == "45 chats were in the trash for 30 days and now deleted for good."
+    again.until(lambda: any("permanently deleted" in s for s in notices(again)))
+    assert notices(again)[-1] == (
+        "45 chats were in the trash for 30 days and has now been permanently deleted."
+    )
     assert [c.id for c in again.store.list_trash().result()] == young
     assert set(in_store(again)) == set(kept)
 

@@ -186,7 +186,7 @@ def test_it_is_not_branched_into_a_chat_that_is_kept(make_room, data_dir):
     room.desk.temporary.open()
     reply = room.ask(SECRET)
     room.desk.tree.branch_off(reply.id)
-    assert "cannot become a chat of its own" in room.of(events.Noticed)[-1].sentence
+    assert "can't be branched into a new chat" in room.of(events.Noticed)[-1].sentence
     assert room.desk.shelf.conversations == ()
     assert room.desk.temporary.is_open
     assert on_disk(data_dir, SECRET) == []

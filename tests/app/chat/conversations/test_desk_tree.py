@@ -116,7 +116,7 @@ def test_an_edit_without_the_later_turns_says_where_they_are(room):
     room.desk.tree.edit(old[1].id, "Edited answer.", keep_following=False)
     wait_for_texts(room, "One?", "Edited answer.")
     assert room.of(events.Noticed)[-1].sentence == (
-        "Saved as version 2. What followed is under version 1."
+        "Saved as version 2. The messages that followed are under version 1."
     )
     room.desk.paths.show_version(room.desk.shelf.path[1].id, -1)
     wait_for_texts(room, *TURNS)
@@ -523,7 +523,7 @@ def test_a_deleted_message_takes_what_follows_and_comes_back_by_undo(room):
     room.desk.tree.trash(old[2].id)
     wait_for_texts(room, *TURNS[:2])
     notice = room.until(lambda: [n for n in room.of(events.Noticed) if n.undo])[-1]
-    assert notice.sentence == "The message and the 3 below it are in the trash."
+    assert notice.sentence == "Moved the message and the 3 below it to the trash."
     listed = room.until(lambda: room.of(events.TrashedBranchesListed))[-1]
     assert [(b.id, b.n_messages) for b in listed.branches] == [(old[2].id, 4)]
 
@@ -538,7 +538,7 @@ def test_a_message_deleted_alone_leaves_what_follows(room):
     room.desk.tree.trash(old[2].id, only_this=True)
     wait_for_texts(room, *TURNS[:2], *TURNS[3:])
     notice = room.until(lambda: [n for n in room.of(events.Noticed) if n.undo])[-1]
-    assert notice.sentence == "The message is in the trash."
+    assert notice.sentence == "Message moved to the trash."
     room.desk.shelf.undo(notice.undo)
     room.until(lambda: [m.id for m in room.desk.shelf.path] == [m.id for m in old])
     assert all(m.sibling_count == 1 for m in room.desk.shelf.path)

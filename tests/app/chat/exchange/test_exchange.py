@@ -161,14 +161,14 @@ def test_a_file_that_cannot_be_written_is_said_so_and_nothing_is_left(
 ) -> None:
     desk = room.desk
     desk.exchange.export(None, str(tmp_path / "nowhere" / "chat.json"), "json")
-    assert "could not be written (No such file" in told("choose another place")
+    assert "couldn't be saved (No such file" in told("Choose another location")
     (tmp_path / "folder.json").mkdir()
     desk.exchange.export(None, str(tmp_path / "folder.json"), "json")
-    told("no file that can be written to")
+    told("isn't a file that can be written")
     target = tmp_path / "kept.json"
     target.write_text("old")
     desk.exchange.export(["unknown"], str(target), "json")
-    told("nothing to export yet")
+    told("Nothing to export yet")
     assert target.read_text() == "old"
     desk.exchange.export(["unknown"], str(tmp_path / "kept.md"), "markdown")
     room.until(lambda: not desk.exchange._is_busy)
@@ -221,14 +221,14 @@ def test_a_file_that_changed_after_it_was_looked_at_is_not_imported(
     assert len(looked(first, second).chats) == 2
     second.write_text("## User\n\nsomething else\n")
     room.desk.exchange.import_previewed()
-    told("second.md has changed since it was looked at")
+    told("second.md has changed since you chose it")
     assert len(stored(room).list_conversations().result(20)) == 1, "all or nothing"
 
 
 def test_one_at_a_time(room: Any, told: Told, tmp_path: Path) -> None:
     room.desk.exchange.export(None, str(tmp_path / "one.json"), "json")
     room.desk.exchange.export(None, str(tmp_path / "two.json"), "json")
-    told("still at work")
+    told("still running")
     told("“one.json”")
     assert not (tmp_path / "two.json").exists()
     room.desk.exchange.export(None, str(tmp_path / "two.json"), "json")

@@ -65,7 +65,7 @@ def test_cancelled_it_leaves_nothing(room: Any, told: Told, looked: Looked, file
     looked(file)
     room.desk.exchange.import_previewed()
     room.desk.exchange.cancel()
-    told("The import was cancelled: nothing was added.")
+    told("Import cancelled. Nothing was added.")
     assert room.desk.shelf.conversations == before
     assert room.store.staged_ids().result(20) == ()
     assert room.store.list_trash().result(20) == ()

@@ -223,7 +223,7 @@ def test_comments_do_not_end_early() -> None:
     ("change", "sentence"),
     [
         (('"version": 1', '"version": 9'), "another version of Cutaway"),
-        (('"id": "chat-1"', '"id": "chat-0"'), "stands twice"),
+        (('"id": "chat-1"', '"id": "chat-0"'), "twice"),
     ],
 )
 def test_a_file_that_makes_no_sense_is_refused(change: tuple[str, str], sentence: str) -> None:

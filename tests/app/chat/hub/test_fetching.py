@@ -65,7 +65,7 @@ def test_a_download_goes_into_the_data_folder_and_is_told(
     assert Path(one(room).path) == path
     assert path.read_bytes() == hub.repos[REPO].files[0].content
     assert told[-1] == room.desk.downloads.all
-    assert [n.sentence for n in room.of(events.Noticed)] == ["“tiny-Q4_K_M.gguf” is downloaded."]
+    assert [n.sentence for n in room.of(events.Noticed)] == ["“tiny-Q4_K_M.gguf” downloaded."]
     stop()
     n_told = len(told)
     room.desk.downloads.remove(one(room).id)
@@ -108,7 +108,7 @@ def test_a_token_that_became_bad_is_told_and_a_public_file_comes_all_the_same(
     room.until(lambda: one(room).state is S.DONE, "done")
     assert room.desk.hub.state.is_token_refused
     said = [notice.sentence for notice in room.of(events.Noticed)]
-    assert any("does not know your token" in sentence for sentence in said)
+    assert any("rejected your token" in sentence for sentence in said)
 
 
 def test_it_goes_on_after_a_restart_by_itself(make_room: MakeRoom, hub: FakeHub) -> None:
@@ -184,7 +184,7 @@ def test_e13_a_folder_is_tried_when_it_is_chosen(
 
     (tmp_path / "file").write_bytes(b"")
     assert "is a file" in choose(str(tmp_path / "file"))
-    assert "cannot be read" in choose(str(tmp_path / "a\0b"))
+    assert "unreadable characters" in choose(str(tmp_path / "a\0b"))
     assert room.desk.settings.now.download_folder == ""
     good = tmp_path / "good"
     assert choose(str(good)) == ""

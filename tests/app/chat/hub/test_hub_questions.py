@@ -146,7 +146,7 @@ def test_offline_is_a_switch(owner, fake):
     told = []
     stop = owner.questions.follow(told.append)
     owner.set_setting("offline", True)
-    assert "Switch Offline off" in told[-1].why_offline
+    assert "Turn off Offline" in told[-1].why_offline
     for ask in (
         lambda: owner.questions.search(SearchWish(), owner.take, owner.take),
         lambda: owner.questions.look(REPO, "", owner.take, owner.take),
@@ -195,7 +195,7 @@ def test_a_token_is_tried_then_kept_for_this_run(owner, fake):
     questions.set_token(" hf_good ", owner.take, owner.take)
     (sentence,) = owner.wait()
     assert "“cleo”" in sentence
-    assert "until Cutaway ends" in sentence
+    assert "until Cutaway closes" in sentence
     assert questions.state.token_where == "this run"
     assert owner.around.settings.hub_tokens_kept == ()
     questions.look("cleo/private", "", owner.take, owner.take)
@@ -268,7 +268,7 @@ def test_a_token_that_has_run_out_is_said_and_left_out(owner, fake):
     assert owner.wait()[0].repo.id == REPO
     owner.settle()
     (notice,) = [each for each in owner.events if isinstance(each, Noticed)]
-    assert "asked without it" in notice.sentence
+    assert "continues without it" in notice.sentence
     assert owner.questions.state.is_token_refused
     fake.forget()
     owner.questions.card(REPO, "", owner.take, owner.take)

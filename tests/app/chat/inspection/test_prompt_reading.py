@@ -233,7 +233,7 @@ def test_of_a_changed_path_the_stored_text_is_shown_and_where_it_differs(make_ro
     assert (of.text, of.tokens, of.is_given) == (reply.rendered_prompt, None, False)
     place = reply.rendered_prompt.index("city") + 1
     assert f"differs from character {place} on" in of.sentence
-    assert "was changed since" in of.sentence
+    assert "has changed since" in of.sentence
 
 
 def test_of_another_window_the_sizes_are_named(make_room: Any) -> None:
@@ -250,7 +250,7 @@ def test_of_another_window_the_sizes_are_named(make_room: Any) -> None:
     again = make_room(SCRIPT).start_ready()
     of = read(again, again.until(again.ended_reply, "the stored reply"))
     assert of.text == reply.rendered_prompt
-    assert "cut for a window of 120 tokens" in of.sentence
+    assert "cut for a context window of 120 tokens" in of.sentence
     assert "loaded with 4,096" in of.sentence
 
 
@@ -263,7 +263,7 @@ def test_a_long_system_prompt_is_known_again_by_its_hash(make_room: Any) -> None
     room.desk.settings.set("system_prompt", "Another one.")
     of = read(room, reply)
     assert (of.text, of.tokens) == (reply.rendered_prompt, None)
-    assert "system prompt was changed" in of.sentence
+    assert "system prompt has changed" in of.sentence
 
 
 def test_what_was_not_stored_is_rendered_now_and_says_so(make_room: Any) -> None:

@@ -67,7 +67,7 @@ def test_each_question_is_answered_once_and_a_failure_is_a_sentence(make_room):
     assert Engine.stopped == [904]
     assert answered[0] == Done()
     assert answered[1] == "failed: Wait a little."
-    assert str(answered[2]).startswith("failed: The engine ended")
+    assert str(answered[2]).startswith("failed: The engine stopped")
     assert answered[3] == f"failed: {UNREADABLE}", "an answer to another question is none"
     loader.is_loading = True
     assert ask() is None
@@ -87,7 +87,7 @@ def test_nothing_is_asked_of_weights_that_are_about_to_go(make_room):
     room.desk.cache.read(answers.append, answers.append, still=ALWAYS)
     assert answers == [NO_WEIGHTS, NO_WEIGHTS]
     assert not room.desk.words._asked_for
-    room.until(lambda: not room.desk.loader.is_loading, "the weights again")
+    room.until(lambda: not room.desk.loader.is_loading, "Reload the model")
     room.desk.questions.tokenize("blue sky", answers.append, answers.append, still=ALWAYS)
     room.until(lambda: len(answers) == 3, "the tokens")
     assert isinstance(answers[2], Tokens)

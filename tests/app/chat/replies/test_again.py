@@ -23,7 +23,7 @@ TWO = {"load": {"ms": 5}, "replies": [{"text": "one two three"}, {"text": "one t
 
 
 def words(room: Any) -> str:
-    return next(e.sentence for e in reversed(room.of(Noticed)) if "again" in e.sentence)
+    return next(e.sentence for e in reversed(room.of(Noticed)) if "Rerun:" in e.sentence)
 
 
 def run_again(room: Any, message: Message) -> Message:
@@ -37,7 +37,7 @@ def test_same_text_is_called_identical_and_stands_as_another_version(make_room: 
     room = make_room().start_ready()
     first = room.ask("Hello")
     second = run_again(room, first)
-    assert words(room) == f"Run again: identical, all {len(first.token_ids or ()):,} tokens."
+    assert words(room) == f"Rerun: identical, all {len(first.token_ids or ()):,} tokens."
     assert (second.parent_id, second.sibling_index) == (first.parent_id, 1)
     assert second.seed == first.seed
     assert second.settings["repeatable"] is True
@@ -131,7 +131,7 @@ def test_long_system_prompt_is_known_again_by_its_hash(make_room: Any) -> None:
     assert settings_of(first.settings, Settings(system_prompt=text))[1] == ""
     room.desk.settings.set("system_prompt", "short")
     room.desk.again.run(first.id)
-    assert "system prompt was changed" in room.of(Noticed)[-1].sentence
+    assert "system prompt has changed" in room.of(Noticed)[-1].sentence
 
 
 @pytest.mark.parametrize("recorded", [{}, {"sampling": 1}, {"sampling": {"filters": [1]}}])
@@ -167,4 +167,4 @@ def test_real_weights_say_the_same_again(
     second = run_again(room, first)
     assert len(first.token_ids or ()) == 12
     assert second.token_ids == first.token_ids
-    assert words(room) == "Run again: identical, all 12 tokens."
+    assert words(room) == "Rerun: identical, all 12 tokens."

@@ -138,7 +138,7 @@ def test_what_was_left_out_is_said_once_and_stored(make_room):
     assert replies[-1].settings["cut"]["last_message_id"] == last
     assert replies[-1].settings["cut"]["n_tokens"] > 0
     assert len(room.desk.shelf.path) == 20  # nothing is deleted
-    said = [n for n in room.of(events.Noticed) if "left out" in n.sentence]
+    said = [n for n in room.of(events.Noticed) if "dropped" in n.sentence]
     assert len(said) == len({cut for cut in cuts if cut})
     room.desk.shelf.save_draft("More?")
     room.until(lambda: any(c.n_cut for c in room.of(events.ContextCounted)), "a count with a cut")
@@ -151,6 +151,6 @@ def test_the_policy_is_a_setting(make_room):
     room.desk.settings.set("context_policy", "stop")
     replies = [room.ask("A question of a few words, is it not?") for _ in range(9)]
     assert replies[-1].stop_reason == "prompt_too_long"
-    assert "let the oldest messages be left out" in (replies[-1].error or "")
+    assert "allow older messages to be dropped" in (replies[-1].error or "")
     room.desk.settings.set("context_policy", "drop_oldest")
     assert room.ask("And now?").state is MessageState.COMPLETE

@@ -102,4 +102,4 @@ def test_a_long_template_is_known_again_by_its_hash() -> None:
     assert "chat_template" not in recorded
     present = resolve(Settings(), mine).settings
     assert settings_of(recorded, present)[0].template == mine["chat_template"]
-    assert "template was changed" in settings_of(recorded, Settings())[1]
+    assert "template has changed" in settings_of(recorded, Settings())[1]

@@ -134,7 +134,7 @@ def test_weights_without_a_larger_window_say_so(room: Any):
     assert reply.settings["room"]["can_enlarge"] is False
     room.desk.room.enlarge(reply.id)
     notice = room.of(events.Noticed)[-1]
-    assert notice.sentence.startswith("These weights were made for no larger window.")
+    assert notice.sentence.startswith("This model doesn't support a larger context window.")
     assert room.desk.shelf.path[-1].id == reply.id
     room.desk.shelf.open_new()
     room.ask("Hello")

@@ -121,4 +121,4 @@ def test_without_weights_nobody_can_check(make_room: Any) -> None:
     room = make_room(gguf=None).start()
     failed: list[str] = []
     room.desk.questions.check_grammar("root ::= x", "", pytest.fail, failed.append, still=ALWAYS)
-    assert failed == ["This needs loaded weights. Load some first."]
+    assert failed == ["This needs a loaded model. Load one first."]

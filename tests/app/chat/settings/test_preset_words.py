@@ -20,7 +20,7 @@ CHAIN = [
 
 
 MIROSTAT = ["with Mirostat 1", "without a draw by probability"]
-KEEP = ["min-p min keep 3, not 1"]
+KEEP = ["min-p min keep 1 → 3"]
 
 
 def now(**values: Any) -> Settings:
@@ -34,20 +34,20 @@ def test_nothing_differs_from_what_counts() -> None:
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"temperature": 0.5}, ["temperature 0.5, not 0.2"]),
+        ({"temperature": 0.5}, ["temperature 0.2 → 0.5"]),
         ({"chain": [*CHAIN[:2], CHAIN[3]]}, ["without temperature"]),
         (
             {"chain": [*CHAIN[:3], {"stage": "greedy"}]},
             ["with greedy", "without a draw by probability"],
         ),
-        ({"chain": [CHAIN[1], CHAIN[0], *CHAIN[2:]]}, ["another order"]),
+        ({"chain": [CHAIN[1], CHAIN[0], *CHAIN[2:]]}, ["different order"]),
         ({"chain": [*CHAIN[:3], {"stage": "xtc"}, CHAIN[3]]}, ["with XTC"]),
         ({"chain": [*CHAIN[:3], {"stage": "mirostat", "m": 9}]}, MIROSTAT),
         ({"chain": [CHAIN[0], {"stage": "min_p", "p": 0.1, "min_keep": 3}, *CHAIN[2:]]}, KEEP),
-        ({"seed": 7}, ["seed 7, not none"]),
-        ({"stop_strings": ["END"]}, ["stop strings one entry, not none"]),
-        ({"reasoning_tags": ["<a>…</a>"]}, ["reasoning tags one entry, not none"]),
-        ({"stop_in_reasoning": True}, ["stop in reasoning on, not off"]),
+        ({"seed": 7}, ["seed none → 7"]),
+        ({"stop_strings": ["END"]}, ["stop strings none → one entry"]),
+        ({"reasoning_tags": ["<a>…</a>"]}, ["reasoning tags none → one entry"]),
+        ({"stop_in_reasoning": True}, ["stop in reasoning off → on"]),
     ],
 )
 def test_each_difference_is_named(values: dict[str, Any], words: list[str]) -> None:

@@ -137,7 +137,7 @@ def test_system_prompt_of_a_chat_can_be_none_at_all(make_room: Any) -> None:
 def test_weights_that_are_not_known_take_no_settings(make_room: Any) -> None:
     room = make_room(remember_weights=False).start_ready()
     room.desk.levels.change("weights", "top_k", 3)
-    assert "Load weights" in room.of(Noticed)[-1].sentence
+    assert "Load a model" in room.of(Noticed)[-1].sentence
     assert room.desk.levels.resolved().settings.top_k == Settings().top_k
 
 

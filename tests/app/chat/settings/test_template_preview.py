@@ -70,7 +70,7 @@ def test_what_looks_like_a_control_token_in_a_message_is_text(ask: Asks) -> None
 @pytest.mark.parametrize(
     ("template", "words", "line"),
     [
-        ("a\n{% for m in messages %}\n{{ m", "cannot be read", 3),
+        ("a\n{% for m in messages %}\n{{ m", "can't be read", 3),
         ("a\n{{ messages[9].content.x }}", "line 2", 2),
         ("{{ raise_exception('Only poems.') }}", "Only poems", 1),
     ],
@@ -95,7 +95,7 @@ def test_a_form_that_a_template_asks_for_is_said(ask: Asks) -> None:
     found = ask(strict)
     assert found.text.startswith("user: Be brief.\n\nWhat is")
     (note,) = found.notes
-    assert "knows no system prompt" in note
+    assert "has no system prompt" in note
 
 
 def test_a_file_without_a_template_says_so(ask: Asks, tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_a_file_without_a_template_says_so(ask: Asks, tmp_path: Path) -> None:
     tiny_llama(bare, template=None)
     assert ask(None, file=bare).sentence == NO_TEMPLATE
     assert ask("{{ bos_token }}x", file=bare).text.endswith("x")
-    assert "There is no file" in ask(None, file=tmp_path / "gone.gguf").sentence
+    assert "no longer exists" in ask(None, file=tmp_path / "gone.gguf").sentence
 
 
 def test_only_the_last_question_is_answered(make_room: Any, path: Path) -> None:

@@ -87,8 +87,8 @@ def test_e13_a_folder_is_checked_when_it_is_chosen(
     file = put(tmp_path / "a.gguf")
     (tmp_path / "closed").mkdir()
     assert "is not there. Connect its disk, or choose" in ask_folder(room, tmp_path / "gone")
-    assert "is not a folder" in ask_folder(room, file)
-    assert "characters in its name" in ask_folder(room, tmp_path / "\udcff")
+    assert "isn't a folder" in ask_folder(room, file)
+    assert "unreadable characters" in ask_folder(room, tmp_path / "\udcff")
     list_folder = os.scandir
 
     def scandir(path: Path):
@@ -97,10 +97,10 @@ def test_e13_a_folder_is_checked_when_it_is_chosen(
         return list_folder(path)
 
     monkeypatch.setattr(os, "scandir", scandir)
-    assert "may not be read" in ask_folder(room, tmp_path / "closed")
+    assert "have permission to read" in ask_folder(room, tmp_path / "closed")
     assert room.desk.settings.now.weights_folders == ()
     assert ask_folder(room, tmp_path) == ""
-    assert "is looked into already" in ask_folder(room, f"{tmp_path}/")
+    assert "has already been added" in ask_folder(room, f"{tmp_path}/")
     assert room.desk.settings.now.weights_folders == (str(tmp_path),)
 
 

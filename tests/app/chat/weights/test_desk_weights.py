@@ -60,7 +60,7 @@ def test_file_with_a_bad_header_leaves_the_loaded_weights_alone(make_room, tmp_p
     notice = room.until(lambda: room.of(events.Noticed))[-1]
     assert notice.level == "error"
     assert notice.sentence == (
-        f"“notes.gguf” is a text file. Choose another file. “{before.weights_name}” stays as it is."
+        f"“notes.gguf” is a text file. Choose another file. “{before.weights_name}” stays loaded."
     )
     assert room.desk.loader.state is before
     assert len(room.of(events.EngineStateChanged)) == states
@@ -129,7 +129,7 @@ def test_failed_load_brings_the_weights_before_it_back(make_room, tmp_path: Path
     before = room.desk.loader.state.weights_name
     room.desk.loader.load(str(tmp_path / "bad.gguf"))
     notice = room.until(lambda: room.of(events.Noticed))[-1]
-    assert notice.sentence.endswith(f" “{before}” is loaded again.")
+    assert notice.sentence.endswith(f" “{before}” was reloaded.")
     assert "“bad.gguf”" in notice.sentence
     assert notice.level == "error"
     room.until(lambda: room.desk.loader.state.state == "ready")
@@ -146,7 +146,7 @@ def test_weights_that_do_not_come_back_are_not_tried_for_ever(make_room, tmp_pat
     room.desk.loader.load(str(tmp_path / "bad.gguf"))
     room.until(lambda: room.desk.loader.state.sentence)
     assert room.desk.loader.state.state == "stopped"
-    assert [n.sentence.count("is loaded again") for n in room.of(events.Noticed)] == [1, 0]
+    assert [n.sentence.count("was reloaded") for n in room.of(events.Noticed)] == [1, 0]
 
 
 def test_same_weights_come_back_as_they_were_loaded_before(make_room):
@@ -219,7 +219,7 @@ def test_weights_whose_ending_came_late_come_back(make_room, tmp_path: Path):
     room = make_room(bad_script(fail={"kind": "x", "sentence": "“bad” is bad."})).start_ready()
     good, bad = tmp_path / "good.gguf", tmp_path / "bad.gguf"
     choose_while_the_ending_is_under_way(room, good, bad, Finished)
-    room.until(lambda: any("is loaded again" in n.sentence for n in room.of(events.Noticed)))
+    room.until(lambda: any("was reloaded" in n.sentence for n in room.of(events.Noticed)))
     room.until(lambda: room.desk.loader.state.state == "ready" and not room.desk.loader.is_loading)
     assert room.desk.loader.state.weights_name == "good"
     assert str(bad) not in {w.path for w in room.desk.loader.known_weights()}
@@ -247,7 +247,7 @@ def test_choice_between_a_failure_and_what_comes_back_for_it(make_room, tmp_path
         room.until(lambda: room.desk.loader.state.state == "stopped")
         return
     room.desk.loader.load(str(worse))
-    room.until(lambda: any("is loaded again" in n.sentence for n in room.of(events.Noticed)))
+    room.until(lambda: any("was reloaded" in n.sentence for n in room.of(events.Noticed)))
     room.until(lambda: room.desk.loader.state.state == "ready" and not room.desk.loader.is_loading)
     assert room.desk.loader.state.weights_name == before
 

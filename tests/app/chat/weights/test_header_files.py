@@ -80,7 +80,7 @@ def test_what_cannot_be_read_is_a_sentence(turns: Turns, path: Path) -> None:
     turns.files.read(path, put, put, still=ALWAYS)
     assert "a web page" in turns.answer()
     turns.files.read(path.with_name("none.gguf"), put, put, still=ALWAYS)
-    assert "no file" in turns.answer()
+    assert "no longer exists" in turns.answer()
 
 
 def test_a_fault_of_ours_is_a_sentence_too(
@@ -88,7 +88,7 @@ def test_a_fault_of_ours_is_a_sentence_too(
 ) -> None:
     monkeypatch.setattr("app.library.header_shown.read_shown", lambda _: 1 / 0)
     turns.files.read(path, turns.answers.append, turns.answers.append, still=ALWAYS)
-    assert turns.answer() == "The header of this file could not be read (ZeroDivisionError)."
+    assert turns.answer() == "The header of this file couldn't be read (ZeroDivisionError)."
 
 
 def test_a_copy_is_told_of_to_its_end(turns: Turns, path: Path) -> None:

@@ -141,7 +141,7 @@ def test_failures_are_sentences_and_are_tried_again(owner: Owner, tmp_path: Path
     owner.loader.loaded.path = str(tmp_path / "script.json")
     owner.files.read(owner.answers.append, owner.failed, still=ALWAYS)
     owner.run()
-    assert "no file" in owner.answers.pop()
+    assert "no longer exists" in owner.answers.pop()
     (tmp_path / "script.json").write_text("{}")
     owner.files.read(owner.answers.append, owner.failed, still=ALWAYS)
     owner.run()
@@ -180,7 +180,7 @@ def test_a_fault_of_ours_is_said_and_logged(
     owner.files.read(owner.answers.append, owner.failed, still=ALWAYS)
     owner.run()
     assert owner.answers == [
-        "failed: The vocabulary of this file could not be read (ZeroDivisionError)."
+        "failed: The vocabulary of this file couldn't be read (ZeroDivisionError)."
     ]
     assert caplog.records[0].name == vocabulary_file.__name__
 

@@ -239,4 +239,4 @@ def test_where_nothing_is_smaller_that_is_said(make_room: Any, tmp_path: Path) -
 
 def test_a_file_that_is_gone_has_no_partners_but_a_sentence(make_room: Any, tmp_path: Path) -> None:
     room = make_room().start_ready()
-    assert "There is no file" in partners(room, tmp_path / "gone.gguf").sentence
+    assert "no longer exists" in partners(room, tmp_path / "gone.gguf").sentence

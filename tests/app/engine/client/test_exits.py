@@ -12,14 +12,14 @@ from app.engine.client.exits import Doing, describe_exit, last_words
     [
         (-11, "native_error", ["crashed", "SIGSEGV"]),
         (139, "native_error", ["SIGSEGV"]),
-        (-6, "native_error", ["SIGABRT", "checks failed"]),
-        (-9, "out_of_memory", ["SIGKILL", "memory ran out", "smaller"]),
+        (-6, "native_error", ["SIGABRT", "check failed"]),
+        (-9, "out_of_memory", ["SIGKILL", "ran out of memory", "smaller"]),
         (137, "out_of_memory", ["SIGKILL"]),
         (-7, "native_error", ["SIGBUS", "file"]),
         (-4, "native_error", ["SIGILL", "processor"]),
-        (-15, "native_error", ["from outside"]),
+        (-15, "native_error", ["Another program stopped"]),
         (3, "native_error", ["exit code 3"]),
-        (0, "native_error", ["without being asked"]),
+        (0, "native_error", ["stopped unexpectedly"]),
         (127, "unsupported", ["library"]),
         (0xC0000135, "unsupported", ["library", "0xC0000135"]),
         (0xC0000135 - 2**32, "unsupported", ["0xC0000135"]),
@@ -81,10 +81,10 @@ def test_an_orderly_end_is_no_lack_of_memory_whatever_was_logged() -> None:
 @pytest.mark.parametrize(
     ("doing", "words"),
     [
-        ("starting", "while it was starting"),
-        ("loading", "while it was loading the weights"),
-        ("answering", "What had arrived is kept"),
-        ("idle", "load again with the next message"),
+        ("starting", "while starting"),
+        ("loading", "while loading the model"),
+        ("answering", "The partial reply is kept"),
+        ("idle", "reloads with your next message"),
     ],
 )
 def test_the_sentence_says_what_was_going_on(doing: Doing, words: str) -> None:
@@ -93,10 +93,7 @@ def test_the_sentence_says_what_was_going_on(doing: Doing, words: str) -> None:
 
 @pytest.mark.parametrize("code", [-11, -6, -7, -9, -15, 0, 3])
 def test_a_file_that_was_being_loaded_is_named(code: int) -> None:
-    assert (
-        "while it was loading “big.gguf”"
-        in describe_exit(code, "loading", file="big.gguf").sentence
-    )
+    assert "while loading “big.gguf”" in describe_exit(code, "loading", file="big.gguf").sentence
     assert "big" not in describe_exit(code, "answering", file="big.gguf").sentence
     out_of_memory = describe_exit(1, "loading", ["std::bad_alloc"], file="big.gguf")
     assert "“big.gguf”" in out_of_memory.sentence

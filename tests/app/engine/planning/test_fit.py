@@ -106,7 +106,7 @@ def test_fewer_layers_are_named_with_their_device() -> None:
     ("devices", "words"),
     [
         ([host(16), gpu(24)], "fits"),
-        ([host(16), gpu(0.5)], "fits on the processor alone"),
+        ([host(16), gpu(0.5)], "fits on the CPU only"),
         ([host(16), gpu(12, "Vulkan0", "igpu")], "fits"),
         ([host(2), gpu(24)], "fits"),
         ([host(1), gpu(0.5)], "does not fit"),
@@ -166,7 +166,7 @@ def test_a_long_context_is_shortened_or_kept_in_fewer_bits() -> None:
 def test_no_context_is_suggested_beyond_what_the_weights_were_trained_for(n_ctx: int) -> None:
     devices = [host(24)]
     found = judge(devices, outline(trained=8192), n_ctx=n_ctx)
-    words = "The weights were trained for 8,192 tokens: beyond them replies may lose their sense."
+    words = "The model was trained for 8,192 tokens; beyond that, replies may become incoherent."
     assert (words in found.why) is (n_ctx > 8192)
     is_held = n_ctx <= 100_000
     assert found.words == ("fits" if is_held else "fits with 8,192 tokens of context")
@@ -208,9 +208,9 @@ def test_what_cannot_be_met_is_said_in_the_engines_words() -> None:
 
 
 def test_weights_that_are_too_large_may_still_be_read_from_the_disk() -> None:
-    assert "read from the disk" in judge([host(4)]).why
+    assert "run from disk" in judge([host(4)]).why
     assert "Close other programs" in judge([host(4)], use_mmap=False).why
-    assert "left to the system" in judge([host(5.1)], n_ctx=1024).why
+    assert "reserved for the system" in judge([host(5.1)], n_ctx=1024).why
 
 
 def test_what_the_processor_keeps_twice_is_needed_once() -> None:
@@ -231,7 +231,7 @@ def test_what_loaded_weights_give_back_counts_as_free() -> None:
     found = fit(outline(), LoadOptions(), [host(4), gpu(1)], returning=Returning("Old one", parts))
     assert [need.free_bytes for need in found.devices] == [6 * GIB, 3 * GIB]
     assert [need.returning_bytes for need in found.devices] == [2 * GIB, 2 * GIB]
-    assert "with the 4.29 GB that “Old one” gives back" in found.why
+    assert "including 4.29 GB freed by unloading “Old one”" in found.why
 
 
 def test_memory_that_is_shared_comes_back_once() -> None:
@@ -240,7 +240,7 @@ def test_memory_that_is_shared_comes_back_once() -> None:
     found = fit(outline(), LoadOptions(), devices, returning=Returning("Old one", parts))
     assert [need.free_bytes for need in found.devices] == [6 * GIB, 6 * GIB]
     assert found.free_bytes == 6 * GIB
-    assert "with the 2.15 GB that “Old one” gives back" in found.why
+    assert "including 2.15 GB freed by unloading “Old one”" in found.why
 
 
 def test_buffers_are_told_apart_by_device() -> None:
@@ -371,7 +371,7 @@ def test_rough_by_size_alone() -> None:
     for found in (in_part, rough_fit(1, [])):
         assert found.is_rough
         assert "probably" in found.words
-        assert "size alone" in found.why
+        assert "Rough estimate" in found.why
 
 
 def test_a_margin_stays_with_the_system() -> None:

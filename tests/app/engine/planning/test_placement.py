@@ -63,7 +63,7 @@ class Machine:
 
 
 MACHINES = {
-    "no graphics device": Machine([], (), says="there is no graphics device"),
+    "no GPU": Machine([], (), says="no GPU is available"),
     "one big": Machine([gpu(24)], (33,), says="All 33 layers"),
     "one small": Machine([gpu(4)], at_least=15, at_most=25, says="the others run on the processor"),
     "one tiny": Machine([gpu(0.75, 2)], (0,), says="not even one fits"),
@@ -194,7 +194,7 @@ def test_context_that_was_asked_for_is_kept_and_rounded_up() -> None:
     [
         (4096, []),
         (4000, ["Context: 4,096 tokens instead of 4,000"]),
-        (8192, ["trained for 4,096 tokens: beyond them"]),
+        (8192, ["trained for 4,096 tokens; beyond that"]),
         (8000, ["Context: 8,192 tokens instead of 8,000", "trained for 4,096 tokens"]),
     ],
 )

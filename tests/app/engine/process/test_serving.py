@@ -210,7 +210,7 @@ def test_a_step_that_is_stuck_is_silence(talk: ScriptedTalk, tmp_path: Path) -> 
     clock.start()
     failed = engine.wait_for(request, PATIENCE_S)
     assert isinstance(failed, Failed)
-    assert "no sign of life" in failed.sentence
+    assert "didn't respond for" in failed.sentence
 
 
 def test_who_waits_for_a_held_reply_has_no_deadline(talk: ScriptedTalk, tmp_path: Path) -> None:

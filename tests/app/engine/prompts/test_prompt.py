@@ -410,7 +410,7 @@ def test_an_empty_template_in_its_place_is_not_blamed_on_the_file(
     assert built.rendered == "User: Hi\n\nAssistant:"
     (note,) = built.notes
     assert note.kind == "empty_template"
-    assert "template that was given is empty" in note.sentence
+    assert "template is empty" in note.sentence
     assert "This file has no" not in note.sentence
 
 

@@ -387,7 +387,7 @@ def test_it_ends_the_engine_with_words(
     engine = talk.over([sys.executable, "-c", LIAR, str(says)])
     ending = engine.wait_for(engine.load("weights.gguf"), PATIENCE_S)
     assert isinstance(ending, Failed)
-    assert "sent something that does not fit" in ending.sentence
+    assert "sent an invalid response" in ending.sentence
     assert "broken frames" in ending.evidence
     assert talk.wait_for_state(EngineState.CRASHED).sentence == ending.sentence
     assert not talk.of(TokenArrived), "nobody saw it"

@@ -61,7 +61,7 @@ IDLE: list[tuple[Sampling, str, str]] = [
     (Sampling([], Greedy(), seed=3), "greedy", "the seed has no effect"),
     (Sampling([], AdaptiveP(-1.0)), "adaptive-p", "decay has no effect"),
     (Sampling([TopK(1)], MirostatV2()), "mirostat-v2", "only one token is left"),
-    (Sampling([], min_tokens=3, ban_end_token=True), "min-tokens", "banned throughout"),
+    (Sampling([], min_tokens=3, ban_end_token=True), "min-tokens", "End tokens are banned"),
 ]
 
 

@@ -114,10 +114,10 @@ def test_e13_what_may_not_be_read_is_named_and_the_rest_goes_on() -> None:
         )
         (folder / "closed").chmod(0o700)
     folder_trouble, readable, closed = done.stdout.splitlines()
-    assert folder_trouble.startswith(f"“{folder / 'closed'}” may not be read.")
+    assert folder_trouble.startswith(f"You don't have permission to read “{folder / 'closed'}”.")
     assert "remove the folder" in folder_trouble
     assert readable == "b.gguf"
-    assert "cannot be read" in closed
+    assert "can't be read" in closed
 
 
 def test_e13_every_refusal_of_a_folder_is_named(
@@ -138,7 +138,7 @@ def test_e13_every_refusal_of_a_folder_is_named(
     found = scan(chosen(tmp_path))
     assert [seen.path.name for seen in found.files] == ["a.gguf"]
     assert len(found.troubles) == 2
-    assert any("may not be read" in sentence for sentence in found.troubles)
+    assert any("have permission to read" in sentence for sentence in found.troubles)
     assert any("Input/output error" in sentence for sentence in found.troubles)
 
 
@@ -183,7 +183,7 @@ def test_a_link_that_leads_nowhere_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.gguf").symlink_to(tmp_path / "gone.gguf")
     found = scan(chosen(tmp_path))
     assert not found.files
-    assert "leads to a file that is not there" in found.troubles[0]
+    assert "links to a file that no longer exists" in found.troubles[0]
 
 
 def test_a_change_is_seen_by_times_and_sizes(tmp_path: Path) -> None:
@@ -354,7 +354,7 @@ def test_ollamas_blobs_are_used_in_place_under_the_names_of_the_manifests(tmp_pa
     assert (weights.sha256, weights.is_computed) == (digest, False)
     assert weights.can_load
     assert found.troubles == [
-        "“someone/gone:q4” of Ollama is incomplete: its weights are not there. Pull it again."
+        "“someone/gone:q4” from Ollama is incomplete: the model file is missing. Pull it again."
     ]
     assert not has_changed(found)
     ollama_model(tmp_path, digest, "hf.co", "x", "y", "z")
@@ -427,7 +427,7 @@ def test_what_another_program_keeps_closed_is_said_in_other_words(
 
     monkeypatch.setattr(Path, "stat", refuse)
     (sentence,) = scan(Place(Origin.OLLAMA, tmp_path, PlaceLayout.OLLAMA)).troubles
-    assert "leave out weights of other programs" in sentence
+    assert "exclude models from other apps" in sentence
     assert not scan(Place(Origin.OPENED, tmp_path / "a.gguf")).troubles
 
 

@@ -423,7 +423,7 @@ def test_e01_retries_are_bounded_and_end_in_a_cause(
     key = one.add(the_file(hub), folder)
     failed = one.until_state(key, S.FAILED)
     assert "web page" in failed.sentence
-    assert one.said == [("error", f"“{failed.name}” is not downloaded. {failed.sentence}")]
+    assert one.said == [("error", f"“{failed.name}” wasn't downloaded. {failed.sentence}")]
     assert len(hub.asked(server="cdn")) == 4
     hub.unscript()
     hub.forget()
@@ -456,7 +456,7 @@ def test_e11_a_rate_limit_is_counted_down_and_goes_on(
     key = one.add(the_set(hub), folder)
     waiting = one.until_state(key, S.WAITING)
     began = time.monotonic()
-    assert "no more requests" in waiting.sentence
+    assert "limiting requests" in waiting.sentence
     assert waiting.retry_in_s is not None
     one.until(lambda: (one.one(key).retry_in_s or 9) < least_s - 0.2)
     assert one.until_state(key, S.DONE).done_bytes == 300_000
@@ -704,7 +704,7 @@ def test_where_that_is_taken_too_it_fails_in_words(
     (folder / REPO / "tiny-Q4_K_M.gguf").write_bytes(b"mine too")
     one = owner()
     failed = one.until_state(one.add(the_file(hub), folder), S.FAILED)
-    assert "stays as it is" in failed.sentence
+    assert "Rename or move that file" in failed.sentence
     assert theirs.read_bytes() == b"mine"
     one.downloads.cancel(failed.id)
     one.downloads.remove(failed.id)

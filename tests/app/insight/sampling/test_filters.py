@@ -78,7 +78,7 @@ def test_how_many_a_stage_leaves(stage: Any, left: int) -> None:
         (DynamicTemperature(1.0, 0.5), "needs the logits of all tokens"),
         (Penalties(8, 1.0, 0.5), "tokens of the prompt"),
         (Dry(), "repetitions in the text"),
-        (LogitBias([TokenBias(text="x", bias=1.0)]), "needs the loaded vocabulary"),
+        (LogitBias([TokenBias(text="x", bias=1.0)]), "needs a loaded model"),
         (LogitBias([TokenBias(99, bias=1.0)]), "outside the recorded 4"),
     ],
     ids=repr,

@@ -267,7 +267,7 @@ def test_a_refusal_is_said(view: FitView, judging: JudgingDesk) -> None:
     view.show_file(PATH)
     judging.answer()
     view.wish.context_slider.setValue(1)
-    judging.refusal = "This cannot be kept now: the data folder is read-only."
+    judging.refusal = "This can't be saved: the data folder is read-only."
     view.use_button.click()
     assert view.status.text() == judging.refusal
 

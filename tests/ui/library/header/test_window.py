@@ -319,7 +319,7 @@ def test_what_cannot_be_chatted_with_is_said(
     tiny_llama(tmp_path / "bert.gguf", architecture="bert")
     window.open(tmp_path / "bert.gguf")
     qtbot.waitUntil(window.trouble.isVisible)
-    assert "do not write text" in window.trouble.text()
+    assert "doesn't generate text" in window.trouble.text()
 
 
 def test_hostile_headers_never_end_the_window(
@@ -505,7 +505,7 @@ def test_what_lies_by_it_stays(window: HeaderWindow, tmp_path: Path, qtbot: QtBo
     choose(window, "general.alignment")
     assert not window.change_button.isEnabled()
     assert not window.remove_button.isEnabled()
-    assert "lie by it" in window.change_button.toolTip()
+    assert "depend on it" in window.change_button.toolTip()
 
 
 def test_a_file_in_parts_is_shown_whole_and_not_changed(

@@ -239,7 +239,7 @@ def test_a_token_is_entered_and_forgotten(page, desk, qtbot):
     assert dialog.token_sentence.property("kind") == "error"
     dialog.use_button.click()
     desk.turn(token_where="keyring", account="ana")
-    desk.answer("hub.set_token", "The token of “ana” is used from now on.")
+    desk.answer("hub.set_token", "Now using the token of “ana”.")
     assert (dialog.token.text(), dialog.token_sentence.property("kind")) == ("", "dim")
     assert page.hub_label.text() == "hub.example.org · as ana"
     dialog.forget_button.click()
@@ -261,7 +261,7 @@ def test_another_address_is_tried_first(page, desk, qtbot):
     dialog.set_button.click()
     desk.settings.now = replace(desk.settings.now, hub_endpoint="https://mirror.example.org")
     desk.turn(endpoint="https://mirror.example.org", host="mirror.example.org")
-    desk.answer("hub.set_endpoint", "The hub at “mirror.example.org” is used from now on.")
+    desk.answer("hub.set_endpoint", "Now using the hub at “mirror.example.org”.")
     assert dialog.address.text() == "https://mirror.example.org"
     assert page.hub_label.text() == "mirror.example.org · no token"
     assert "mirror.example.org" in page.panel.words.text()

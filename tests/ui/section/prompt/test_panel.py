@@ -226,7 +226,7 @@ def test_the_end_of_a_reply_and_other_weights_ask_again_and_figures_do_not(
     desk.answer(SECOND)
     desk.loader.state = EngineStateChanged("stopped")
     bridge.emit_event(desk.loader.state)
-    desk.answer(PromptOf("m4", "The stored text, without its tokens.", "Which city?\nAnd now?"))
+    desk.answer(PromptOf("m4", "The stored text, without tokens.", "Which city?\nAnd now?"))
     assert panel.card.figure.text() == "20 characters"
     assert panel.card.legend.isHidden()
     assert panel.copy_text_button.isEnabled()

@@ -478,7 +478,7 @@ def test_presets_are_chosen_and_what_differs_is_said(
     picker = panel.presets.picker
     assert [picker.itemText(at) for at in range(picker.count())] == ["No preset", "Careful", "Free"]
     assert picker.currentText() == "Careful"
-    assert panel.presets.words.text().startswith("Differs: with penalties; top-k 40, not 20;")
+    assert panel.presets.words.text().startswith("Differs: with penalties; top-k 20 → 40;")
     assert panel.presets.update_button.isEnabled()
     desk.put({"chain": chain})
     assert panel.presets.words.text() == "Same as the preset."
@@ -829,7 +829,7 @@ def test_other_effects_than_the_stages_are_not_shown(
     made = (TopK(4), Dist())
     desk.put({"chain": as_stored(made)})
     show_reply(panel, token(), settings=sampling_of(*made))
-    assert "does not fit the stages" in panel.note.text()
+    assert "doesn't match the stages" in panel.note.text()
     assert card(panel, TopK).evidence.isHidden()
 
 

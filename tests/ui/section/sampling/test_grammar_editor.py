@@ -192,7 +192,7 @@ def test_an_answer_to_an_older_text_is_dropped(editor: GrammarEditor, chat: Chat
 
 
 def test_without_weights_it_counts_and_is_checked_later(editor: GrammarEditor, chat: Chat) -> None:
-    chat.refusal = "This needs loaded weights. Load some first."
+    chat.refusal = "This needs a loaded model. Load one first."
     choose(editor, "grammar")
     write(editor, BAD)
     editor.check_now()

@@ -86,7 +86,7 @@ def test_the_settings_of_the_reply_are_known_as_its_own(card: WhatIfCard) -> Non
 
 def test_what_differs_is_said(card: WhatIfCard, desk: WhatIfDesk) -> None:
     desk.levels.change("chat", "temperature", 1.4)
-    assert card.difference.text() == "Changed: temperature 1.4, not 0.8."
+    assert card.difference.text() == "Changed: temperature 0.8 → 1.4."
 
 
 def test_the_chats_settings_are_asked_about(card: WhatIfCard, desk: WhatIfDesk) -> None:

@@ -197,7 +197,7 @@ def test_the_hover_card_has_the_figures(show: Callable[..., TimePanel]) -> None:
     assert panel._words_of(Hit(stretch=6)) == [
         "Prefill · 27.0 ms",
         "20 tokens · 741 tokens/s · 2 replies in the pass, 22 tokens · from 73.0 ms",
-        "The prompt is read in parallel, chunk by chunk; bound by arithmetic.",
+        "The prompt is processed in parallel, chunk by chunk; bound by arithmetic.",
     ]
     assert panel._words_of(Hit(stretch=3))[1] == "8 tokens kept · from 10.0 ms"
     room = panel.line.room_of("prefill")

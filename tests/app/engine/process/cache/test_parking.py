@@ -204,7 +204,7 @@ def test_a_copy_that_does_not_fit_any_more_is_dropped_with_a_note(make: Make) ->
     summary = chat(session, ids, "a")
     assert (summary.reused, summary.evaluated) == (0, 60)
     assert kinds(session) == ["full_pass"]
-    assert "could not be used any more" in summary.notes[0]
+    assert "no longer usable" in summary.notes[0]
     assert list(session.scheduler._space.parking) == []
     assert chat(session, ids, "a").reused == 59
 

@@ -285,10 +285,10 @@ def test_plan_uses_the_named_device_and_the_shares(tiny_file: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"cpu_moe_layers": 3}, "have no experts"),
-        ({"tensor_split": [1.0, 1.0]}, "split over devices changes nothing"),
-        ({"split_mode": "row"}, "split over devices changes nothing"),
-        ({"rope": RopeScaling("none", freq_scale=0.5)}, "its scale and window change nothing"),
+        ({"cpu_moe_layers": 3}, "has no experts"),
+        ({"tensor_split": [1.0, 1.0]}, "split over devices has no effect"),
+        ({"split_mode": "row"}, "split over devices has no effect"),
+        ({"rope": RopeScaling("none", freq_scale=0.5)}, "its scale and window have no effect"),
         ({"rope": RopeScaling("linear")}, "changes nothing without a frequency scale"),
     ],
     ids=str,
@@ -450,8 +450,8 @@ def test_d13_truncated_adapter_is_refused_before_native_code(
     [
         ({"architecture": "gemma3"}, "made for gemma3 weights"),
         ({"shape": Shape(n_embd=128)}, "do not fit"),
-        ({"metadata": {"general.type": "model"}}, "no LoRA adapter"),
-        ({"metadata": {"adapter.type": "control_vector"}}, "no LoRA adapter"),
+        ({"metadata": {"general.type": "model"}}, "isn't a LoRA adapter"),
+        ({"metadata": {"adapter.type": "control_vector"}}, "isn't a LoRA adapter"),
         ({"shape": Shape(n_layer=9), "targets": ["blk.8.attn_q.weight"]}, "do not fit"),
         ({"targets": []}, "do not fit"),
         ({"metadata": {"adapter.alora.invocation_tokens": [1, 2]}}, "activated"),
@@ -472,7 +472,8 @@ def test_weights_are_no_adapter_and_the_other_way_round(
     tiny_file: Path, tmp_path: Path, native_log: NativeLog
 ) -> None:
     assert (
-        "no LoRA adapter" in refusal(tiny_file, native_log, loras=[Lora(str(tiny_file))]).sentence
+        "isn't a LoRA adapter"
+        in refusal(tiny_file, native_log, loras=[Lora(str(tiny_file))]).sentence
     )
     path = tmp_path / "adapter.gguf"
     tiny_lora(path)

@@ -242,7 +242,7 @@ def test_a_held_reply_stands_whatever_is_asked(talk: Conversation) -> None:
     for wrong in (LARGE, -1):
         talk.say(Choose(reply.id, wrong))
         assert (
-            talk.hear(Note, reply.id).sentence == f"There is no token {wrong}: choose another one."
+            talk.hear(Note, reply.id).sentence == f"There is no token {wrong}. Choose another one."
         )
         assert talk.hear(Held, reply.id).token.index == 0
     for stray in (Choose(9, 5), Resume(9), Hold(-1), Stop(-7), Stop(LARGE)):
@@ -323,7 +323,7 @@ def test_without_weights_each_says_so_and_a_load_brings_everything(
                 continue
             assert isinstance(ending, Failed), command
             assert ending.kind == "not_loaded"
-            assert ending.sentence.startswith("No weights are loaded.")
+            assert ending.sentence.startswith("No model is loaded.")
         options = LoadOptions(n_ctx=512, n_threads=1)
         again = conversation.ask(LoadWeights(next(_ids), str(starter_gguf), options))
         assert isinstance(again, Finished)

@@ -332,7 +332,7 @@ def test_architecture_that_cannot_cut_reads_again_with_a_note(
     summary = session.reply([a, a, a], max_tokens=1)
     assert summary.reused == 0
     assert any(isinstance(e, Note) and e.kind == "full_pass" for e in session.of(2))
-    assert "read again" in summary.notes[0]
+    assert "processed again" in summary.notes[0]
     assert summary.text == " beta"
 
 

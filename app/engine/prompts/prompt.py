@@ -271,7 +271,7 @@ def _first_accepted(
         try:
             layout = rendering.lay_out(form)
         except TemplateFailed as error:
-            if error.kind not in ("raised", "failed"):
+            if error.fault not in ("raised", "failed"):
                 raise
             first_error = first_error or error
             continue

@@ -22,9 +22,14 @@ PATIENCE_S = 60.0
 
 
 class Conversation:
-    """A child and what it has said so far."""
+    """A child and what it has said so far. It loads once; another file has another child."""
 
     def __init__(self) -> None:
+        self.events: list[Event] = []
+        self._start()
+
+    def _start(self) -> None:
+        self._has_loaded = False
         self.process = subprocess.Popen(
             child_command("engine"),
             cwd=ROOT,
@@ -37,7 +42,6 @@ class Conversation:
         self._writer = wire.FrameWriter(self.process.stdin)
         self._reader = wire.FrameReader(self.process.stdout)
         self._queue: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
-        self.events: list[Event] = []
         self._threads = [
             threading.Thread(target=self._read, daemon=True),
             threading.Thread(target=self._drain, daemon=True),
@@ -77,6 +81,10 @@ class Conversation:
         return self.ending(command.id)
 
     def load(self, path: Path, options: LoadOptions = OPTIONS) -> Loaded:
+        if self._has_loaded:
+            assert self.leave() == 0
+            self._start()
+        self._has_loaded = True
         finished = self.ask(LoadWeights(1, str(path), options))
         assert isinstance(finished, Finished), finished
         assert isinstance(finished.result, Loaded)

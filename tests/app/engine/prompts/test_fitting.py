@@ -94,7 +94,7 @@ def test_one_message_over_the_limit_is_refused_in_words(policy: fitting.Policy) 
     assert (refused.value.used, refused.value.limit) == (257, 256)
     assert "257" in refused.value.sentence
     assert "256" in refused.value.sentence
-    assert "longer context" in refused.value.sentence
+    assert "larger context" in refused.value.sentence
 
 
 @pytest.mark.parametrize("n_tokens", [WINDOW - 1, WINDOW, WINDOW + 1])
@@ -343,7 +343,7 @@ def test_a_beginning_that_does_not_fit_behind_it_costs_more_turns() -> None:
             fit_prompt(one, build, WINDOW, policy)  # type: ignore[arg-type]
         assert refused.value.limit == WINDOW
         assert refused.value.used > WINDOW
-        assert f"holds {WINDOW}" in refused.value.sentence
+        assert f"holds only {WINDOW}" in refused.value.sentence
 
 
 def test_a_turn_that_was_answered_is_cut_as_when_it_was_asked_and_as_for_a_short_next_one():

@@ -15,7 +15,6 @@ import pytest
 from conversation import OPTIONS, Conversation
 from gguf_writer import bpe_vocabulary, tiny_llama
 
-from app.engine.protocol.loading_messages import LoadWeights
 from app.engine.protocol.messages import (
     Choose,
     Event,
@@ -79,7 +78,7 @@ class Sayer:
         path = self._folder / f"{number}.gguf"
         tiny_llama(path, vocabulary=self.vocabulary, template=template, successors=successors)
         options = OPTIONS.__class__(n_ctx=n_ctx, n_threads=1)
-        assert isinstance(self.talk.ask(LoadWeights(number, str(path), options)), Finished)
+        self.talk.load(path, options)
 
     def id(self, piece: str | bytes) -> int:
         if isinstance(piece, bytes):

@@ -329,7 +329,8 @@ def _notes_on_wish(wanted: int, rounded: int, sizes: WeightSizes) -> tuple[str, 
     notes = []
     if rounded != wanted:
         notes.append(
-            f"Context: {rounded:,} tokens instead of {wanted:,}, in whole steps of {CONTEXT_STEP}."
+            f"Context window: {rounded:,} tokens instead of {wanted:,}, "
+            f"in whole steps of {CONTEXT_STEP}."
         )
     if rounded > round_up_context(sizes.n_ctx_train):
         notes.append(
@@ -343,11 +344,13 @@ def _context_note(chosen: int, longest: int, sizes: WeightSizes) -> str:
     """Say which context was taken, and why not more."""
     trained = f"the model was trained for {sizes.n_ctx_train:,}"
     if chosen < longest:
-        return f"Context: {chosen:,} tokens, which is what fits in the free memory; {trained}."
+        return (
+            f"Context window: {chosen:,} tokens, which is what fits in the free memory; {trained}."
+        )
     if longest < sizes.n_ctx_train:
         per_thousand = bytes_words(sizes.kv_bytes(1000))
         return (
-            f"Context: {chosen:,} tokens; {trained}. "
+            f"Context window: {chosen:,} tokens; {trained}. "
             f"More can be set and takes {per_thousand} for each 1,000 tokens."
         )
     return f"Context window: {chosen:,} tokens, the model's maximum."

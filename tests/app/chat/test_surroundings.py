@@ -79,4 +79,4 @@ def test_what_would_be_written_is_refused_in_one_sentence(reader: Any) -> None:
 def test_without_a_word_of_the_store_it_is_said_all_the_same(make_room: Any) -> None:
     room = make_room()
     assert not room.desk.around.may_write()
-    assert room.of(Noticed) == [Noticed("warning", "This window cannot save anything.")]
+    assert room.of(Noticed) == [Noticed("warning", "This window is read-only.")]

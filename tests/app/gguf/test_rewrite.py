@@ -225,7 +225,7 @@ def test_space_is_asked_for_before(
     [
         (errno.ENOSPC, "no space left"),
         (errno.EROFS, "cannot be written"),
-        (errno.EFBIG, "no longer exists of this size"),
+        (errno.EFBIG, "no file of this size"),
         (errno.EIO, "could not"),
     ],
 )

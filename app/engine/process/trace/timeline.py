@@ -122,12 +122,13 @@ class Timeline:
         was for nothing."""
         later: list[_Entry] = []
         self._n_tokens -= n_tokens
-        while self._entries and self._entries[-1].end > since:
+        # A clock that has not moved on between two tokens tells nothing: then it is the number.
+        while self._entries and (n_tokens or self._entries[-1].end > since):
             entry = self._entries.pop()
             later.append(entry)
             if entry.kind not in _WRITING:
                 continue
-            if entry.start < since:
+            if entry.start < since or entry.tokens > n_tokens:
                 kept = replace(entry, end=since, tokens=max(entry.tokens - n_tokens, 0))
                 self._entries.append(kept)
                 entry.start, entry.tokens = since, n_tokens

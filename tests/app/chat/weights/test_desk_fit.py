@@ -60,7 +60,7 @@ def test_a_list_is_judged_file_by_file(make_room, tmp_path, monkeypatch):
         *("0.gguf", "1.gguf", "2.gguf", "gone.gguf")
     ]
     assert [fit.words for _, fit in answers.found] == ["fits", "fits", *[fits.UNREADABLE] * 2]
-    assert "no file" in answers.found[3][1].why
+    assert "no longer exists" in answers.found[3][1].why
     assert all(fit.why.endswith(".") for _, fit in answers.found)
 
 

@@ -193,9 +193,9 @@ def test_context_that_was_asked_for_is_kept_and_rounded_up() -> None:
     ("wanted", "says"),
     [
         (4096, []),
-        (4000, ["Context: 4,096 tokens instead of 4,000"]),
+        (4000, ["Context window: 4,096 tokens instead of 4,000"]),
         (8192, ["trained for 4,096 tokens; beyond that"]),
-        (8000, ["Context: 8,192 tokens instead of 8,000", "trained for 4,096 tokens"]),
+        (8000, ["Context window: 8,192 tokens instead of 8,000", "trained for 4,096 tokens"]),
     ],
 )
 def test_what_is_odd_about_a_context_that_was_asked_for_is_said(

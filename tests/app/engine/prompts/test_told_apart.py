@@ -121,7 +121,7 @@ def joined(events: Sequence[Event], part: str) -> str:
     return "".join(e.text for e in arrived if e.part == part)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def talk() -> Iterator[Conversation]:
     conversation = Conversation()
     yield conversation

@@ -73,9 +73,8 @@ class Child:
         return self.summary(list(messages)).rendered_prompt
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def talk() -> Iterator[Conversation]:
-    """One process for all files: loading the next one unloads the last."""
     talk = Conversation()
     yield talk
     assert talk.leave() == 0

@@ -61,7 +61,7 @@ def test_a_whole_vocabulary_has_no_rest() -> None:
 def test_nothing_recorded_is_said_in_words() -> None:
     with pytest.raises(CannotTell) as reason:
         pool_of((), (), 10)
-    assert "not recorded" in reason.value.sentence
+    assert "weren't recorded" in reason.value.sentence
 
 
 def test_a_candidate_without_any_chance_is_none() -> None:

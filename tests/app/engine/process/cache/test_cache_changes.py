@@ -324,7 +324,7 @@ def test_without_room_for_another_context_it_is_said(
     ending = session.scheduler.cache.answer(MeasureStep(8, "a"))
     assert isinstance(ending, Failed)
     assert ending.kind == "out_of_memory"
-    assert "MB beside the weights" in ending.sentence
+    assert "MB of memory, which isn't free" in ending.sentence
 
 
 def test_a_stop_ends_a_measurement_in_the_middle_of_a_pass(session: NativeSession) -> None:

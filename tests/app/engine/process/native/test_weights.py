@@ -110,8 +110,8 @@ def test_defaults_are_decided_and_stated(tiny_file: Path, native_log: NativeLog)
     assert loaded.n_threads == native.physical_cores()
     assert loaded.n_ctx == loaded.n_ctx_train == 512
     assert loaded.n_ubatch == load_plan.PROCESSOR_UBATCH
-    assert any(note.startswith("Context: 512 tokens") for note in loaded.notes)
-    assert any("run on the processor" in note for note in loaded.notes)
+    assert any(note.startswith("Context window: 512 tokens") for note in loaded.notes)
+    assert any("on the CPU" in note for note in loaded.notes)
     assert loaded.name == "Tiny test file"
     opened.set_threads(3)
     assert opened.n_threads == 3
@@ -318,7 +318,7 @@ def test_lack_of_memory_is_told_from_the_log(
     monkeypatch.setattr(native.llama, "llama_init_from_model", refuse)
     refused = refusal(tiny_file, native_log)
     assert refused.kind == "out_of_memory"
-    assert "context of 512 tokens" in refused.sentence
+    assert "context window of 512 tokens" in refused.sentence
     monkeypatch.setattr(native.llama, "llama_model_load_from_file", refuse)
     assert refusal(tiny_file, native_log).kind == "out_of_memory"
 

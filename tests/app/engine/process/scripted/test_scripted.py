@@ -335,7 +335,7 @@ def test_the_oldest_turns_are_left_out(talk: ScriptedTalk) -> None:
     summary = _summary(engine, Generate(0, prompt, context_policy="drop_oldest"))
     assert [c.message_id for c in summary.cut] == [str(i) for i in range(len(summary.cut))]
     assert summary.cut
-    assert "left out" in summary.notes[0]
+    assert "dropped" in summary.notes[0]
     ending = engine.wait_for(engine.request(CountPrompt(0, prompt, "drop_oldest")), PATIENCE_S)
     assert isinstance(ending, Finished)
     assert isinstance(ending.result, PromptCount)

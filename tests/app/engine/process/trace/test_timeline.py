@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 from native_session import GREEDY, NativeSession, ReadyPrompt
 
 from app.engine.process.native.native import Batch, NativeLog, llama
@@ -126,6 +126,8 @@ STEPS = st.lists(
 
 
 @given(steps=STEPS, repeats=st.integers(1, 60))
+@example(steps=[("token", 0, 1), ("token", 0, 1), ("back", 0, 1)], repeats=1)
+@example(steps=[("token", 0, 1), ("token", 0, 2), ("token", 1, 1), ("back", 0, 3)], repeats=2)
 @settings(max_examples=60)
 def test_whatever_happens_there_are_no_gaps(
     steps: list[tuple[str, int, int]], repeats: int

@@ -3,8 +3,8 @@
 The types are those of the wire (`app/engine/protocol/`), so nothing is listed twice. But where the
 wire lets unknown fields pass, here each is refused, with the nearest known name:
 
-    {"stage": "top_p", "keep": 1}   →   “keep” is not known in stage 1 (top_p). Did you mean
-                                        “min_keep”?
+    {"stage": "top_p", "keep": 1}   →   Unknown setting “keep” in stage 1 (top_p). Did
+                                        you mean “min_keep”?
 """
 
 from __future__ import annotations

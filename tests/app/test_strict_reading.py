@@ -73,8 +73,8 @@ def test_what_fits_becomes_the_struct() -> None:
     [
         ({"k": 1}, ["“stage” is missing", "top_k, top_p"]),
         ({"stage": "topk"}, ["topk", "Did you mean “top_k”?"]),
-        ({"stage": 5}, ["“5” is not known"]),
-        ({"stage": "top_k", "n": 40}, ["“n” is not known in stage 1 (top_k)"]),
+        ({"stage": 5}, ["Unknown setting “5”"]),
+        ({"stage": "top_k", "n": 40}, ["Unknown setting “n” in stage 1 (top_k)"]),
         ("top_k", ["must be an object"]),
     ],
 )

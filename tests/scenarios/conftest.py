@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import pytest
 from PySide6.QtCore import QObject, Qt
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QCheckBox, QStyle, QStyleOptionButton, QWidget
 
 import main
 from models.records import Message, Role
@@ -59,7 +59,14 @@ class Person:
         self.wait(lambda: any(m.content == text for m in self.app.desk.shelf.path))
 
     def click(self, name: str) -> None:
-        self.qtbot.mouseClick(self.find(QWidget, name), Qt.MouseButton.LeftButton)
+        widget = self.find(QWidget, name)
+        place = widget.rect().center()
+        if isinstance(widget, QCheckBox):  # beside its words it takes no click
+            option = QStyleOptionButton()
+            widget.initStyleOption(option)
+            kind = QStyle.SubElement.SE_CheckBoxClickRect
+            place = widget.style().subElementRect(kind, option, widget).center()
+        self.qtbot.mouseClick(widget, Qt.MouseButton.LeftButton, pos=place)
 
     def written(self) -> str:
         """What stands in the composer."""

@@ -86,5 +86,5 @@ def test_a_file_that_is_no_weights_costs_nothing(open_window, tmp_path):
     person.qtbot.waitUntil(lambda: bool(toasts.cards()), timeout=10_000)
     sentence = toasts.cards()[0].notice.sentence
     assert "“notes.gguf” is a text file" in sentence
-    assert "“SmolLM2 135M (included)” stays as it is." in sentence
+    assert "“SmolLM2 135M (included)” stays loaded." in sentence
     assert desk.loader.state.state == "ready"

@@ -102,7 +102,7 @@ def test_the_palettes_key_is_the_windows_and_not_the_text_fields(start, outside)
     wait_for("the reply", lambda: outside.reply("complete"))
     program.type("kept as typed")
     program.key("Home", "ctrl+k")
-    program.type("larger")
+    program.type("zoom in")
     program.key("Return", "Return")
     wait_for("the next reply", lambda: len(outside.messages()) == 4)
     assert outside.messages()[2].content == "kept as typed"

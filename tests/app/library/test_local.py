@@ -108,7 +108,7 @@ def test_a_file_that_may_be_read_again_is_read_again(
     monkeypatch.setattr(source.FileSource, "__init__", closed)
     monkeypatch.setattr(finding, "is_readable", lambda _path: not is_closed and not is_asked)
     room.library.start(chosen(tmp_path))
-    assert "cannot be read" in room.until_names("a").entries[0].trouble
+    assert "can't be read" in room.until_names("a").entries[0].trouble
     is_closed = False
     if is_asked:
         room.library.look_again()
@@ -397,7 +397,7 @@ def test_a_fault_in_one_place_leaves_the_others(
 
     monkeypatch.setattr(local, "scan", broken)
     room.library.start(chosen(tmp_path / "a", tmp_path / "b"))
-    assert "could not be looked into (ZeroDivisionError)" in room.until_names("b").troubles[0]
+    assert "couldn't be searched (ZeroDivisionError)" in room.until_names("b").troubles[0]
 
 
 def test_a_part_opened_by_hand_is_found_with_its_set(room: Room, tmp_path: Path) -> None:

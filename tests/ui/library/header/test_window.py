@@ -308,7 +308,7 @@ def test_a_file_that_is_gone_is_described_no_more(
     path.unlink()
     press(opened, Key.Key_F5)
     qtbot.waitUntil(opened.state.isVisible)
-    assert "no file" in opened.state.text()
+    assert "no longer exists" in opened.state.text()
     assert not opened.summary.isVisible()
     assert not opened.copy_bar.isVisible()
 
@@ -486,7 +486,7 @@ def test_a_new_key_has_a_name_that_is_not_there(opened: HeaderWindow) -> None:
     for key, words in (
         ("general.name", "already"),
         ("a b", "without spaces"),
-        ("split.no", "split"),
+        ("split.no", "Split information"),
     ):
         dialog.key_field.setText(key)
         assert words in dialog.sentence.text()

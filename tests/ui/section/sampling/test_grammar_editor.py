@@ -196,7 +196,7 @@ def test_without_weights_it_counts_and_is_checked_later(editor: GrammarEditor, c
     choose(editor, "grammar")
     write(editor, BAD)
     editor.check_now()
-    assert editor.state.text().startswith("Not checked yet. This needs loaded weights.")
+    assert editor.state.text().startswith("Not checked yet. This needs a loaded model.")
     chat.refusal = ""
     editor.recheck()
     assert "maybe" in editor.refusal.text()

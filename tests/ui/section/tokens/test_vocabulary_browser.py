@@ -279,7 +279,7 @@ def test_ids_that_are_none_and_bytes_that_are_no_text_are_said(
     assert room.ids_sentence.text() == "8 isn't a token here: IDs go from 0 to 7."
     assert room.ids_text.toPlainText() == ""
     room.ids.setText("one")
-    assert room.ids_sentence.text().startswith("“one” is no ID.")
+    assert room.ids_sentence.text().startswith("“one” isn't an ID.")
     room.ids.setText("1 2")
     assert room.ids_text.toPlainText() == "\ufffdh"
     assert room.ids_sentence.text().startswith("� marks bytes")

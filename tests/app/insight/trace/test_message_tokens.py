@@ -96,7 +96,7 @@ def test_what_is_longer_than_its_trace_goes_on_untraced(words: Pieces) -> None:
     unread = of_reply(message, [trace(0, 0), trace(1, 1)], None)
     assert unread is not None
     assert len(unread) == 2
-    assert "not recorded" in unread.note
+    assert "weren't recorded" in unread.note
 
 
 def test_without_a_trace_the_ids_tell_the_pieces_or_nothing_does(words: Pieces) -> None:

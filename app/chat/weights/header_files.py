@@ -10,11 +10,11 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from app.chat.surroundings import ALWAYS, Still, Surroundings
+from app.chat.weights.file_work import answer, begin
 
 if TYPE_CHECKING:
     from app.gguf.header import Entry, Scalar
@@ -27,6 +27,7 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 Say = Callable[[str], None]
 
+THREAD: Final = "header-file"
 CLOSE_DEADLINE_S: Final = 2.0
 TELL_EVERY_S: Final = 0.1
 
@@ -63,7 +64,7 @@ class HeaderFiles:
 
             return read_shown(path)
 
-        self._hand_over(_on_thread(work), then, failed, still)
+        self._ask(work, then, failed, still)
 
     def read_items(
         self,
@@ -85,7 +86,7 @@ class HeaderFiles:
             with opened(path) as source:
                 return read_items(source, entry, first, count)
 
-        self._hand_over(_on_thread(work), then, failed, still)
+        self._ask(work, then, failed, still)
 
     def read_text(
         self,
@@ -105,7 +106,7 @@ class HeaderFiles:
             with opened(path) as source:
                 return read_text(source, entry)
 
-        self._hand_over(_on_thread(work), then, failed, still)
+        self._ask(work, then, failed, still)
 
     def write_copy(
         self,
@@ -135,10 +136,9 @@ class HeaderFiles:
                 original, target, changes, on_progress=tell, is_cancelled=job.is_cancelled
             ).path
 
-        future: Future[Path] = Future()
-        job.thread = _start(future, work)
+        future, job.thread = begin(work, THREAD)
         self._copies = {each for each in self._copies if each.is_on_its_way()} | {job}
-        self._hand_over(future, then, failed, ALWAYS)  # the copy is there, or not
+        answer(self._around, future, then, failed, _sentence, ALWAYS)  # the copy is there, or not
         return job
 
     def close(self) -> None:
@@ -150,17 +150,10 @@ class HeaderFiles:
             if job.thread is not None:
                 job.thread.join(max(0.0, ends_at - time.monotonic()))
 
-    def _hand_over(
-        self, future: Future[T], then: Callable[[T], None], failed: Say, still: Still
+    def _ask(
+        self, work: Callable[[], T], then: Callable[[T], None], failed: Say, still: Still
     ) -> None:
-        def settle() -> None:
-            error = future.exception()
-            if error is None:
-                then(future.result())
-            else:
-                failed(_sentence(error))
-
-        future.add_done_callback(lambda _: self._around.hand_over(settle, still))
+        answer(self._around, begin(work, THREAD)[0], then, failed, _sentence, still)
 
 
 def _sentence(error: BaseException) -> str:
@@ -171,23 +164,3 @@ def _sentence(error: BaseException) -> str:
         return error.sentence
     _log.error("a header: %s", error, exc_info=error)
     return f"The header of this file couldn't be read ({type(error).__name__})."
-
-
-def _on_thread(work: Callable[[], T]) -> Future[T]:
-    future: Future[T] = Future()
-    _start(future, work)
-    return future
-
-
-def _start(future: Future[T], work: Callable[[], T]) -> threading.Thread:
-    """Nobody but a copy's end waits for the thread at the end of the program."""
-
-    def run() -> None:
-        try:
-            future.set_result(work())
-        except BaseException as error:  # noqa: BLE001 - whoever asked is told
-            future.set_exception(error)
-
-    thread = threading.Thread(target=run, name="header-file", daemon=True)
-    thread.start()
-    return thread

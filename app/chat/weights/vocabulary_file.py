@@ -7,14 +7,14 @@ for 262,144 tokens) and replaying happen on a thread of their own.
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from app.chat.inspection.questions import NO_WEIGHTS
 from app.chat.inspection.words import Words
 from app.chat.surroundings import Still, Surroundings
+from app.chat.weights.file_work import answer, begin
 from app.chat.weights.loading import Loader
 from app.engine.protocol.frames import clean_text
 
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-T = TypeVar("T")
-
+THREAD: Final = "vocabulary-file"
 REPLACED: Final = "The file was replaced after the model was loaded. Reload it."
 Say = Callable[[str], None]
 
@@ -46,7 +45,7 @@ class VocabularyFiles:
         if future is None:
             failed(NO_WEIGHTS)
         else:
-            self._hand_over(future, then, failed, still)
+            answer(self._around, future, then, failed, _sentence, still)
 
     def replay(
         self,
@@ -61,7 +60,7 @@ class VocabularyFiles:
         """How a text becomes `ids`, the tokens that the engine gave for it, step by step."""
         text, loaded = clean_text(text), self._loader.loaded
 
-        def begin(vocabulary: FileVocabulary) -> None:
+        def replay_with(vocabulary: FileVocabulary) -> None:
             # Of the weights that gave the IDs; others may be loaded by now.
             pieces = self._words.of(loaded.fast_hash) if loaded is not None else None
 
@@ -71,9 +70,9 @@ class VocabularyFiles:
                 controls = pieces.control_ids if pieces is not None else ()
                 return replay(text, ids, vocabulary, special=special, controls=controls)
 
-            self._hand_over(_on_thread(work), then, failed, still)
+            answer(self._around, begin(work, THREAD)[0], then, failed, _sentence, still)
 
-        self.read(begin, failed, still=still)
+        self.read(replay_with, failed, still=still)
 
     def _future(self) -> Future[FileVocabulary] | None:
         loaded = self._loader.loaded
@@ -83,21 +82,9 @@ class VocabularyFiles:
         known = self._read.get(key)
         if known is None or (known.done() and known.exception() is not None):
             path, fast_hash = loaded.path, loaded.fast_hash
-            known = _on_thread(lambda: _read(path, fast_hash))
+            known, _ = begin(lambda: _read(path, fast_hash), THREAD)
             self._read = {key: known}
         return known
-
-    def _hand_over(
-        self, future: Future[T], then: Callable[[T], None], failed: Say, still: Still
-    ) -> None:
-        def settle() -> None:
-            error = future.exception()
-            if error is None:
-                then(future.result())
-            else:
-                failed(_sentence(error))
-
-        future.add_done_callback(lambda _: self._around.hand_over(settle, still))
 
 
 def _read(path: str, wanted_hash: str) -> FileVocabulary:
@@ -123,17 +110,3 @@ def _sentence(error: BaseException) -> str:
         return str(error)
     _log.error("the vocabulary's file: %s", error, exc_info=error)
     return f"The vocabulary of this file couldn't be read ({type(error).__name__})."
-
-
-def _on_thread(work: Callable[[], T]) -> Future[T]:
-    """Nobody waits for the thread at the end of the program."""
-    future: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(work())
-        except BaseException as error:  # noqa: BLE001 - whoever asked is told
-            future.set_exception(error)
-
-    threading.Thread(target=run, name="vocabulary-file", daemon=True).start()
-    return future

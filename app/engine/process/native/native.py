@@ -289,18 +289,18 @@ def start(log: NativeLog) -> None:
 _KINDS: Final = {0: "cpu", 1: "gpu", 2: "igpu", 3: "accel"}
 
 
-def _ggml_function(library: str, name: str, result: Any, *arguments: Any) -> Any:
+def ggml_function(library: str, name: str, result: Any, *arguments: Any) -> Any:
     function = getattr(_ggml[library], name)
     function.restype, function.argtypes = result, list(arguments)
     return function
 
 
-_dev_count = _ggml_function("ggml", "ggml_backend_dev_count", ctypes.c_size_t)
-_dev_get = _ggml_function("ggml", "ggml_backend_dev_get", ctypes.c_void_p, ctypes.c_size_t)
-_dev_name = _ggml_function("base", "ggml_backend_dev_name", ctypes.c_char_p, ctypes.c_void_p)
-_dev_text = _ggml_function("base", "ggml_backend_dev_description", ctypes.c_char_p, ctypes.c_void_p)
-_dev_type = _ggml_function("base", "ggml_backend_dev_type", ctypes.c_int, ctypes.c_void_p)
-_dev_memory = _ggml_function(
+_dev_count = ggml_function("ggml", "ggml_backend_dev_count", ctypes.c_size_t)
+_dev_get = ggml_function("ggml", "ggml_backend_dev_get", ctypes.c_void_p, ctypes.c_size_t)
+_dev_name = ggml_function("base", "ggml_backend_dev_name", ctypes.c_char_p, ctypes.c_void_p)
+_dev_text = ggml_function("base", "ggml_backend_dev_description", ctypes.c_char_p, ctypes.c_void_p)
+_dev_type = ggml_function("base", "ggml_backend_dev_type", ctypes.c_int, ctypes.c_void_p)
+_dev_memory = ggml_function(
     "base",
     "ggml_backend_dev_memory",
     None,
@@ -308,8 +308,8 @@ _dev_memory = _ggml_function(
     ctypes.POINTER(ctypes.c_size_t),
     ctypes.POINTER(ctypes.c_size_t),
 )
-_dev_by_name = _ggml_function("ggml", "ggml_backend_dev_by_name", ctypes.c_void_p, ctypes.c_char_p)
-_cpu_buffers = _ggml_function("base", "ggml_backend_cpu_buffer_type", ctypes.c_void_p)
+_dev_by_name = ggml_function("ggml", "ggml_backend_dev_by_name", ctypes.c_void_p, ctypes.c_char_p)
+_cpu_buffers = ggml_function("base", "ggml_backend_cpu_buffer_type", ctypes.c_void_p)
 
 
 def device_list(names: Sequence[str]) -> Any:
@@ -350,7 +350,7 @@ def repacked_types() -> frozenset[str]:
     """
 
     def has(feature: str) -> bool:
-        return bool(_ggml_function("cpu", f"ggml_cpu_has_{feature}", ctypes.c_int)())
+        return bool(ggml_function("cpu", f"ggml_cpu_has_{feature}", ctypes.c_int)())
 
     if has("avx2"):
         return frozenset({"Q4_0", "Q4_K", "IQ4_NL", *(("Q2_K",) if has("avx512") else ())})

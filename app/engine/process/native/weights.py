@@ -64,9 +64,9 @@ class Weights:
         context: Any,
         loaded: Loaded,
         abort: AbortFlag,
-        open_context: Callable[[int, int], Any] | None = None,
+        open_context: Callable[[int, int, Any], Any] | None = None,
     ) -> None:
-        """`open_context(n_ctx, n_slots)`: another one like `context`, or nothing."""
+        """`open_context(n_ctx, n_slots, watch)`: another one like `context`, or nothing."""
         self.model = model
         self.context = context
         self.loaded = loaded
@@ -94,10 +94,21 @@ class Weights:
     def memory(self) -> Any:
         return llama.llama_get_memory(self.context)
 
-    def open_beside(self, n_ctx: int) -> Any:
-        """Another context on these weights, with one sequence of `n_ctx` tokens, as this one in
-        all else; whoever asks frees it. A false value where there is no room for it."""
-        context = self._open_context(n_ctx, 1) if self._open_context is not None else None
+    @property
+    def n_layer(self) -> int:
+        return self.loaded.n_layer
+
+    @property
+    def n_embd(self) -> int:
+        return self.loaded.n_embd
+
+    def open_beside(self, n_ctx: int, *, n_slots: int = 1, watch: Any = None) -> Any:
+        """Another context on these weights, for `n_slots` sequences of `n_ctx` tokens together, as
+        this one in all else; whoever asks frees it. `watch`: an evaluation callback, kept alive by
+        the caller. A false value where there is no room for it."""
+        context = None
+        if self._open_context is not None:
+            context = self._open_context(n_ctx, n_slots, watch)
         if context:
             llama.llama_set_n_threads(context, self.n_threads, self.n_threads)
         return context
@@ -142,8 +153,8 @@ def load(
             handles = load_adapters(model, adapters, lines)
             abort = AbortFlag()
 
-            def open_context(n_ctx: int, n_slots: int) -> Any:
-                made = _new_context(model, options, plan_, abort, n_ctx, n_slots)
+            def open_context(n_ctx: int, n_slots: int, watch: Any = None) -> Any:
+                made = _new_context(model, options, plan_, abort, n_ctx, n_slots, watch)
                 if made:
                     apply_adapters(made, adapters, handles)
                 return made
@@ -297,7 +308,13 @@ def _refuse_what_cannot_chat(model: Any, header: Header) -> None:
 
 
 def _new_context(
-    model: Any, options: LoadOptions, plan_: LoadPlan, abort: AbortFlag, n_ctx: int, n_slots: int
+    model: Any,
+    options: LoadOptions,
+    plan_: LoadPlan,
+    abort: AbortFlag,
+    n_ctx: int,
+    n_slots: int,
+    watch: Any = None,
 ) -> Any:
     threads = options.n_threads or native.physical_cores()
     params = llama.llama_context_default_params()
@@ -313,6 +330,8 @@ def _new_context(
     _set_rope(params, options.rope)
     params.abort_callback = abort.callback
     params.abort_callback_data = abort.data
+    if watch is not None:
+        params.cb_eval = watch
     return llama.llama_init_from_model(model, params)
 
 

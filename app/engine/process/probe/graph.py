@@ -1,0 +1,370 @@
+"""Which node of a computation graph is what, found out from the graph itself.
+
+llama.cpp names some nodes, but each architecture its own way, and one name may stand on two of them
+(`ffn_out-N` of a Llama is the feed-forward network's write *and* the sum after it). What all of
+them share is how they are built, and that is what is followed here:
+
+    token_embd ─▶ stream ─┬──────────────▶ + ─┬─────────▶ + ─▶ … ─▶ norm ─▶ output
+                          └▶ norm ▶ attention ┘└▶ norm ▶ FFN ┘
+
+The stream (residual stream) is one vector per token, which each block reads and adds to. So the
+additions are walked from the first layer's input on: the other side of each is a *write*, and the
+tensors that it was made of (`blk.7.attn_output.weight`, `blk.7.ffn_down.weight`) say whose it is.
+
+Pure: it works on `Node`s, which `watch.learn` makes of a real graph. What must hold: nothing is
+guessed; what cannot be found for certain is missing, with a reason for a person.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+
+class Leaf(NamedTuple):
+    """A tensor that is not computed: a weight, an input, a cache. Inputs of two caches bear one
+    name, so `key` tells them apart."""
+
+    name: str
+    key: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A computed tensor. `shape`: ggml's extents, fastest first. `sources`: the ordinal of another
+    node, or a leaf."""
+
+    name: str
+    op: str
+    shape: tuple[int, ...]
+    sources: tuple[int | Leaf, ...]
+
+
+@dataclass(slots=True)
+class LayerNodes:
+    """Ordinals of one layer; None or empty: this graph has no such node.
+
+    `attention`: where rows of attention can be read: FLASH_ATTN_EXT (from its sources) or SOFT_MAX.
+    `heads`: the outputs of all heads, before they are mixed (`kqv_out`). `attn_writes` and
+    `ffn_writes`: what is added to the stream; `other_writes`: of blocks that are neither (a state
+    space, a convolution). `residual`: the stream after this layer. `cache_write`: SET_ROWS of K.
+    """
+
+    attention: int | None = None
+    q_before: int | None = None
+    q_after: int | None = None
+    k_after: int | None = None
+    heads: int | None = None
+    attn_writes: list[int] = field(default_factory=list)
+    ffn_writes: list[int] = field(default_factory=list)
+    other_writes: list[int] = field(default_factory=list)
+    residual: int | None = None
+    cache_write: int | None = None
+    experts: int | None = None
+    expert_weights: int | None = None
+
+
+@dataclass(slots=True)
+class GraphMap:
+    """What a graph offers. `embedding`: what enters the first layer. `caches`: the layers by the
+    cache that they write to, in one with a window and one without."""
+
+    n_nodes: int
+    layers: list[LayerNodes]
+    embedding: int | None = None
+    result_norm: int | None = None
+    logits: int | None = None
+    caches: list[list[int]] = field(default_factory=list)
+    missing: dict[str, str] = field(default_factory=dict)
+
+
+NO_STREAM: Final = "This architecture's layers aren't a chain of additions, so they can't be shown."
+NO_ATTENTION: Final = "This architecture has no attention."
+NO_ROTATION: Final = "This architecture doesn't rotate its queries and keys (no RoPE)."
+NO_HEADS: Final = "This architecture's heads can't be told apart in its graph."
+NO_LOGITS: Final = "This architecture's output can't be found in its graph."
+SOME_LAYERS: Final = "Some layers of this architecture don't have it."
+
+_NORMS: Final = frozenset(("RMS_NORM", "NORM", "GROUP_NORM", "L2_NORM"))
+_SAME: Final = frozenset(("VIEW", "RESHAPE", "PERMUTE", "TRANSPOSE", "CONT", "CPY", "DUP", "CAST"))
+"""They change where numbers lie, and not the numbers."""
+
+_BLOCK: Final = re.compile(r"blk\.(\d+)\.")
+_CACHE_K: Final = re.compile(r"cache_k_l(\d+)")
+_ATTENTION_OUTPUT: Final = re.compile(r"blk\.\d+\.attn_(output|out|o)\.weight$")
+
+
+def read_graph(nodes: Sequence[Node], n_layer: int, n_embd: int) -> GraphMap:
+    """Find everything that there is in the graph of one token."""
+    found = GraphMap(len(nodes), [LayerNodes() for _ in range(n_layer)])
+    _find_attention(nodes, found)
+    _find_output(nodes, found)
+    if not _walk_stream(nodes, found, n_embd):
+        for layer in found.layers:
+            layer.attn_writes, layer.ffn_writes, layer.other_writes = [], [], []
+            layer.residual = None
+        found.missing |= dict.fromkeys(("attn_out", "ffn_out", "residual"), NO_STREAM)
+    _name_what_is_missing(found)
+    return found
+
+
+# --- the residual stream ----------------------------------------------------------------------
+
+
+def _walk_stream(nodes: Sequence[Node], found: GraphMap, n_embd: int) -> bool:
+    """Follow the stream from addition to addition. False where it does not reach the output."""
+    begin = _first_input(nodes)
+    if begin is None:
+        return False
+    found.embedding = begin
+    consumers = _consumers(nodes)
+    stream, passed = begin, {begin}
+    while (step := _next_step(nodes, consumers, stream, n_embd)) is not None:
+        stream, write = step.stream, step.write
+        passed |= {stream, *step.aliases}
+        if write is None:
+            continue
+        layer = _attribute(nodes, found, write, passed)
+        if layer is None:
+            return False
+        found.layers[layer].residual = stream
+    return found.result_norm is None or stream in set(_back(nodes, found.result_norm, _NORMS))
+
+
+class _Step(NamedTuple):
+    stream: int
+    write: int | None
+    aliases: frozenset[int]
+
+
+def _first_input(nodes: Sequence[Node]) -> int | None:
+    """What the first layer reads: the embedding, scaled or with its position added."""
+    for node in nodes:
+        if any(isinstance(s, Leaf) and s.name.startswith("blk.0.") for s in node.sources):
+            begin = next((s for s in node.sources if isinstance(s, int)), None)
+            while begin is not None and nodes[begin].op in _NORMS | _SAME:
+                begin = next((s for s in nodes[begin].sources if isinstance(s, int)), None)
+            return begin
+    return None
+
+
+def _consumers(nodes: Sequence[Node]) -> dict[int, list[int]]:
+    consumers: dict[int, list[int]] = {}
+    for ordinal, node in enumerate(nodes):
+        for source in node.sources:
+            if isinstance(source, int):
+                consumers.setdefault(source, []).append(ordinal)
+    return consumers
+
+
+def _next_step(
+    nodes: Sequence[Node], consumers: dict[int, list[int]], stream: int, n_embd: int
+) -> _Step | None:
+    """The next addition to the stream, or its scaling. The last layer first takes out the rows
+    whose scores are wanted (GET_ROWS): they are the stream as well."""
+    same = {stream}
+    for ordinal in consumers.get(stream, ()):
+        if nodes[ordinal].op == "GET_ROWS" and nodes[ordinal].sources[0] == stream:
+            same.add(ordinal)
+    readers = sorted(c for s in same for c in consumers.get(s, ()))
+    for ordinal in readers:
+        node = nodes[ordinal]
+        others = [s for s in node.sources if s not in same]
+        if node.op == "ADD" and node.shape[0] == n_embd and len(others) == 1:
+            write = others[0]
+            if isinstance(write, int):
+                return _Step(ordinal, write, frozenset(same))
+    for ordinal in readers:
+        node = nodes[ordinal]
+        others = [s for s in node.sources if s not in same]
+        is_scale = node.op == "SCALE" or (
+            node.op == "MUL"
+            and all(isinstance(s, Leaf) and "norm" not in s.name for s in others)
+        )
+        if is_scale and node.shape[0] == n_embd:
+            return _Step(ordinal, None, frozenset(same))
+    return None
+
+
+def _attribute(
+    nodes: Sequence[Node], found: GraphMap, write: int, stream: Collection[int]
+) -> int | None:
+    """Note whose write it is; its layer, or None where that cannot be told."""
+    weights = set(_weights_of(nodes, write, stream))
+    layers = {int(match[1]) for name in weights if (match := _BLOCK.match(name))}
+    if len(layers) != 1:
+        return None
+    number = layers.pop()
+    if number >= len(found.layers):
+        return None
+    has_attention = any(map(_ATTENTION_OUTPUT.match, weights))
+    has_ffn = any(".ffn_" in name and "norm" not in name for name in weights)
+    layer, node = found.layers[number], nodes[write]
+    parts = [s for s in node.sources if isinstance(s, int)]
+    if has_attention and has_ffn and node.op == "ADD" and len(parts) == 2:
+        if any(_attribute(nodes, found, part, stream) is None for part in parts):
+            return None
+    elif has_attention and has_ffn:
+        return None
+    elif has_attention:
+        layer.attn_writes.append(write)
+    elif has_ffn:
+        layer.ffn_writes.append(write)
+    else:
+        layer.other_writes.append(write)
+    return number
+
+
+def _weights_of(nodes: Sequence[Node], ordinal: int, stop: Collection[int]) -> Iterator[str]:
+    """Names of the leaves that a node is made of, without what the stream brought along."""
+    seen, waiting = set(stop), [ordinal]
+    while waiting:
+        at = waiting.pop()
+        if at in seen:
+            continue
+        seen.add(at)
+        for source in nodes[at].sources:
+            if isinstance(source, int):
+                waiting.append(source)
+            else:
+                yield source.name
+
+
+# --- attention --------------------------------------------------------------------------------
+
+
+def _find_attention(nodes: Sequence[Node], found: GraphMap) -> None:
+    caches: dict[int, list[int]] = {}
+    for ordinal, node in enumerate(nodes):
+        if node.op == "SET_ROWS":
+            layer = _layer_of_cache(nodes, ordinal)
+            if layer is not None and layer < len(found.layers):
+                at = found.layers[layer]
+                at.cache_write = ordinal
+                at.k_after = _rotated(nodes, node.sources[0])
+                index = node.sources[1]
+                caches.setdefault(index.key if isinstance(index, Leaf) else -1, []).append(layer)
+    found.caches = list(caches.values())
+    for ordinal, node in enumerate(nodes):
+        if node.op == "FLASH_ATTN_EXT":
+            layer, query = _layer_of_cache(nodes, node.sources[1]), node.sources[0]
+        elif node.op == "SOFT_MAX" and node.name.startswith("kq_soft_max"):
+            product = _product(nodes, node.sources[0])
+            if product is None:
+                continue
+            layer, query = _layer_of_cache(nodes, product[0]), product[1]
+        else:
+            if node.op == "MUL_MAT" and isinstance(node.sources[0], Leaf):
+                match = _ATTENTION_OUTPUT.match(node.sources[0].name)
+                source = node.sources[1]
+                number = int(match[0].split(".")[1]) if match else len(found.layers)
+                if number < len(found.layers) and isinstance(source, int):
+                    found.layers[number].heads = source
+            continue
+        if layer is None or layer >= len(found.layers):
+            continue
+        at = found.layers[layer]
+        at.attention = ordinal
+        at.q_after = _rotated(nodes, query)
+        if at.q_after is not None:
+            before = nodes[at.q_after].sources[0]
+            at.q_before = before if isinstance(before, int) else None
+
+
+def _layer_of_cache(nodes: Sequence[Node], source: int | Leaf) -> int | None:
+    """Whose keys these are: the layer in the name of the cache that they lie in."""
+    for _ in range(len(nodes)):
+        if isinstance(source, Leaf):
+            match = _CACHE_K.match(source.name)
+            return int(match[1]) if match else None
+        node = nodes[source]
+        if node.op == "SET_ROWS":
+            source = node.sources[2]
+        elif node.op in _SAME:
+            source = node.sources[0]
+        else:
+            return None
+    return None
+
+
+def _product(nodes: Sequence[Node], source: int | Leaf) -> tuple[int | Leaf, int | Leaf] | None:
+    """K and Q of the scores, which a soft cap may have bent on their way to the softmax."""
+    while isinstance(source, int):
+        node = nodes[source]
+        if node.op == "MUL_MAT":
+            return node.sources[0], node.sources[1]
+        source = node.sources[0]
+    return None
+
+
+def _rotated(nodes: Sequence[Node], source: int | Leaf) -> int | None:
+    """The rotation (ROPE) that a query or key comes from. On its way it may have been scaled, and
+    turned once more for a quantised cache (a product with a leaf)."""
+    while isinstance(source, int):
+        node = nodes[source]
+        if node.op == "ROPE":
+            return source
+        if node.op == "MUL_MAT" and isinstance(node.sources[0], Leaf):
+            if "rot" not in node.sources[0].name:
+                return None
+            source = node.sources[1]
+        elif node.op in _SAME or node.op == "SCALE":
+            source = node.sources[0]
+        else:
+            return None
+    return None
+
+
+# --- output -----------------------------------------------------------------------------------
+
+
+def _find_output(nodes: Sequence[Node], found: GraphMap) -> None:
+    for ordinal, node in enumerate(nodes):
+        name, _, number = node.name.rpartition("-")
+        if node.name == "result_norm":
+            found.result_norm = ordinal
+        elif node.name == "result_output":
+            found.logits = ordinal
+        elif number.isdigit() and int(number) < len(found.layers):
+            layer = found.layers[int(number)]
+            if name == "ffn_moe_topk":
+                layer.experts = ordinal
+            elif name in ("ffn_moe_weights", "ffn_moe_weights_norm"):
+                layer.expert_weights = ordinal
+    if found.logits is None:
+        found.missing["logits"] = NO_LOGITS
+
+
+def _back(nodes: Sequence[Node], ordinal: int, ops: frozenset[str]) -> Iterator[int]:
+    """A node and what it comes from through these operations and products with a leaf."""
+    at: int | None = ordinal
+    while at is not None:
+        yield at
+        node = nodes[at]
+        inputs = [s for s in node.sources if isinstance(s, int)]
+        is_passed = node.op in ops | _SAME or node.op in ("MUL", "ADD", "GET_ROWS")
+        at = inputs[0] if is_passed and len(inputs) == 1 else None
+
+
+def _name_what_is_missing(found: GraphMap) -> None:
+    def note(name: str, has: Sequence[object], reason: str) -> None:
+        if name not in found.missing and not all(has):
+            found.missing[name] = SOME_LAYERS if any(has) else reason
+
+    layers = found.layers
+    note("attention", [n.attention is not None for n in layers], NO_ATTENTION)
+    if any(n.attention is not None for n in layers):
+        note("q_before", [n.q_before is not None for n in layers], NO_ROTATION)
+        note("q_after", [n.q_after is not None for n in layers], NO_ROTATION)
+        note("k_after", [n.k_after is not None for n in layers], NO_ROTATION)
+        note("heads", [n.heads is not None for n in layers], NO_HEADS)
+    else:
+        names = ("q_before", "q_after", "k_after", "heads")
+        found.missing |= dict.fromkeys(names, NO_ATTENTION)
+    note("attn_out", [n.attn_writes for n in layers], NO_ATTENTION)
+    note("ffn_out", [n.ffn_writes for n in layers], "This architecture has no feed-forward block.")
+    note("residual", [n.residual is not None for n in layers], NO_STREAM)
+    if found.embedding is None:
+        found.missing["embedding"] = NO_STREAM

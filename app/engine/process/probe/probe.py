@@ -1,0 +1,506 @@
+"""One position of a text, replayed in a context of its own, with its insides read on the way.
+
+    text before the token ──copied from a slot, or read──▶ cells ──the token, watched──▶ arrays
+                                                              └──its layers' streams──▶ lens
+
+The context is made at the first question, as the one that writes in all that shapes the cache, so
+that a sequence can be copied over; it keeps what it has read, so that the next token of the same
+text costs one step. `close` frees it. Work comes in slices (`look` is a generator), so that replies
+go first. What must hold: a slot is only copied from; a fault ends the question and nothing else.
+
+The lens asks what each layer would say if it were the last one. Its streams are put into the last
+layer's place, a row each, and llama.cpp does the rest: the file's own norm, output matrix, soft
+cap, on whatever device. So the last row must be the real scores.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+import numpy as np
+
+from app.amounts import bytes_words
+from app.engine.process.cache.cells import Cells, Traits, common_length
+from app.engine.process.cache.step_meter import free_bytes, needed_bytes
+from app.engine.process.native.native import Batch, llama
+from app.engine.process.native.weights import Weights
+from app.engine.process.probe.attention import rows_of_flash_attention, rows_of_softmax
+from app.engine.process.probe.graph import GraphMap, LayerNodes, Node, read_graph
+from app.engine.process.probe.state import positions_in
+from app.engine.process.probe.tensors import Tensor, Values, layout_fits, name_of, read, write
+from app.engine.process.probe.watch import OtherGraph, Take, Watch
+from app.engine.process.trace.scores import scores_of
+from app.refusal import Refusal
+
+N_LENS: Final = 10
+"""Candidates of each layer."""
+
+_LENS_ROWS: Final = 8
+"""Layers that go through the output at once: a slice stays as short as a few steps."""
+
+_CHUNK: Final = 64
+"""Tokens read at once, so that a message that is sent waits for no more."""
+
+_WORTH_COPYING: Final = 32
+"""Fewer tokens are read as fast as they are copied."""
+
+OLD_LAYOUT: Final = (
+    "This version of llama.cpp lays its tensors out in another way, so they can't be read."
+)
+FAILED: Final = "llama.cpp couldn't replay this token. The engine log has the details."
+_NO_ROOM: Final = (
+    "Looking inside needs another {needed} of memory, which isn't free. Close other programs or "
+    "choose a shorter chat."
+)
+_TOO_LONG: Final = "This text has {n} tokens, more than the context window of {n_ctx}."
+
+Arrays = dict[str, Values]
+
+
+class Asked:
+    """A question. `ids`: the text, the token that is looked at last. `want`: names of arrays.
+    `targets`: tokens whose score each layer is asked for. `layers`: those whose attention is
+    wanted; all of them where it is None."""
+
+    def __init__(
+        self,
+        ids: Sequence[int],
+        want: Iterable[str],
+        *,
+        targets: Sequence[int] = (),
+        layers: Sequence[int] | None = None,
+    ) -> None:
+        self.ids = list(ids)
+        self.want = frozenset(want)
+        self.targets = list(targets)
+        self.layers = layers
+
+
+class Looked:
+    """An answer. `missing`: what was wanted and is not there, with the reason. `n_reused` of the
+    text's tokens were there already, `n_copied` of these came from a slot."""
+
+    def __init__(self) -> None:
+        self.arrays: Arrays = {}
+        self.missing: dict[str, str] = {}
+        self.n_reused = 0
+        self.n_copied = 0
+        self.n_read = 0
+
+
+class Probe:
+    """The context, and what it has read. Belongs to the thread that owns the weights' contexts."""
+
+    def __init__(
+        self,
+        weights: Weights,
+        slots: Callable[[], Iterable[Cells]] = lambda: (),
+        traits: Traits | None = None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        """`slots`: the sequences from which a beginning may be copied."""
+        self._weights = weights
+        self._slots = slots
+        self._traits = traits or Traits()
+        self._clock = clock
+        self._watch = Watch()
+        self._context: Any = None
+        self._n_ctx = 0
+        self._nodes: list[Node] = []
+        self._map: GraphMap | None = None
+        self._lens_nodes: list[Node] = []
+        self.used_at = 0.0
+
+    # --- the context --------------------------------------------------------------------------
+
+    @property
+    def is_open(self) -> bool:
+        return bool(self._context)
+
+    def needed_bytes(self, n_tokens: int) -> int:
+        """What `open` for a text of so many tokens would take."""
+        return needed_bytes(self._weights, self._room_for(n_tokens))
+
+    def close(self) -> None:
+        """Free the context; the next question makes another one."""
+        if self._context:
+            llama.llama_free(self._context)
+        self._context = None
+        self._map = None
+        self._lens_nodes = []
+
+    def _room_for(self, n_tokens: int) -> int:
+        """Cells for the text, and for the rows of the lens behind it. Doubled sizes, so that a
+        growing chat does not need a new context for each token."""
+        wanted = n_tokens + self._weights.n_layer + 1
+        size = 512
+        while size < wanted:
+            size *= 2
+        return min(size, max(self._weights.n_ctx, wanted))
+
+    def _open(self, n_tokens: int) -> None:
+        """Raises Refusal."""
+        if not layout_fits():
+            raise Refusal("unsupported", OLD_LAYOUT)
+        n_ctx = self._room_for(n_tokens)
+        if self._context and self._n_ctx >= n_ctx:
+            return
+        self.close()
+        needed = needed_bytes(self._weights, n_ctx)
+        refusal = Refusal("out_of_memory", _NO_ROOM.format(needed=bytes_words(needed)))
+        if free_bytes(self._weights) < needed:
+            raise refusal
+        self._context = self._weights.open_beside(n_ctx, watch=self._watch.callback, n_slots=2)
+        if not self._context:
+            raise refusal
+        self._n_ctx = n_ctx
+        self._batch = Batch(max(_CHUNK, _LENS_ROWS), 2)
+        self._memory = llama.llama_get_memory(self._context)
+        self._cells = Cells(self._context, 0, self._traits)
+        self._positions: list[Values] = []
+
+    def _learn(self, token: int) -> GraphMap:
+        """What this graph offers, from one token that is decoded for it. Raises Refusal."""
+        if self._map is not None:
+            return self._map
+        self._cells.clear()
+
+        def one() -> None:
+            self._decode([token], 0, 0)
+
+        self._nodes = self._watch.learn(one)
+        self._forget()
+        self._map = read_graph(self._nodes, self._weights.n_layer, self._weights.n_embd)
+        self._positions = [np.full(0, -1, np.int32) for _ in self._map.caches]
+        return self._map
+
+    @property
+    def graph(self) -> GraphMap | None:
+        """What the last context's graph offers."""
+        return self._map
+
+    # --- one question -------------------------------------------------------------------------
+
+    def look(
+        self, asked: Asked, progress: Callable[[int, int], None] = lambda done, total: None
+    ) -> Iterator[Looked | None]:
+        """Work on a question, a slice for each `next`: None while there is more to do, then the
+        answer. Raises Refusal; the context is then as good as new."""
+        n_ctx = self._weights.n_ctx
+        if not 0 < len(asked.ids) <= n_ctx:
+            raise Refusal("bad_setting", _TOO_LONG.format(n=len(asked.ids), n_ctx=n_ctx))
+        self.used_at = self._clock()
+        try:
+            self._open(len(asked.ids))
+            yield None
+            found = Looked()
+            graph = self._learn(asked.ids[0])
+            yield None
+            yield from self._read_before(asked, found, progress)
+            streams = self._replay(asked, graph, found)
+            if "lens" in asked.want:
+                yield None
+                yield from self._lens(asked, graph, streams, found)
+        except Exception:
+            self.close()  # what it holds now is not known
+            raise
+        self.used_at = self._clock()
+        yield found
+
+    def _read_before(
+        self, asked: Asked, found: Looked, progress: Callable[[int, int], None]
+    ) -> Iterator[None]:
+        """Have the cells of everything before the token."""
+        before = asked.ids[:-1]
+        keep = common_length(self._cells.ids, before)
+        if self._cells.usable(keep) is not None:
+            keep = 0
+        source = max(self._slots(), key=lambda cells: _usable(cells, before), default=None)
+        there = _usable(source, before) if source is not None else 0
+        if source is not None and there >= keep + _WORTH_COPYING:
+            keep = self._copy(source, there) or keep
+            found.n_copied = keep
+        if not self._cells.cut(keep):
+            self._forget()
+        start = found.n_reused = len(self._cells)
+        while (done := len(self._cells)) < len(before):
+            tokens = before[done : done + _CHUNK]
+            self._read(tokens, done)
+            found.n_read = len(self._cells) - start
+            progress(len(self._cells), len(before))
+            yield None
+
+    def _copy(self, source: Cells, length: int) -> int:
+        """Take over the first `length` cells of a slot; how many there are then."""
+        data = source.save()
+        if data is None:
+            return 0
+        positions = positions_in(data, len(self._positions), len(source.ids))
+        if positions is None:
+            return 0
+        self._forget()
+        if not self._cells.restore(data, source.ids):
+            return 0
+        self._positions = [p.copy() for p in positions]
+        return length if self._cells.cut(length) else 0
+
+    def _forget(self) -> None:
+        """Empty the cache, so that its cells are filled from the first one on."""
+        llama.llama_memory_clear(self._memory, False)
+        self._cells.clear()
+        self._positions = [np.full(0, -1, np.int32) for _ in self._positions]
+
+    def _read(self, tokens: Sequence[int], position: int) -> None:
+        """Decode tokens, and note in which cells they came to lie."""
+        self._watch.on_writes(
+            lambda: self._decode(tokens, position, 0),
+            lambda node: self._note_cells(_layer_in(node), node, position),
+        )
+        self._cells.extend(tokens)
+
+    def _note_cells(self, layer: int, node: Tensor, position: int) -> None:
+        assert self._map is not None
+        for at, layers in enumerate(self._map.caches):
+            if layer == layers[0]:
+                cells = read(node.src[1].contents).reshape(-1).astype(np.int64)
+                known = self._positions[at]
+                if cells.size and cells.max() >= len(known):
+                    grown = np.full(max(int(cells.max()) + 1, 2 * len(known)), -1, np.int32)
+                    grown[: len(known)] = known
+                    self._positions[at] = known = grown
+                known[cells] = np.arange(position, position + len(cells))
+
+    def _replay(self, asked: Asked, graph: GraphMap, found: Looked) -> Values | None:
+        """The token itself, watched. Returns the stream after each layer, [n_layer, n_embd]."""
+        n_layer = self._weights.n_layer
+        wanted: dict[int, Take] = {}
+        parts: dict[str, dict[int, Values]] = {}
+        position = len(asked.ids) - 1
+
+        def take(name: str, layer: int, ordinal: int | None, look: Callable[[Tensor], Values]) -> None:
+            if ordinal is None:
+                return
+            before = wanted.get(ordinal)
+
+            def taking(node: Tensor) -> None:
+                if before is not None:
+                    before(node)
+                value = look(node)
+                kept = parts.setdefault(name, {})
+                kept[layer] = kept[layer] + value if layer in kept else value
+
+            wanted[ordinal] = taking
+
+        for at, layers in enumerate(graph.caches):
+            ordinal = graph.layers[layers[0]].cache_write
+            if ordinal is not None:
+                wanted[ordinal] = lambda node, first=layers[0]: self._note_cells(
+                    first, node, position
+                )
+        want = asked.want
+        is_lens = "lens" in want
+        chosen = range(n_layer) if asked.layers is None else asked.layers
+        if "embedding" in want:
+            take("embedding", 0, graph.embedding, _vector)
+        for number, layer in enumerate(graph.layers):
+            if "q_before" in want:
+                take("q_before", number, layer.q_before, _heads)
+            if "q_after" in want:
+                take("q_after", number, layer.q_after, _heads)
+            if "k_after" in want:
+                take("k_after", number, layer.k_after, _heads)
+            if "heads" in want:
+                take("heads", number, layer.heads, _vector)
+            if "attn_out" in want:
+                for ordinal in layer.attn_writes:
+                    take("attn_out", number, ordinal, _vector)
+            if "ffn_out" in want:
+                for ordinal in layer.ffn_writes:
+                    take("ffn_out", number, ordinal, _vector)
+            if "residual" in want or is_lens:
+                take("residual", number, layer.residual, _vector)
+            if "attention" in want and number in chosen:
+                take("attention", number, layer.attention, self._attention(graph, number, position))
+        if "result_norm" in want:
+            take("result_norm", 0, graph.result_norm, _vector)
+
+        self._during(lambda: self._decode(asked.ids[-1:], position, 0), wanted, self._nodes)
+        self._cells.extend(asked.ids[-1:])
+        for name in want - {"lens", "logits"}:
+            self._keep(name, parts.get(name, {}), graph, found)
+        if "logits" in want:
+            found.arrays["logits"] = scores_of(self._context, 0, self._weights.vocabulary.n_vocab)
+        streams = parts.get("residual", {})
+        return np.stack([streams[n] for n in range(n_layer)]) if len(streams) == n_layer else None
+
+    def _keep(
+        self, name: str, by_layer: dict[int, Values], graph: GraphMap, found: Looked
+    ) -> None:
+        """An array of the answer: one row for each layer, NaN where a layer has none."""
+        if name in graph.missing and (not by_layer or name in ("embedding",)):
+            found.missing[name] = graph.missing[name]
+            return
+        if name in ("embedding", "result_norm"):
+            if 0 in by_layer:
+                found.arrays[name] = by_layer[0]
+            return
+        if not by_layer:
+            found.missing[name] = graph.missing.get(name, "")
+            return
+        shapes = {value.shape for value in by_layer.values()}
+        if len(shapes) > 1:
+            found.missing[name] = "The layers of this architecture have different sizes."
+            return
+        rows = np.full((self._weights.n_layer, *shapes.pop()), np.nan, np.float32)
+        for layer, value in by_layer.items():
+            rows[layer] = value
+        found.arrays[name] = rows
+        if name in graph.missing:
+            found.missing[name] = graph.missing[name]
+
+    def _attention(
+        self, graph: GraphMap, layer: int, position: int
+    ) -> Callable[[Tensor], Values]:
+        """Reads [n_head, n_tok] of a layer: cells are put where their words stand."""
+        cache = next(at for at, layers in enumerate(graph.caches) if layer in layers)
+        node = self._nodes[_ordinal(graph.layers[layer].attention)]
+        rows_of = rows_of_flash_attention if node.op == "FLASH_ATTN_EXT" else rows_of_softmax
+
+        def look(tensor: Tensor) -> Values:
+            rows = rows_of(tensor)
+            places = np.full(rows.shape[1], -1, np.int32)
+            known = self._positions[cache][: rows.shape[1]]
+            places[: len(known)] = known
+            is_own = (places >= 0) & (places <= position)
+            out = np.zeros((len(rows), position + 1), np.float32)
+            out[:, places[is_own]] = rows[:, is_own]
+            return out
+
+        return look
+
+    # --- the lens -----------------------------------------------------------------------------
+
+    def _lens(
+        self, asked: Asked, graph: GraphMap, streams: Values | None, found: Looked
+    ) -> Iterator[None]:
+        """What each layer would say: `lens_ids`, `lens_logits` [n_layer, 10], the logarithm of the
+        sum of exponentials (`lens_total`, for probabilities), and score and rank (from 0) of the
+        targets [n_layer, n_targets]."""
+        last = graph.layers[-1].residual
+        if streams is None or last is None or graph.logits is None:
+            found.missing["lens"] = graph.missing.get("residual", graph.missing.get("logits", ""))
+            return
+        n_layer, n_vocab = self._weights.n_layer, self._weights.vocabulary.n_vocab
+        ids = np.zeros((n_layer, N_LENS), np.int32)
+        logits = np.zeros((n_layer, N_LENS), np.float32)
+        totals = np.zeros(n_layer, np.float32)
+        targets = np.asarray(asked.targets, np.int64)
+        target_logits = np.zeros((n_layer, len(targets)), np.float32)
+        target_ranks = np.zeros((n_layer, len(targets)), np.int32)
+        for first in range(0, n_layer, _LENS_ROWS):
+            rows = streams[first : first + _LENS_ROWS]
+            self._through_output(asked.ids[-1], len(asked.ids), rows, last)
+            for row in range(len(rows)):
+                scores = scores_of(self._context, row, n_vocab)
+                best = np.argpartition(scores, -N_LENS)[-N_LENS:]
+                best = best[np.argsort(-scores[best], kind="stable")]
+                layer = first + row
+                ids[layer], logits[layer] = best, scores[best]
+                highest = scores[best[0]]
+                totals[layer] = highest + np.log(np.exp(scores - highest, dtype=np.float64).sum())
+                target_logits[layer] = scores[targets]
+                for at, score in enumerate(scores[targets]):
+                    target_ranks[layer, at] = np.count_nonzero(scores > score)
+            yield None
+        found.arrays |= {
+            "lens_ids": ids,
+            "lens_logits": logits,
+            "lens_total": totals,
+            "lens_target_logits": target_logits,
+            "lens_target_ranks": target_ranks,
+        }
+
+    def _through_output(self, token: int, position: int, rows: Values, last: int) -> None:
+        """Scores of any streams, [n_rows, n_embd]: some tokens are decoded in a sequence beside the
+        text's, and their last stream is replaced. That sequence shares the text's cells and is
+        dropped, so nothing stays of it. Whether other tokens would be taken plays no part."""
+        tokens = [token] * len(rows)
+
+        def put(node: Tensor) -> None:
+            write(node, rows.reshape(1, 1, *rows.shape))
+
+        def decode() -> None:
+            llama.llama_memory_seq_cp(self._memory, 0, 1, 0, -1)
+            try:
+                self._decode(tokens, position, 1, want_all=True)
+            finally:
+                llama.llama_memory_seq_rm(self._memory, 1, -1, -1)
+
+        try:
+            self._during(decode, {last: put}, self._lens_nodes or self._nodes)
+        except OtherGraph:
+            self._lens_nodes = self._watch.learn(decode)
+            graph = read_graph(self._lens_nodes, self._weights.n_layer, self._weights.n_embd)
+            ordinal = graph.layers[-1].residual
+            if ordinal != last:
+                raise Refusal("unsupported", FAILED) from None
+            self._during(decode, {last: put}, self._lens_nodes)
+
+    # --- native -------------------------------------------------------------------------------
+
+    def _during(
+        self, decode: Callable[[], None], wanted: dict[int, Take], nodes: Sequence[Node]
+    ) -> None:
+        self._watch.during(decode, wanted, nodes)
+
+    def _decode(
+        self, tokens: Sequence[int], position: int, sequence: int, *, want_all: bool = False
+    ) -> None:
+        """Raises Refusal."""
+        self._batch.clear()
+        self._batch.add(list(tokens), position, sequence, want_scores=True, want_all=want_all)
+        code = llama.llama_decode(self._context, self._batch.native)
+        llama.llama_synchronize(self._context)
+        if code:
+            raise Refusal("native_error", FAILED)
+
+
+def _usable(cells: Cells, ids: Sequence[int]) -> int:
+    """How many of the first `ids` can be gone on from in a copy of these cells."""
+    length = common_length(cells.ids, ids)
+    if not length or cells.first_position_of_copy > 0 and not _reaches(cells, length):
+        return 0
+    return length if cells.usable(length) is None else 0
+
+
+def _reaches(cells: Cells, length: int) -> bool:
+    """Whether a copy, which holds only the window, still holds what position `length` looks at."""
+    return cells.traits.usable(len(cells.ids), cells.first_position_of_copy, length) is None
+
+
+def _layer_in(node: Tensor) -> int:
+    """The number in `cache_k_l12 (view)`."""
+    name = name_of(node).removeprefix("cache_k_l")
+    digits = name[: len(name) - len(name.lstrip("0123456789"))]
+    with suppress(ValueError):
+        return int(digits)
+    return -1
+
+
+def _ordinal(ordinal: int | None) -> int:
+    assert ordinal is not None
+    return ordinal
+
+
+def _vector(node: Tensor) -> Values:
+    """[n] of the only token."""
+    return read(node).reshape(-1)
+
+
+def _heads(node: Tensor) -> Values:
+    """[n_head, d_head] of the only token."""
+    values = read(node)
+    return values.reshape(values.shape[-2], values.shape[-1])

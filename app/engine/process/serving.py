@@ -34,6 +34,7 @@ from app.engine.process.memory_limit import limit_memory
 from app.engine.process.native import native
 from app.engine.process.native.native import NativeLog
 from app.engine.process.native.weights import LoadCancelled, Weights, load
+from app.engine.process.probe.room import ProbeRoom
 from app.engine.process.pulse import Pulse
 from app.engine.process.sampling.grammar import checked_grammar
 from app.engine.process.sampling.registry import prepare
@@ -50,6 +51,7 @@ from app.engine.protocol import wire
 from app.engine.protocol.bounds import shown_text
 from app.engine.protocol.cache_messages import CacheCommand
 from app.engine.protocol.frames import ProtocolError
+from app.engine.protocol.inside_messages import InsideCommand
 from app.engine.protocol.loading_messages import (
     DevicesRead,
     LoadWeights,
@@ -109,11 +111,18 @@ class _Prepared:
     timeline: Timeline
 
 
+@dataclass(frozen=True, slots=True)
+class _StopInside:
+    """Somebody no longer wants to know."""
+
+    target: int
+
+
 class _Wake:
     """Put into the inbox so that the context thread looks at what the flags say."""
 
 
-Job = Command | _Prepared | _Wake
+Job = Command | _Prepared | _StopInside | _Wake
 
 
 TOKENISE: Final = ("context", "text")
@@ -141,6 +150,7 @@ class Serving:
         self._weights: Weights | None = None
         self._weights_lock = threading.Lock()
         self._scheduler: Scheduler | None = None
+        self._inside: ProbeRoom | None = None
         self._open: dict[int, float] = {}
         self._stopped: set[int] = set()
         self._is_hold_wanted: dict[int, bool] = {}
@@ -248,7 +258,7 @@ class Serving:
                 self._unscheduled[command.id] = command
             if isinstance(command, CacheCommand):
                 self._looks.add(command.id)
-            else:  # a measurement makes way for it
+            elif not isinstance(command, InsideCommand):  # a measurement makes way for it
                 self._ahead.add(command.id)
                 if self._scheduler is not None:
                     self._scheduler.cache.interrupt()
@@ -275,7 +285,7 @@ class Serving:
             self._scheduler.stop(target)
             if target == self._looking:
                 self._scheduler.cache.interrupt()
-        self._inbox.put(_Wake())
+        self._inbox.put(_StopInside(target))
 
     def _steer(self, command: Hold | Choose | Resume) -> None:
         if command.target in self._open and not isinstance(command, Choose):
@@ -322,11 +332,10 @@ class Serving:
 
     def _run_context(self) -> None:
         while not self._leaving.is_set():
-            if self._inbox.empty() and self._scheduler is not None and self._scheduler.has_work:
-                self._step()
+            if self._inbox.empty() and self._go_on():
                 continue
             self._at_rest.add("context")
-            job = self._inbox.get()
+            job = self._next_job()
             self._at_rest.discard("context")
             if job is None:
                 break
@@ -334,10 +343,33 @@ class Serving:
         if self._weights_lock.acquire(timeout=_LEAVE_AFTER_S / 2):
             if self._scheduler is not None:
                 self._scheduler.end_all("not_loaded", _UNLOADED)
+            if self._inside is not None:
+                self._inside.close()
             if self._weights is not None:
                 self._weights.close()
-            self._scheduler = self._weights = None
+            self._scheduler = self._weights = self._inside = None
             self._weights_lock.release()
+
+    def _go_on(self) -> bool:
+        """A step of replies, or a slice of what is asked about the inside. False: nothing to do."""
+        replies = self._scheduler is not None and self._scheduler.has_work
+        if self._inside is not None and self._inside.has_work(beside_replies=replies):
+            self._inside.step()
+        elif replies:
+            self._step()
+        else:
+            return False
+        return True
+
+    def _next_job(self) -> Job | None:
+        """Wait for a job. What nobody looks into any more is given back meanwhile."""
+        while True:
+            idle_s = self._inside.idle_s if self._inside is not None else None
+            try:
+                return self._inbox.get(timeout=idle_s)
+            except queue.Empty:
+                if self._inside is not None:
+                    self._inside.give_back()
 
     def _step(self) -> None:
         scheduler = self._scheduler
@@ -360,6 +392,10 @@ class Serving:
             self._guard(job.id, lambda: self._prepare(job))
         elif isinstance(job, CacheCommand):
             self._guard(job.id, lambda: self._look_at_cache(job))
+        elif isinstance(job, InsideCommand):
+            self._guard(job.id, lambda: self._ask_inside(job))
+        elif isinstance(job, _StopInside) and self._inside is not None:
+            self._inside.stop(job.target)
         if isinstance(job, LoadWeights | SetThreads | Generate):
             self._ahead.discard(job.id)
 
@@ -388,6 +424,9 @@ class Serving:
                 options=command.options,
                 wake=lambda: self._inbox.put(_Wake()),
             )
+            self._inside = ProbeRoom(
+                weights, self._scheduler.sequences, self._scheduler.traits, self._emit
+            )
         self._finish(command.id, weights.loaded)
 
     def _set_threads(self, command: SetThreads) -> None:
@@ -414,6 +453,14 @@ class Serving:
                 is_in_the_way=lambda: bool(self._ahead or self._unscheduled),
             )
         )
+
+    def _ask_inside(self, command: InsideCommand) -> None:
+        if self._inside is None:
+            self._fail(command.id, "not_loaded", _NOT_LOADED)
+        elif command.id in self._stopped:
+            self._emit(Stopped(command.id, Done()))
+        else:
+            self._inside.ask(command)
 
     def _prepare(self, command: Generate) -> None:
         """Hand the prompt to the text thread; what runs goes on meanwhile."""

@@ -58,6 +58,7 @@ from app.engine.protocol.frames import (
     check_pieces,
     is_nats,
 )
+from app.engine.protocol.inside_messages import GraphOffer, Inside, LookInside, ReadGraph
 from app.engine.protocol.loading_messages import (
     Device,
     DevicesRead,
@@ -220,6 +221,8 @@ Command = (
     | ChangeCache
     | MeasureStep
     | ReplayDraws
+    | LookInside
+    | ReadGraph
     | Shutdown
 )
 
@@ -331,6 +334,8 @@ Result = (
     | CacheMap
     | StepMeasured
     | DrawsReplayed
+    | Inside
+    | GraphOffer
     | DevicesRead
     | Done
 )
@@ -355,8 +360,8 @@ class Hello(WireMessage, frozen=True, tag=True):
 
 
 class Progress(WireMessage, frozen=True, tag=True):
-    """phase: load (done/total are bytes or percent), prefill, measure or replay (tokens). Sent
-    often enough to serve as a sign of life; `id` is the request it belongs to."""
+    """phase: load (done/total are bytes or percent), prefill, measure, replay or inside (tokens).
+    Sent often enough to serve as a sign of life; `id` is the request it belongs to."""
 
     id: Amount
     phase: Word

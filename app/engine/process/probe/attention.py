@@ -36,7 +36,13 @@ def rows_of_flash_attention(node: Tensor) -> Row:
     parameters = (ctypes.c_float * 3).from_buffer_copy(bytes(node.op_params)[:12])
     scale, max_bias, softcap = (float(p) for p in parameters)
     return softmax_rows(
-        query, keys, mask, scale=scale, softcap=softcap, slopes=_slopes(n_head, max_bias), sinks=sinks
+        query,
+        keys,
+        mask,
+        scale=scale,
+        softcap=softcap,
+        slopes=_slopes(n_head, max_bias),
+        sinks=sinks,
     )
 
 
@@ -68,7 +74,8 @@ def softmax_rows(
     total = weights.sum(axis=1, keepdims=True)
     if sinks is not None:
         total = total + np.exp(sinks[:, None] - highest)
-    return (weights / total).astype(np.float32)
+    rows: Row = (weights / total).astype(np.float32)
+    return rows
 
 
 def rows_of_softmax(node: Tensor) -> Row:
@@ -80,7 +87,7 @@ def _slopes(n_head: int, max_bias: float) -> Values | None:
     """How strongly each head's scores fall with distance (ALiBi); None without."""
     if max_bias <= 0:
         return None
-    power = 1 << int(math.floor(math.log2(n_head)))
+    power = 1 << math.floor(math.log2(n_head))
     first, second = 2.0 ** (-max_bias / power), 2.0 ** (-max_bias / 2 / power)
     return np.array(
         [first ** (h + 1) if h < power else second ** (2 * (h - power) + 1) for h in range(n_head)],

@@ -180,8 +180,7 @@ def _next_step(
         node = nodes[ordinal]
         others = [s for s in node.sources if s not in same]
         is_scale = node.op == "SCALE" or (
-            node.op == "MUL"
-            and all(isinstance(s, Leaf) and "norm" not in s.name for s in others)
+            node.op == "MUL" and all(isinstance(s, Leaf) and "norm" not in s.name for s in others)
         )
         if is_scale and node.shape[0] == n_embd:
             return _Step(ordinal, None, frozenset(same))

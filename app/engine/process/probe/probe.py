@@ -18,6 +18,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -28,7 +29,7 @@ from app.engine.process.cache.step_meter import free_bytes, needed_bytes
 from app.engine.process.native.native import Batch, llama
 from app.engine.process.native.weights import Weights
 from app.engine.process.probe.attention import rows_of_flash_attention, rows_of_softmax
-from app.engine.process.probe.graph import GraphMap, LayerNodes, Node, read_graph
+from app.engine.process.probe.graph import GraphMap, Node, read_graph
 from app.engine.process.probe.state import positions_in
 from app.engine.process.probe.tensors import Tensor, Values, layout_fits, name_of, read, write
 from app.engine.process.probe.watch import OtherGraph, Take, Watch
@@ -58,6 +59,7 @@ _NO_ROOM: Final = (
 _TOO_LONG: Final = "This text has {n} tokens, more than the context window of {n_ctx}."
 
 Arrays = dict[str, Values]
+Look = Callable[[Tensor], Values]
 
 
 class Asked:
@@ -177,10 +179,17 @@ class Probe:
         self._positions = [np.full(0, -1, np.int32) for _ in self._map.caches]
         return self._map
 
-    @property
-    def graph(self) -> GraphMap | None:
-        """What the last context's graph offers."""
-        return self._map
+    def learn(self) -> Iterator[GraphMap | None]:
+        """What the graph offers, as `look` works. Raises Refusal."""
+        self.used_at = self._clock()
+        try:
+            self._open(1)
+            yield None
+            graph = self._learn(0)
+        except Exception:
+            self.close()
+            raise
+        yield graph
 
     # --- one question -------------------------------------------------------------------------
 
@@ -275,70 +284,53 @@ class Probe:
 
     def _replay(self, asked: Asked, graph: GraphMap, found: Looked) -> Values | None:
         """The token itself, watched. Returns the stream after each layer, [n_layer, n_embd]."""
-        n_layer = self._weights.n_layer
-        wanted: dict[int, Take] = {}
+        want, n_layer, position = asked.want, self._weights.n_layer, len(asked.ids) - 1
         parts: dict[str, dict[int, Values]] = {}
-        position = len(asked.ids) - 1
+        wanted: dict[int, Take] = {}
+        for layers in graph.caches:
+            self._want_cells(wanted, graph, layers[0], position)
 
-        def take(name: str, layer: int, ordinal: int | None, look: Callable[[Tensor], Values]) -> None:
-            if ordinal is None:
-                return
-            before = wanted.get(ordinal)
+        def take(name: str, layer: int, ordinals: Iterable[int | None], look: Look) -> None:
+            for ordinal in ordinals if name in want else ():
+                if ordinal is not None:
+                    _also(
+                        wanted, ordinal, partial(_add_to, parts.setdefault(name, {}), layer, look)
+                    )
 
-            def taking(node: Tensor) -> None:
-                if before is not None:
-                    before(node)
-                value = look(node)
-                kept = parts.setdefault(name, {})
-                kept[layer] = kept[layer] + value if layer in kept else value
-
-            wanted[ordinal] = taking
-
-        for at, layers in enumerate(graph.caches):
-            ordinal = graph.layers[layers[0]].cache_write
-            if ordinal is not None:
-                wanted[ordinal] = lambda node, first=layers[0]: self._note_cells(
-                    first, node, position
-                )
-        want = asked.want
-        is_lens = "lens" in want
+        if "lens" in want:
+            want = want | {"residual"}
         chosen = range(n_layer) if asked.layers is None else asked.layers
-        if "embedding" in want:
-            take("embedding", 0, graph.embedding, _vector)
+        take("embedding", 0, [graph.embedding], _vector)
+        take("result_norm", 0, [graph.result_norm], _vector)
         for number, layer in enumerate(graph.layers):
-            if "q_before" in want:
-                take("q_before", number, layer.q_before, _heads)
-            if "q_after" in want:
-                take("q_after", number, layer.q_after, _heads)
-            if "k_after" in want:
-                take("k_after", number, layer.k_after, _heads)
-            if "heads" in want:
-                take("heads", number, layer.heads, _vector)
-            if "attn_out" in want:
-                for ordinal in layer.attn_writes:
-                    take("attn_out", number, ordinal, _vector)
-            if "ffn_out" in want:
-                for ordinal in layer.ffn_writes:
-                    take("ffn_out", number, ordinal, _vector)
-            if "residual" in want or is_lens:
-                take("residual", number, layer.residual, _vector)
-            if "attention" in want and number in chosen:
-                take("attention", number, layer.attention, self._attention(graph, number, position))
-        if "result_norm" in want:
-            take("result_norm", 0, graph.result_norm, _vector)
-
-        self._during(lambda: self._decode(asked.ids[-1:], position, 0), wanted, self._nodes)
+            take("q_before", number, [layer.q_before], _heads)
+            take("q_after", number, [layer.q_after], _heads)
+            take("k_after", number, [layer.k_after], _heads)
+            take("heads", number, [layer.heads], _vector)
+            take("attn_out", number, layer.attn_writes, _vector)
+            take("ffn_out", number, layer.ffn_writes, _vector)
+            take("residual", number, [layer.residual], _vector)
+            if number in chosen and layer.attention is not None:
+                look = self._attention_reader(graph, number, position)
+                take("attention", number, [layer.attention], look)
+        self._watch.during(lambda: self._decode(asked.ids[-1:], position, 0), wanted, self._nodes)
         self._cells.extend(asked.ids[-1:])
-        for name in want - {"lens", "logits"}:
+        for name in asked.want - {"lens", "logits"}:
             self._keep(name, parts.get(name, {}), graph, found)
         if "logits" in want:
             found.arrays["logits"] = scores_of(self._context, 0, self._weights.vocabulary.n_vocab)
         streams = parts.get("residual", {})
         return np.stack([streams[n] for n in range(n_layer)]) if len(streams) == n_layer else None
 
-    def _keep(
-        self, name: str, by_layer: dict[int, Values], graph: GraphMap, found: Looked
+    def _want_cells(
+        self, wanted: dict[int, Take], graph: GraphMap, layer: int, position: int
     ) -> None:
+        """Have it noted in which cell of a layer's cache the token comes to lie."""
+        ordinal = graph.layers[layer].cache_write
+        if ordinal is not None:
+            _also(wanted, ordinal, lambda node: self._note_cells(layer, node, position))
+
+    def _keep(self, name: str, by_layer: dict[int, Values], graph: GraphMap, found: Looked) -> None:
         """An array of the answer: one row for each layer, NaN where a layer has none."""
         if name in graph.missing and (not by_layer or name in ("embedding",)):
             found.missing[name] = graph.missing[name]
@@ -361,9 +353,7 @@ class Probe:
         if name in graph.missing:
             found.missing[name] = graph.missing[name]
 
-    def _attention(
-        self, graph: GraphMap, layer: int, position: int
-    ) -> Callable[[Tensor], Values]:
+    def _attention_reader(self, graph: GraphMap, layer: int, position: int) -> Look:
         """Reads [n_head, n_tok] of a layer: cells are put where their words stand."""
         cache = next(at for at, layers in enumerate(graph.caches) if layer in layers)
         node = self._nodes[_ordinal(graph.layers[layer].attention)]
@@ -440,21 +430,16 @@ class Probe:
                 llama.llama_memory_seq_rm(self._memory, 1, -1, -1)
 
         try:
-            self._during(decode, {last: put}, self._lens_nodes or self._nodes)
+            self._watch.during(decode, {last: put}, self._lens_nodes or self._nodes)
         except OtherGraph:
             self._lens_nodes = self._watch.learn(decode)
             graph = read_graph(self._lens_nodes, self._weights.n_layer, self._weights.n_embd)
             ordinal = graph.layers[-1].residual
             if ordinal != last:
                 raise Refusal("unsupported", FAILED) from None
-            self._during(decode, {last: put}, self._lens_nodes)
+            self._watch.during(decode, {last: put}, self._lens_nodes)
 
     # --- native -------------------------------------------------------------------------------
-
-    def _during(
-        self, decode: Callable[[], None], wanted: dict[int, Take], nodes: Sequence[Node]
-    ) -> None:
-        self._watch.during(decode, wanted, nodes)
 
     def _decode(
         self, tokens: Sequence[int], position: int, sequence: int, *, want_all: bool = False
@@ -471,7 +456,7 @@ class Probe:
 def _usable(cells: Cells, ids: Sequence[int]) -> int:
     """How many of the first `ids` can be gone on from in a copy of these cells."""
     length = common_length(cells.ids, ids)
-    if not length or cells.first_position_of_copy > 0 and not _reaches(cells, length):
+    if not length or (cells.first_position_of_copy > 0 and not _reaches(cells, length)):
         return 0
     return length if cells.usable(length) is None else 0
 
@@ -493,6 +478,24 @@ def _layer_in(node: Tensor) -> int:
 def _ordinal(ordinal: int | None) -> int:
     assert ordinal is not None
     return ordinal
+
+
+def _also(wanted: dict[int, Take], ordinal: int, take: Take) -> None:
+    """A node may be wanted more than once."""
+    before = wanted.get(ordinal)
+
+    def both(node: Tensor) -> None:
+        if before is not None:
+            before(node)
+        take(node)
+
+    wanted[ordinal] = both
+
+
+def _add_to(kept: dict[int, Values], layer: int, look: Look, node: Tensor) -> None:
+    """Several writes of a layer count together."""
+    value = look(node)
+    kept[layer] = kept[layer] + value if layer in kept else value
 
 
 def _vector(node: Tensor) -> Values:

@@ -44,9 +44,7 @@ _OBJECT_BYTES: Final = 32
 _overhead = ggml_function("base", "ggml_tensor_overhead", ctypes.c_size_t)
 _op_name = ggml_function("base", "ggml_op_name", ctypes.c_char_p, ctypes.c_int)
 _type_name = ggml_function("base", "ggml_type_name", ctypes.c_char_p, ctypes.c_int)
-_row_bytes = ggml_function(
-    "base", "ggml_row_size", ctypes.c_size_t, ctypes.c_int, ctypes.c_int64
-)
+_row_bytes = ggml_function("base", "ggml_row_size", ctypes.c_size_t, ctypes.c_int, ctypes.c_int64)
 _block_size = ggml_function("base", "ggml_blck_size", ctypes.c_int64, ctypes.c_int)
 _n_bytes = ggml_function("base", "ggml_nbytes", ctypes.c_size_t, ctypes.POINTER(Tensor))
 _get = ggml_function(
@@ -97,9 +95,7 @@ class _Traits(ctypes.Structure):
     )
 
 
-_traits = ggml_function(
-    "base", "ggml_get_type_traits", ctypes.POINTER(_Traits), ctypes.c_int
-)
+_traits = ggml_function("base", "ggml_get_type_traits", ctypes.POINTER(_Traits), ctypes.c_int)
 
 
 def layout_fits() -> bool:
@@ -158,9 +154,7 @@ def read(tensor: Tensor) -> Values:
         return values.astype(np.float32) if plain.kind == "f" else values.copy()
     # Blocks lie along the first extent, so that one is whole; the others may be strided.
     row = row_bytes(tensor.type, shape[-1])
-    rows = np.ndarray(
-        (*shape[:-1], row), np.uint8, data, strides=(*reversed(tensor.nb[1:]), 1)
-    )
+    rows = np.ndarray((*shape[:-1], row), np.uint8, data, strides=(*reversed(tensor.nb[1:]), 1))
     whole = np.ascontiguousarray(rows)
     n_values = int(np.prod(shape))
     return to_float32(tensor.type, whole.reshape(-1), n_values).reshape(shape)

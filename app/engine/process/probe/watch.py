@@ -12,7 +12,7 @@ would stop in the middle and report success); what it is given stays valid only 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from app.engine.process.native.native import llama
@@ -52,7 +52,7 @@ class Watch:
             self._nodes = None
 
     def during(
-        self, decode: Callable[[], None], wanted: Mapping[int, Take], nodes: Mapping[int, Node]
+        self, decode: Callable[[], None], wanted: Mapping[int, Take], nodes: Sequence[Node]
     ) -> None:
         """Run `decode` and hand out the wanted nodes, by ordinal. `nodes`: what they must be.
         Raises OtherGraph where they are something else, and what a `Take` raised."""

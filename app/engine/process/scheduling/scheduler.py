@@ -100,7 +100,7 @@ class Scheduler:
         self._clock = clock
         self._wake = wake
         self._is_stuck = False
-        traits = _traits_of(weights)
+        self.traits = traits = _traits_of(weights)
         self._slots = [Slot(Cells(weights.context, s, traits)) for s in range(weights.n_slots)]
         cap = options.parked_bytes
         cap = default_cap(psutil.virtual_memory().available) if cap is None else cap
@@ -175,6 +175,10 @@ class Scheduler:
             return True
         can_move = len(self._waiting) > 0 or any(r.phase is not Phase.HELD for r in running)
         return can_move and not self._is_stuck
+
+    def sequences(self) -> list[Cells]:
+        """What each slot holds now, to copy from."""
+        return [slot.cells for slot in self._slots if len(slot.cells)]
 
     @property
     def is_held(self) -> bool:

@@ -1,0 +1,210 @@
+"""Questions about the inside, answered in slices between the steps of replies.
+
+What must hold: each question ends once; a reply loses at most `_SHARE` of its time to them; the
+context that they need is given back when nobody has asked for `IDLE_S`.
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+import numpy as np
+
+from app.engine.process.cache.cells import Cells, Traits
+from app.engine.process.native.weights import Weights
+from app.engine.process.probe.graph import GraphMap
+from app.engine.process.probe.probe import Asked, Looked, Probe
+from app.engine.process.scheduling.admission import check_ids, reason_of
+from app.engine.protocol.frames import Array
+from app.engine.protocol.inside_messages import (
+    AXES,
+    MAX_TARGETS,
+    WANTED,
+    FloatArray,
+    GraphOffer,
+    Inside,
+    InsideCommand,
+    IntArray,
+    LookInside,
+    Missing,
+)
+from app.engine.protocol.messages import Done, Event, Failed, Finished, Log, Progress, Stopped
+from app.refusal import Refusal
+
+IDLE_S: Final = 60.0
+
+_SHARE: Final = 0.04
+"""Of the time, while a reply is written."""
+
+_NOTHING_WANTED: Final = "Choose at least one of: {names}."
+QUANTISED: Final = (
+    "The KV cache is quantised, so keys and values were rounded before attention read them."
+)
+
+Answering = Iterator[Inside | GraphOffer | None]
+
+
+class ProbeRoom:
+    """The questions of one pair of weights, on the thread that owns their contexts."""
+
+    def __init__(
+        self,
+        weights: Weights,
+        slots: Callable[[], Iterable[Cells]],
+        traits: Traits,
+        emit: Callable[[Event], None],
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._weights = weights
+        self._emit = emit
+        self._clock = clock
+        self._probe = Probe(weights, slots, traits, clock)
+        self._waiting: OrderedDict[int, InsideCommand] = OrderedDict()
+        self._running: tuple[int, Answering] | None = None
+        self._rests_until = 0.0
+
+    def ask(self, command: InsideCommand) -> None:
+        """Queue a question; it ends by Finished, Stopped or Failed."""
+        self._waiting[command.id] = command
+
+    def stop(self, request_id: int) -> None:
+        """End a question now. Nothing where it has ended already."""
+        if self._waiting.pop(request_id, None) is not None:
+            self._emit(Stopped(request_id, Done()))
+        elif self._running is not None and self._running[0] == request_id:
+            self._running = None
+            self._emit(Stopped(request_id, Done()))
+
+    def has_work(self, *, beside_replies: bool) -> bool:
+        """Whether `step` would do anything now."""
+        if not self._waiting and self._running is None:
+            return False
+        return not beside_replies or self._clock() >= self._rests_until
+
+    @property
+    def idle_s(self) -> float | None:
+        """After how long to call `give_back`; None where there is nothing to give."""
+        if not self._probe.is_open or self._waiting or self._running is not None:
+            return None
+        return max(self._probe.used_at + IDLE_S - self._clock(), 0.0)
+
+    def give_back(self) -> None:
+        """Free the context if nobody has asked for long enough."""
+        if self.idle_s == 0.0:
+            self._probe.close()
+
+    def close(self) -> None:
+        """Stop what is open and free the context."""
+        for request_id in [*self._waiting, *([self._running[0]] if self._running else [])]:
+            self.stop(request_id)
+        self._probe.close()
+
+    def step(self) -> None:
+        """One slice of a question."""
+        began = self._clock()
+        if self._running is None:
+            request_id, command = self._waiting.popitem(last=False)
+            self._running = (request_id, self._answering(command))
+        request_id, answering = self._running
+        try:
+            result = next(answering)
+        except Refusal as refused:
+            self._running = None
+            self._emit(Failed(request_id, refused.kind, refused.sentence, refused.evidence))
+        except Exception as error:  # noqa: BLE001 - it ends this question, and no reply
+            self._running = None
+            self._emit(Log("error", traceback.format_exc()))
+            self._emit(Failed(request_id, *reason_of(error)))
+        else:
+            if result is not None:
+                self._running = None
+                self._emit(Finished(request_id, result))
+        took = self._clock() - began
+        self._rests_until = self._clock() + took * (1 / _SHARE - 1)
+
+    def _answering(self, command: InsideCommand) -> Answering:
+        if isinstance(command, LookInside):
+            return self._look(command)
+        return self._offer()
+
+    def _offer(self) -> Answering:
+        for graph in self._probe.learn():
+            yield None if graph is None else self._offered(graph)
+
+    def _offered(self, graph: GraphMap) -> GraphOffer:
+        return GraphOffer(
+            n_layer=self._weights.n_layer,
+            missing=[Missing(name, why) for name, why in graph.missing.items()],
+            window_layers=self._window_layers(graph.caches),
+            bytes_per_token=self._weights.loaded.kv_bytes_per_token,
+            fixed_bytes=self._probe.needed_bytes(0),
+            notes=self._notes(),
+        )
+
+    def _window_layers(self, caches: list[list[int]]) -> list[int]:
+        shape = self._weights.loaded.cache
+        if shape is None or not shape.n_window_layers or len(caches) < 2:
+            return []
+        return next((c for c in caches if len(c) == shape.n_window_layers), [])
+
+    def _look(self, command: LookInside) -> Answering:
+        self._check(command)
+        began = self._clock()
+        asked = Asked(
+            command.token_ids, command.want, targets=command.targets, layers=command.layers
+        )
+
+        def progress(done: int, total: int) -> None:
+            self._emit(Progress(command.id, "inside", done, total))
+
+        for found in self._probe.look(asked, progress):
+            if found is None:
+                yield None
+            else:
+                yield self._told(found, len(command.token_ids), self._clock() - began)
+
+    def _check(self, command: LookInside) -> None:
+        """Raises Refusal."""
+        unknown = [name for name in command.want if name not in WANTED]
+        if unknown or not command.want:
+            raise Refusal("bad_setting", _NOTHING_WANTED.format(names=", ".join(WANTED)))
+        if len(command.targets) > MAX_TARGETS:
+            raise Refusal("bad_setting", f"At most {MAX_TARGETS} tokens can be followed.")
+        n_vocab = self._weights.vocabulary.n_vocab
+        check_ids([*command.token_ids, *command.targets], n_vocab)
+        n_layer = self._weights.n_layer
+        if not all(0 <= layer < n_layer for layer in command.layers or ()):
+            raise Refusal("bad_setting", f"This model has the layers 0 to {n_layer - 1}.")
+
+    def _told(self, found: Looked, n_tokens: int, seconds: float) -> Inside:
+        floats, ints = [], []
+        for name, values in found.arrays.items():
+            axes, shape = list(AXES[name]), list(values.shape)
+            if values.dtype.kind == "i":
+                data = np.ascontiguousarray(values, "<i4").tobytes()
+                ints.append(IntArray(name, axes, shape, Array("i4", [values.size], data)))
+            else:
+                data = np.ascontiguousarray(values, "<f4").tobytes()
+                floats.append(FloatArray(name, axes, shape, Array("f4", [values.size], data)))
+        missing = [Missing(name, sentence) for name, sentence in found.missing.items()]
+        return Inside(
+            n_tokens=n_tokens,
+            n_reused=found.n_reused,
+            n_copied=found.n_copied,
+            n_read=found.n_read,
+            seconds=seconds,
+            floats=floats,
+            ints=ints,
+            missing=missing,
+            notes=self._notes(),
+        )
+
+    def _notes(self) -> list[str]:
+        plain = ("f32", "f16", "bf16")
+        loaded = self._weights.loaded
+        is_plain = loaded.type_k in plain and loaded.type_v in plain
+        return [] if is_plain else [QUANTISED]

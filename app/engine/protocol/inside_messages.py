@@ -1,0 +1,179 @@
+"""The inside of the network as the two processes speak of it: one position of a text, replayed.
+
+A text is token IDs; the one that is looked at is the last of them. What the network made of it is
+asked for by name, and comes as arrays whose axes are named:
+
+    embedding     [n_embd]                    what enters the first layer
+    q_before      [n_layer, n_head, d_head]   queries before their rotation (RoPE) …
+    q_after       [n_layer, n_head, d_head]   … and after it
+    k_after       [n_layer, n_kv_head, d_head]   this token's keys, rotated
+    attention     [n_layer, n_head, n_tok]    how much each head takes from each token: rows sum
+                                              to 1, less what a learned sink takes; 0 where it
+                                              can't see
+    heads         [n_layer, n_head · d_head]  what all heads found, before it is mixed
+    attn_out      [n_layer, n_embd]           what attention adds to the stream …
+    ffn_out       [n_layer, n_embd]           … and the feed-forward network
+    residual      [n_layer, n_embd]           the stream after each layer
+    result_norm   [n_embd]                    the stream after the last norm
+    lens          five arrays, see below
+    logits        [n_vocab]                   raw scores of the next token
+
+`lens` is what each layer would say if it were the last one: `lens_ids`, `lens_logits` [n_layer,
+10], best first; `lens_total` [n_layer], the logarithm of the sum of all exponentials, so that
+exp(logit − total) is a probability; `lens_target_logits`, `lens_target_ranks` [n_layer, n_targets],
+ranks from 0. A layer that has no such node has NaN.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import msgspec
+
+from app.engine.protocol.frames import (
+    FEW,
+    Amount,
+    Array,
+    Count,
+    Float32s,
+    Int32s,
+    ProtocolError,
+    Seconds,
+    Sentence,
+    WireMessage,
+    Word,
+    check_equal,
+)
+
+AXES: Final[dict[str, tuple[str, ...]]] = {
+    "embedding": ("n_embd",),
+    "q_before": ("n_layer", "n_head", "d_head"),
+    "q_after": ("n_layer", "n_head", "d_head"),
+    "k_after": ("n_layer", "n_kv_head", "d_head"),
+    "attention": ("n_layer", "n_head", "n_tok"),
+    "heads": ("n_layer", "n_head * d_head"),
+    "attn_out": ("n_layer", "n_embd"),
+    "ffn_out": ("n_layer", "n_embd"),
+    "residual": ("n_layer", "n_embd"),
+    "result_norm": ("n_embd",),
+    "logits": ("n_vocab",),
+    "lens_ids": ("n_layer", "n_lens"),
+    "lens_logits": ("n_layer", "n_lens"),
+    "lens_total": ("n_layer",),
+    "lens_target_logits": ("n_layer", "n_targets"),
+    "lens_target_ranks": ("n_layer", "n_targets"),
+}
+"""Every array that an answer may hold, and its axes."""
+
+WANTED: Final = (
+    "embedding",
+    "q_before",
+    "q_after",
+    "k_after",
+    "attention",
+    "heads",
+    "attn_out",
+    "ffn_out",
+    "residual",
+    "result_norm",
+    "lens",
+    "logits",
+)
+"""What may be asked for."""
+
+MAX_TARGETS: Final = 64
+
+
+class LookInside(WireMessage, frozen=True, tag=True):
+    """Replay the last of `token_ids` behind the others, and tell what is wanted. `layers`: whose
+    attention (all: None). `targets`: tokens that each layer of the lens is asked about. Answered
+    beside a running reply, which goes first. -> Inside"""
+
+    id: Amount
+    token_ids: list[int]
+    want: list[str]
+    targets: list[int] = msgspec.field(default_factory=list)
+    layers: list[int] | None = None
+
+
+class ReadGraph(WireMessage, frozen=True, tag=True):
+    """What the graph of the loaded weights offers. -> GraphOffer"""
+
+    id: Amount
+
+
+class Missing(WireMessage, frozen=True, tag=True):
+    """What could be wanted and is not there, or not in each layer; a sentence says why."""
+
+    name: Word
+    sentence: Sentence
+
+
+class GraphOffer(WireMessage, frozen=True, tag=True):
+    """`missing`: what can't be had of these weights. `window_layers`: those that look back no
+    further than the window. `bytes_per_token` and `fixed_bytes`: what looking inside takes."""
+
+    n_layer: Count
+    missing: Annotated[list[Missing], FEW]
+    window_layers: Annotated[list[Count], FEW]
+    bytes_per_token: Amount = 0
+    fixed_bytes: Amount = 0
+    notes: Annotated[list[Sentence], FEW] = msgspec.field(default_factory=list)
+
+
+class FloatArray(WireMessage, frozen=True, tag=True):
+    """Float32 numbers in C order, with the names of their axes."""
+
+    name: Word
+    axes: Annotated[list[Word], FEW]
+    shape: Annotated[list[Count], FEW]
+    values: Float32s
+
+    def check(self) -> None:
+        _check_shape(self.axes, self.shape, self.values)
+
+
+class IntArray(WireMessage, frozen=True, tag=True):
+    """The same, of whole numbers."""
+
+    name: Word
+    axes: Annotated[list[Word], FEW]
+    shape: Annotated[list[Count], FEW]
+    values: Int32s
+
+    def check(self) -> None:
+        _check_shape(self.axes, self.shape, self.values)
+
+
+class Inside(WireMessage, frozen=True, tag=True):
+    """Of the last of `n_tokens` tokens. `n_reused` of those before it were there already, of which
+    `n_copied` came from a chat's cells; `n_read` were read for this. `notes`: what the numbers are
+    subject to."""
+
+    n_tokens: Count
+    n_reused: Count
+    n_copied: Count
+    n_read: Count
+    seconds: Seconds
+    floats: Annotated[list[FloatArray], FEW]
+    ints: Annotated[list[IntArray], FEW]
+    missing: Annotated[list[Missing], FEW]
+    notes: Annotated[list[Sentence], FEW] = msgspec.field(default_factory=list)
+
+    def check(self) -> None:
+        names = [array.name for array in self.floats] + [array.name for array in self.ints]
+        if len(set(names)) < len(names):
+            raise ProtocolError("an array came twice")
+
+
+InsideCommand = LookInside | ReadGraph
+"""What is answered a slice at a time, beside replies."""
+
+
+def _check_shape(axes: list[str], shape: list[int], values: Array) -> None:
+    check_equal("axes and extents", len(axes), len(shape))
+    count = 1
+    for extent in shape:
+        count *= extent
+    if count != values.size:
+        raise ProtocolError("an array does not have the numbers that its shape says")

@@ -49,6 +49,7 @@ STARTS = (f"{PROCESS}.child", f"{PROCESS}.scripted.scripted")
 FLOORS = (
     ("child", "scripted"),
     ("serving", "pulse", "memory_limit"),
+    ("probe",),
     ("scheduling",),
     ("cache",),
     ("sampling",),

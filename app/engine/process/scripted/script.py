@@ -146,12 +146,24 @@ class ScriptMeasured(_Part, frozen=True, forbid_unknown_fields=True):
     ms: float = 0
 
 
+class ScriptInside(_Part, frozen=True, forbid_unknown_fields=True):
+    """How looking inside goes: `ms` in `chunks` of the text that are read, then the answer of a
+    made-up network, or a failure. `missing`: names of arrays, each with the reason why this network
+    does not offer it."""
+
+    ms: float = 0
+    chunks: int = 1
+    fail: ScriptFailure | None = None
+    missing: dict[str, str] = {}
+
+
 class Script(_Part, frozen=True, forbid_unknown_fields=True):
     hello: ScriptHello = ScriptHello()
     load: ScriptLoad = ScriptLoad()
     replies: list[ScriptReply] = []
     loop: bool = True
     measured: ScriptMeasured = ScriptMeasured()
+    inside: ScriptInside = ScriptInside()
 
 
 def read_script(path: str | Path) -> Script:

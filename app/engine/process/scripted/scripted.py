@@ -18,7 +18,7 @@ import threading
 import time
 from collections import deque
 from pathlib import Path
-from typing import BinaryIO, Final, cast
+from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 import msgspec
 
@@ -41,6 +41,7 @@ from app.engine.prompts.prompt import BuiltPrompt
 from app.engine.protocol import wire
 from app.engine.protocol.cache_messages import ChangeCache, MeasureStep, ReadCache, StepMeasured
 from app.engine.protocol.frames import Array, ProtocolError
+from app.engine.protocol.inside_messages import LookInside, ReadGraph
 from app.engine.protocol.loading_messages import (
     Device,
     DevicesRead,
@@ -89,6 +90,9 @@ from app.engine.protocol.replay_messages import DrawsReplayed, ReplayDraws, Repl
 from app.engine.text.text import Piece
 from app.refusal import Refusal
 
+if TYPE_CHECKING:
+    from app.engine.process.scripted.inside import MadeUpNetwork
+
 _LEAVE_AFTER_S: Final = 0.2
 
 
@@ -119,6 +123,8 @@ class ScriptedEngine:
         self._next_reply = 0
         self._cache = ScriptCache()
         self._said: deque[Said] = deque(maxlen=64)
+        self._texts: deque[list[int]] = deque(maxlen=64)
+        self._made_up: MadeUpNetwork | None = None
 
     def run(self) -> None:
         """Say Hello, then play until stdin ends or Shutdown comes."""
@@ -181,10 +187,12 @@ class ScriptedEngine:
             self._answer(command.id, scripted_draws(command))
         elif isinstance(command, ReadCache | ChangeCache) and self._loaded:
             self._look_at_cache(command, self._loaded)
+        elif isinstance(command, ReadGraph) and self._loaded:
+            self._answer(command.id, self._network().offer(self._script.inside.missing))
         elif isinstance(command, MeasureStep) and self._cache.is_busy:
             self._fail(command.id, BUSY)
         else:
-            if isinstance(command, Generate | LoadWeights | MeasureStep):
+            if isinstance(command, Generate | LoadWeights | MeasureStep | LookInside):
                 self._steering.expect(command)
             self._jobs.put(command)
 
@@ -220,6 +228,8 @@ class ScriptedEngine:
             self._answer(job.id, Done())
         elif isinstance(job, MeasureStep) and self._loaded:
             self._play_measured(job, self._loaded.n_threads)
+        elif isinstance(job, LookInside) and self._loaded:
+            self._play_inside(job)
         else:
             self._fail(cast("CountPrompt", job).id, _NOT_LOADED)
 
@@ -232,6 +242,37 @@ class ScriptedEngine:
         else:
             steps = StepMeasured(n_tokens, [*measured.step_ms], [*measured.replay_ms], n_threads)
             self._answer(job.id, steps)
+
+    def _play_inside(self, job: LookInside) -> None:
+        inside, total = self._script.inside, len(job.token_ids) - 1
+        try:
+            for chunk in range(1, inside.chunks + 1):
+                self._steering.wait(job.id, inside.ms / inside.chunks / 1000)
+                self._send(Progress(job.id, "inside", total * chunk // inside.chunks, total))
+        except StopSeenError:
+            self._send(Stopped(job.id, Done()))
+            return
+        if inside.fail is not None:
+            self._fail(job.id, inside.fail)
+        else:
+            next_id = self._said_behind(job.token_ids)
+            self._answer(job.id, self._network().look(job, next_id, inside.missing))
+
+    def _network(self) -> MadeUpNetwork:
+        """Made when somebody looks: importing numpy takes longer than most scripts."""
+        if self._made_up is None:
+            from app.engine.process.scripted.inside import MadeUpNetwork
+
+            self._made_up = MadeUpNetwork(len(self._vocabulary.pieces))
+        return self._made_up
+
+    def _said_behind(self, ids: list[int]) -> int | None:
+        """The token that followed this text in a reply that was played; the end, behind a whole
+        one."""
+        for text in reversed(self._texts):
+            if len(text) > len(ids) and text[: len(ids)] == ids:
+                return text[len(ids)]
+        return None
 
     def _fail(
         self, request_id: int, failure: ScriptFailure | Refusal, partial: Summary | None = None
@@ -320,6 +361,8 @@ class ScriptedEngine:
                 self._play_tokens(take, reply)
             finally:
                 self._cache.end(take)
+                end = [END_ID] if take.stop_reason == "end_token" else []
+                self._texts.append([*take.prompt_ids, *take.token_ids, *end])
         except StopSeenError:
             self._flush(take)
             self._said.append(take.said())

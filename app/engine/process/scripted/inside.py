@@ -1,0 +1,202 @@
+"""A small made-up network, for looking inside without weights.
+
+It obeys the laws of a real one, so that whoever draws it can be tested: 4 layers of 4 query heads
+that share 2 KV heads, 32 wide, no window. Its weights are drawn once from a fixed seed, and what it
+computes follows from the token IDs alone. What is made up is what it votes for: the last layer
+pushes the stream towards the token that the script says next.
+
+    stream = embedding;  in each layer: stream += attention(stream), stream += ffn(stream)
+    logits = W_U · stream ÷ rms(stream)
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from app.engine.protocol.frames import Array
+from app.engine.protocol.inside_messages import (
+    AXES,
+    FloatArray,
+    GraphOffer,
+    Inside,
+    IntArray,
+    LookInside,
+    Missing,
+)
+
+N_LAYER: Final = 4
+N_HEAD: Final = 4
+N_KV_HEAD: Final = 2
+N_EMBD: Final = 32
+D_HEAD: Final = N_EMBD // N_HEAD
+N_LENS: Final = 10
+
+Values = npt.NDArray[np.float32]
+
+
+class MadeUpNetwork:
+    """`look` answers a question whose text has `n_vocab` kinds of tokens at most."""
+
+    def __init__(self, n_vocab: int) -> None:
+        chance = np.random.default_rng(3)
+
+        def drawn(*shape: int) -> Values:
+            values = chance.standard_normal(shape) / np.sqrt(shape[-1])
+            return np.asarray(values, np.float32)
+
+        self._embeddings = drawn(n_vocab, N_EMBD) * 3
+        rows = drawn(n_vocab, N_EMBD)
+        self._unembedding = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+        self._w_q = drawn(N_LAYER, N_HEAD, D_HEAD, N_EMBD) * 2
+        self._w_k = drawn(N_LAYER, N_KV_HEAD, D_HEAD, N_EMBD) * 2
+        self._w_v = drawn(N_LAYER, N_KV_HEAD, D_HEAD, N_EMBD)
+        self._w_o = drawn(N_LAYER, N_EMBD, N_HEAD * D_HEAD)
+        self._w_up = drawn(N_LAYER, 2 * N_EMBD, N_EMBD)
+        self._w_down = drawn(N_LAYER, N_EMBD, 2 * N_EMBD)
+
+    def offer(self, missing: Mapping[str, str]) -> GraphOffer:
+        return GraphOffer(N_LAYER, _reasons(missing), [], bytes_per_token=0, fixed_bytes=0)
+
+    def look(self, command: LookInside, next_id: int | None, missing: Mapping[str, str]) -> Inside:
+        """`next_id`: what the script says behind the text; None: nobody knows. `missing`: what
+        this network is said not to offer."""
+        found = self._replay(command.token_ids, command.layers)
+        self._vote(found, next_id, command.token_ids)
+        if "lens" in command.want:
+            found |= self._lens(found["residual"], command.targets)
+        found["logits"] = self._logits(found["residual"][-1])
+        found["result_norm"] = _normed(found["residual"][-1])
+        wanted = {name for name in found if name.startswith("lens_")} | {*command.want}
+        floats: list[FloatArray] = []
+        ints: list[IntArray] = []
+        for name in AXES:
+            asked = "lens" if name.startswith("lens_") else name
+            if name not in wanted or name not in found or asked in missing:
+                continue
+            values = found[name]
+            axes, shape = list(AXES[name]), list(values.shape)
+            if values.dtype.kind == "i":
+                ints.append(IntArray(name, axes, shape, _packed(values, "i4")))
+            else:
+                floats.append(FloatArray(name, axes, shape, _packed(values, "f4")))
+        n_tokens = len(command.token_ids)
+        asked_in_vain = {name: missing[name] for name in command.want if name in missing}
+        return Inside(n_tokens, n_tokens - 1, 0, 0, 0.0, floats, ints, _reasons(asked_in_vain))
+
+    def _replay(self, ids: Sequence[int], layers: Sequence[int] | None) -> dict[str, Values]:
+        """Everything about the last of `ids`. The keys and values of the tokens before it follow
+        from their embeddings, so that a long text costs no more than one product."""
+        n_tok = len(ids)
+        before = self._embeddings[np.asarray(ids, np.int64)]
+        positions = np.arange(n_tok, dtype=np.float32)
+        stream = before[-1]
+        found: dict[str, list[Values]] = {name: [] for name in _BY_LAYER}
+        for layer in range(N_LAYER):
+            seen = before.copy()
+            seen[-1] = _normed(stream)
+            query = self._w_q[layer] @ _normed(stream)  # [n_head, d_head]
+            turned = _rotated(query, positions[-1:])
+            keys = np.einsum("kde,te->tkd", self._w_k[layer], seen)
+            keys = _rotated(keys, positions[:, None])
+            values = np.einsum("kde,te->tkd", self._w_v[layer], seen)
+            group = np.arange(N_HEAD) // (N_HEAD // N_KV_HEAD)
+            scores = np.einsum("hd,thd->ht", turned, keys[:, group]) / np.sqrt(D_HEAD)
+            rows = np.exp(scores - scores.max(axis=1, keepdims=True))
+            rows /= rows.sum(axis=1, keepdims=True)
+            heads = np.einsum("ht,thd->hd", rows, values[:, group]).reshape(-1)
+            attn_out = self._w_o[layer] @ heads
+            stream = stream + attn_out
+            ffn_out = self._w_down[layer] @ np.maximum(self._w_up[layer] @ _normed(stream), 0)
+            stream = stream + ffn_out
+            is_wanted = layers is None or layer in layers
+            for name, value in (
+                ("q_before", query),
+                ("q_after", turned),
+                ("k_after", keys[-1]),
+                ("attention", rows if is_wanted else np.full_like(rows, np.nan)),
+                ("heads", heads),
+                ("attn_out", attn_out),
+                ("ffn_out", ffn_out),
+                ("residual", stream),
+            ):
+                found[name].append(value)
+        arrays = {name: np.stack(rows).astype(np.float32) for name, rows in found.items()}
+        arrays["embedding"] = before[-1]
+        return arrays
+
+    def _vote(self, found: dict[str, Values], next_id: int | None, ids: Sequence[int]) -> None:
+        """Push the last two layers' feed-forward networks towards a token: what the script says, or
+        one that follows from the text. The rows of W_U have length 1, so its product with its own
+        row grows by more than with any other."""
+        chance = zlib.crc32(np.asarray(ids, "<i4").tobytes()) % len(self._unembedding)
+        aim = chance if next_id is None else next_id
+        row, stream, push = self._unembedding[aim], found["residual"][-1], np.float32(0)
+        while int(np.argmax(self._unembedding @ (stream + push * row))) != aim:
+            push += np.float32(2)
+        push += np.float32(4)
+        for layer, share in ((N_LAYER - 2, 0.4), (N_LAYER - 1, 0.6)):
+            found["ffn_out"][layer] += np.float32(share) * push * row
+            found["residual"][layer:] += np.float32(share) * push * row
+
+    def _logits(self, streams: Values) -> Values:
+        """Of one stream, or of a row of them."""
+        logits: Values = 12 * (_normed(streams) @ self._unembedding.T) / np.sqrt(N_EMBD)
+        return logits.astype(np.float32)
+
+    def _lens(self, streams: Values, targets: Sequence[int]) -> dict[str, Values]:
+        scores = self._logits(streams)
+        n_lens = min(N_LENS, scores.shape[1])
+        ids = np.argsort(-scores, axis=1, kind="stable")[:, :n_lens].astype(np.int32)
+        highest = scores.max(axis=1)
+        total = highest + np.log(np.exp(scores - highest[:, None]).sum(axis=1))
+        of_targets = scores[:, np.asarray(targets, np.int64)]
+        ranks = (scores[:, None, :] > of_targets[:, :, None]).sum(axis=2).astype(np.int32)
+        return {
+            "lens_ids": ids,
+            "lens_logits": np.take_along_axis(scores, ids, axis=1),
+            "lens_total": total.astype(np.float32),
+            "lens_target_logits": of_targets,
+            "lens_target_ranks": ranks,
+        }
+
+
+_BY_LAYER: Final = (
+    "q_before",
+    "q_after",
+    "k_after",
+    "attention",
+    "heads",
+    "attn_out",
+    "ffn_out",
+    "residual",
+)
+
+
+def _reasons(missing: Mapping[str, str]) -> list[Missing]:
+    return [Missing(name, sentence) for name, sentence in missing.items()]
+
+
+def _normed(streams: Values) -> Values:
+    """By their root mean square, as RMSNorm does."""
+    normed: Values = streams / np.sqrt((streams**2).mean(axis=-1, keepdims=True) + 1e-6)
+    return normed
+
+
+def _rotated(vectors: Values, positions: Values) -> Values:
+    """RoPE: pairs of dimensions, turned by an angle that grows with the position."""
+    half = vectors.shape[-1] // 2
+    angles = positions[..., None] * (100.0 ** -(np.arange(half, dtype=np.float32) / half))
+    cos, sin = np.cos(angles), np.sin(angles)
+    first, second = vectors[..., :half], vectors[..., half:]
+    turned: Values = np.concatenate([first * cos - second * sin, first * sin + second * cos], -1)
+    return turned.astype(np.float32)
+
+
+def _packed(values: Values, dtype: str) -> Array:
+    data = np.ascontiguousarray(values, f"<{dtype}").tobytes()
+    return Array(dtype, [values.size], data)

@@ -41,6 +41,7 @@ from app.chat.hub.fetching import Fetching
 from app.chat.hub.hub_questions import HubQuestions
 from app.chat.inbox import Inbox
 from app.chat.inspection.cache import CacheLook
+from app.chat.inspection.inside import Insides
 from app.chat.inspection.prompt_reading import PromptReading
 from app.chat.inspection.prompt_scoring import PromptScoring
 from app.chat.inspection.questions import Questions
@@ -209,6 +210,7 @@ class Desk:
             around, shelf, loader, self.questions, self.attachments, self.text
         )
         self.what_ifs: Final = WhatIfs(around, self.questions, self.prompts)
+        self.inside: Final = Insides(loader, self.questions, self.prompts)
         self.scoring: Final = PromptScoring(self.questions, self.growing)
         self.temporary: Final = TemporaryChat(
             around, shelf, self.replies, self.attachments, self.edits, self.cache
@@ -398,6 +400,8 @@ class Desk:
                 self.loader.take_log(event)
             case Progress(phase="load"):
                 self.loader.take_progress(event)
+            case Progress() if self.questions.is_asked(event.id):
+                self.questions.take_progress(event)
             case Progress():
                 self.growing.take_progress(event)
             case PromptScores():

@@ -18,6 +18,7 @@ from app.engine.protocol.messages import (
     Failed,
     Finished,
     GrammarChecked,
+    Progress,
     Result,
     Stopped,
     Tokenize,
@@ -36,6 +37,7 @@ class _Asked(NamedTuple):
     then: Callable[[Any], None]
     failed: Callable[[str], None]
     still: Still
+    progress: Callable[[int, int], None]
 
 
 class Questions:
@@ -55,14 +57,16 @@ class Questions:
         failed: Callable[[str], None],
         *,
         still: Still,
+        progress: Callable[[int, int], None] = lambda done, total: None,
     ) -> int | None:
         """Send a command (its id is filled in) that is answered by a `kind`. `failed` gets a
-        sentence for the user, at once where no weights are loaded. Returns the id, for `stop`."""
+        sentence for the user, at once where no weights are loaded. `progress`: how much is done, of
+        how much. Returns the id, for `stop`."""
         if self._loader.loaded is None or self._loader.is_loading:
             failed(NO_WEIGHTS)
             return None
         request_id = self._loader.engine.request(command)
-        self._asked[request_id] = _Asked(kind, then, failed, still)
+        self._asked[request_id] = _Asked(kind, then, failed, still, progress)
         return request_id
 
     def tokenize(
@@ -104,6 +108,11 @@ class Questions:
 
     def is_asked(self, request_id: int) -> bool:
         return request_id in self._asked
+
+    def take_progress(self, event: Progress) -> None:
+        asked = self._asked[event.id]
+        if asked.still():
+            asked.progress(event.done, event.total)
 
     def take_ending(self, event: Finished | Stopped | Failed) -> None:
         asked = self._asked.pop(event.id)

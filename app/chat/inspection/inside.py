@@ -1,0 +1,297 @@
+"""Looking inside: what the network made of one token of a text that the engine has read.
+
+The text is the exact prompt of a reply and the tokens that the reply's trace recorded behind it;
+what is looked at is one of its places. The answer comes in two parts, what is quick first and then
+the lens, and the last few are kept, so that going back and forth asks nothing. What must hold:
+nothing is asked of a text that is not known to be the one that was read; a newer question ends an
+older one; an answer is about the weights that wrote the reply.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from app.chat.inspection.prompt_reading import PromptOf, PromptReading
+from app.chat.inspection.questions import Questions
+from app.chat.surroundings import Still
+from app.chat.weights.loading import Loader
+from app.engine.protocol.inside_messages import Inside, LookInside
+from app.engine.protocol.messages import TokenTrace
+from app.insight.prompt.parts import PromptTokens
+from app.insight.trace.message_tokens import n_taken_over, pieces_of
+from app.insight.trace.table import TraceTable
+from models.records import Message, MessageState, Role
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Values = npt.NDArray[np.float32] | npt.NDArray[np.int32]
+
+KEPT_BYTES: Final = 64 * 2**20
+"""Of answers, the newest aside."""
+
+NOT_A_REPLY: Final = "Only replies can be looked into. Choose a reply."
+NOTHING_LOADED: Final = "No model is loaded. Load the one that wrote this reply."
+LOADING: Final = "A model is loading. Try again when it is ready."
+OTHER_LOADED: Final = "“{name}” wrote this reply, and another model is loaded. Load “{name}”."
+GROWING: Final = "This reply is still being generated. Look inside when it is finished."
+NO_TOKENS: Final = "No tokens were recorded for this reply."
+UNKNOWN_PROMPT: Final = "The exact prompt of this reply is unknown, so it can't be replayed. "
+
+
+@dataclass(frozen=True, slots=True)
+class ReadText:
+    """What the engine read for a reply, then wrote: `ids` of all of it. The prompt's tokens come
+    first; of a branch it ends with the `n_head` first tokens of the reply's trace. A *place* counts
+    from the first token of the prompt, an *index* in the trace."""
+
+    message_id: str
+    weights_hash: str
+    prompt: PromptTokens
+    ids: array[int]
+    n_head: int
+    written: tuple[bytes, ...]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def n_prompt(self) -> int:
+        return len(self.prompt)
+
+    def piece(self, place: int) -> bytes:
+        """The bytes of a token."""
+        behind = place - len(self.prompt)
+        return self.prompt.piece(place) if behind < 0 else self.written[behind]
+
+    def pieces(self, first: int, end: int) -> list[bytes]:
+        """The bytes of tokens [first, end)."""
+        return [self.piece(place) for place in range(max(first, 0), min(end, len(self)))]
+
+    def place_of(self, index: int) -> int:
+        """Where a token of the trace stands in the text."""
+        return len(self.prompt) - self.n_head + index
+
+    def index_of(self, place: int) -> int | None:
+        """The token's place in the trace; None of one of the prompt."""
+        index = place - len(self.prompt) + self.n_head
+        return index if index >= 0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The arrays of one place, by the names of `inside_messages.AXES`. `missing`: what was wanted
+    and is not there, or not in each layer, with the reason. `is_whole`: no more of it comes.
+    `target`: the token whose score and rank each layer of the lens tells; None behind the end."""
+
+    place: int
+    target: int | None
+    arrays: Mapping[str, Values]
+    missing: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+    n_reused: int = 0
+    n_read: int = 0
+    seconds: float = 0.0
+    is_whole: bool = False
+
+    def has(self, name: str) -> bool:
+        """Whether it is known of this array what it holds, or why it is not there."""
+        found = "lens_ids" if name == "lens" else name
+        return found in self.arrays or name in self.missing
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(values.nbytes for values in self.arrays.values())
+
+
+class Insides:
+    """Neither `read` nor `look` waits. A question is answered as long as it is the newest of its
+    kind and `still` holds: `then` once (`look`: up to three times, the last time whole), or
+    `failed` once, with a sentence."""
+
+    def __init__(self, loader: Loader, questions: Questions, reading: PromptReading) -> None:
+        self._loader = loader
+        self._questions = questions
+        self._reading = reading
+        self._text: ReadText | None = None
+        self._kept: OrderedDict[tuple[object, ...], Seen] = OrderedDict()
+        self._kept_for: object = None
+        self._newest = 0
+        self._request_id: int | None = None
+
+    # --- the text -------------------------------------------------------------------------------
+
+    def read(
+        self,
+        message: Message,
+        traces: Sequence[TokenTrace],
+        then: Callable[[ReadText], None],
+        failed: Callable[[str], None],
+        *,
+        still: Still,
+    ) -> None:
+        """The text of a reply of the open chat, if it can be looked into."""
+        refusal = self.refusal(message)
+        if refusal or not len(traces):
+            failed(refusal or NO_TOKENS)
+            return
+        n_head = min(n_taken_over(message), len(traces))
+        written = _ids_of(traces, n_head)
+        known = self._text
+        if known is not None and known.message_id == message.id:
+            is_same = known.ids[known.n_prompt :].tolist() == written
+            if is_same and known.weights_hash == self._loader.weights_hash:
+                then(known)
+                return
+
+        def take(prompt: PromptOf) -> None:
+            now = self.refusal(message)  # other weights may be here by now
+            if now or prompt.tokens is None or not prompt.is_given:
+                failed(now or UNKNOWN_PROMPT + prompt.sentence)
+                return
+            pieces = tuple(pieces_of(traces, n_head, len(traces)))
+            ids = array("i", [*prompt.tokens.ids, *written])
+            self._text = ReadText(
+                message.id, self._loader.weights_hash, prompt.tokens, ids, n_head, pieces
+            )
+            then(self._text)
+
+        self._reading.read(message.id, take, still=still)
+
+    def refusal(self, message: Message) -> str:
+        """Why a reply can't be looked into; empty where it can."""
+        if message.role is not Role.ASSISTANT:
+            return NOT_A_REPLY
+        if message.state is MessageState.STREAMING:
+            return GROWING
+        if self._loader.is_loading:
+            return LOADING
+        if self._loader.loaded is None:
+            return NOTHING_LOADED
+        if not message.weights_hash or message.weights_hash != self._loader.weights_hash:
+            return OTHER_LOADED.format(name=message.weights_name or "Another model")
+        return ""
+
+    # --- one place ------------------------------------------------------------------------------
+
+    def look(
+        self,
+        text: ReadText,
+        place: int,
+        want: Iterable[str],
+        then: Callable[[Seen], None],
+        failed: Callable[[str], None],
+        progress: Callable[[int, int], None] = lambda done, total: None,
+        *,
+        still: Still,
+    ) -> None:
+        """What the network made of the token at `place`. `want`: names of
+        `inside_messages.WANTED`; the lens, which takes longest, comes last. `progress`: tokens that
+        have been read of those before it."""
+        is_newest = self._begin()
+
+        def counts() -> bool:
+            return is_newest() and still()
+
+        target = text.ids[place + 1] if place + 1 < len(text) else None
+        key = (text.weights_hash, text.ids[: place + 1].tobytes(), target)
+        seen = self._known(key) or Seen(place, target, {}, {})
+        wanted = tuple(want)
+        steps = _steps(seen, wanted)
+        if not steps or seen.arrays:
+            then(replace(seen, place=place, is_whole=not steps))
+
+        def ask(seen: Seen) -> None:
+            steps = _steps(seen, wanted)
+            if not steps or not counts():
+                return
+            command = LookInside(
+                0,
+                text.ids[: place + 1].tolist(),
+                list(steps[0]),
+                [] if target is None else [target],
+            )
+            self._request_id = self._questions.ask(
+                command,
+                Inside,
+                lambda told: take(seen, told),
+                failed,
+                still=counts,
+                progress=progress,
+            )
+
+        def take(before: Seen, told: Inside) -> None:
+            found = _with(before, told)
+            self._keep(key, found)
+            steps = _steps(found, wanted)
+            then(replace(found, is_whole=not steps))
+            ask(found)
+
+        ask(seen)
+
+    def stop(self) -> None:
+        """No answer is wanted any more: nobody is called."""
+        self._begin()
+
+    def _begin(self) -> Still:
+        """Another question, or none: whether this is still the newest one."""
+        self._newest = number = self._newest + 1
+        if self._request_id is not None:
+            self._questions.stop(self._request_id)
+            self._request_id = None
+        return lambda: number == self._newest
+
+    # --- what is kept ---------------------------------------------------------------------------
+
+    def _known(self, key: tuple[object, ...]) -> Seen | None:
+        """Whatever is loaded anew may compute otherwise: with another cache type, say."""
+        if self._kept_for is not self._loader.loaded:
+            self._kept.clear()
+            self._kept_for = self._loader.loaded
+        if key in self._kept:
+            self._kept.move_to_end(key)
+        return self._kept.get(key)
+
+    def _keep(self, key: tuple[object, ...], seen: Seen) -> None:
+        self._kept[key] = seen
+        self._kept.move_to_end(key)
+        size_bytes = sum(each.size_bytes for each in self._kept.values())
+        while size_bytes > KEPT_BYTES and len(self._kept) > 1:
+            size_bytes -= self._kept.popitem(last=False)[1].size_bytes
+
+
+def _ids_of(traces: Sequence[TokenTrace], first: int) -> list[int]:
+    if isinstance(traces, TraceTable):
+        return traces.column("token_id", first).tolist()
+    return [traces[at].token_id for at in range(first, len(traces))]
+
+
+def _steps(seen: Seen, want: Sequence[str]) -> list[list[str]]:
+    """What is asked for in turn: what is quick, then the lens.
+
+    >>> _steps(Seen(0, None, {}, {"logits": "none"}), ("lens", "logits", "residual"))
+    [['residual'], ['lens']]
+    """
+    left = [name for name in want if not seen.has(name)]
+    quick = [name for name in left if name != "lens"]
+    return [step for step in (quick, ["lens"] if "lens" in left else []) if step]
+
+
+def _with(seen: Seen, told: Inside) -> Seen:
+    """The two answers in one."""
+    from app.insight.inside.arrays import arrays_of  # numpy, when somebody looks
+
+    return replace(
+        seen,
+        arrays={**seen.arrays, **arrays_of(told)},
+        missing={**seen.missing, **{each.name: each.sentence for each in told.missing}},
+        notes=tuple(dict.fromkeys((*seen.notes, *told.notes))),
+        n_reused=max(seen.n_reused, told.n_reused),
+        n_read=seen.n_read + told.n_read,
+        seconds=seen.seconds + told.seconds,
+    )

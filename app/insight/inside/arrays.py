@@ -1,0 +1,27 @@
+"""The arrays of an answer, as numpy has them."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from app.engine.protocol.inside_messages import Inside
+
+Values = npt.NDArray[np.float32] | npt.NDArray[np.int32]
+
+
+def arrays_of(told: Inside) -> dict[str, Values]:
+    """By their names; nothing is copied, so nothing can be written.
+
+    >>> from app.engine.protocol.frames import Array
+    >>> from app.engine.protocol.inside_messages import FloatArray
+    >>> told = FloatArray("residual", ["n_layer", "n_embd"], [1, 2], Array.of("f4", [1.5, 2.0]))
+    >>> arrays_of(Inside(1, 0, 0, 0, 0.0, [told], [], []))["residual"].tolist()
+    [[1.5, 2.0]]
+    """
+    found: dict[str, Values] = {}
+    for floats in told.floats:
+        found[floats.name] = np.frombuffer(floats.values.data, "<f4").reshape(floats.shape)
+    for ints in told.ints:
+        found[ints.name] = np.frombuffer(ints.values.data, "<i4").reshape(ints.shape)
+    return found

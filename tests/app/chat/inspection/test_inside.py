@@ -1,0 +1,284 @@
+"""What the network made of a token: asked of the text that was read, in two parts, and kept."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app.chat.events import TraceRead
+from app.chat.inspection import inside as words
+from app.chat.inspection.inside import ReadText, Seen
+from app.chat.surroundings import ALWAYS, Still
+from app.engine.protocol.inside_messages import LookInside
+from app.engine.protocol.messages import TokenTrace
+from models.records import Message
+
+SCRIPT: dict[str, Any] = {
+    "load": {"ms": 5},
+    "replies": [{"text": "It is Paris."}, {"text": "It is Rome."}],
+}
+SLOW: dict[str, Any] = {
+    "load": {"ms": 5},
+    "replies": [{"tokens": [{"text": "again ", "ms": 5, "repeat": 4000}]}],
+}
+QUICK = ("residual", "logits")
+ALL = (*QUICK, "lens")
+
+
+class Looked:
+    """Whoever asks: what came, in order."""
+
+    def __init__(self, room: Any) -> None:
+        self.room = room
+        self.texts: list[ReadText] = []
+        self.seen: list[Seen] = []
+        self.failed: list[str] = []
+        self.progress: list[tuple[int, int]] = []
+
+    def traces(self, message: Message) -> tuple[TokenTrace, ...]:
+        traces = self.room.desk.growing.trace_of(message.id)
+        if traces is None:
+            self.room.desk.growing.read_trace(message.id)
+            self.room.until(
+                lambda: any(e.message_id == message.id for e in self.room.of(TraceRead)), "trace"
+            )
+            traces = self.room.of(TraceRead)[-1].tokens
+        return tuple(traces)
+
+    def text(self, message: Message) -> ReadText:
+        self.room.desk.inside.read(
+            message, self.traces(message), self.texts.append, self.failed.append, still=ALWAYS
+        )
+        self.room.until(lambda: self.texts or self.failed, "the text")
+        assert not self.failed, self.failed
+        return self.texts[-1]
+
+    def refused(self, message: Message) -> str:
+        traces = self.traces(message)
+        self.room.desk.inside.read(
+            message, traces, self.texts.append, self.failed.append, still=ALWAYS
+        )
+        self.room.until(lambda: self.texts or self.failed, "an answer")
+        assert not self.texts
+        return self.failed[-1]
+
+    def look(self, text: ReadText, place: int, want: tuple[str, ...] = ALL) -> Seen:
+        self.seen.clear()
+        self.ask(text, place, want)
+        self.room.until(lambda: self.failed or (self.seen and self.seen[-1].is_whole), "the answer")
+        return self.seen[-1]
+
+    def ask(
+        self, text: ReadText, place: int, want: tuple[str, ...] = ALL, still: Still = ALWAYS
+    ) -> None:
+        self.room.desk.inside.look(
+            text,
+            place,
+            want,
+            self.seen.append,
+            self.failed.append,
+            lambda done, total: self.progress.append((done, total)),
+            still=still,
+        )
+
+    def commands(self) -> list[LookInside]:
+        return self.room.commands
+
+
+@pytest.fixture
+def looked(make_room: Any) -> Looked:
+    return watched(make_room(SCRIPT).start_ready())
+
+
+def watched(room: Any) -> Looked:
+    """What goes to the engine is noted."""
+    engine = room.desk.loader.engine
+    ask, room.commands = engine.request, []
+
+    def request(command: Any) -> int:
+        room.commands += [command] * isinstance(command, LookInside)
+        return ask(command)
+
+    engine.request = request
+    return Looked(room)
+
+
+def test_the_text_is_the_prompt_and_what_was_written(looked: Looked) -> None:
+    looked.room.ask("Which city?")
+    reply = looked.room.ask("And of Italy?")
+    text = looked.text(reply)
+    spelled = b"".join(text.pieces(0, len(text))).decode()
+    assert spelled == (reply.rendered_prompt or "") + "It is Rome."
+    assert text.n_prompt == reply.counts.prompt_tokens
+    places = [text.place_of(index) for index in range(4)]
+    assert [text.piece(place) for place in places] == [b"It", b" is", b" Rome", b"."]
+    assert [text.index_of(place) for place in places] == [0, 1, 2, 3]
+    assert text.index_of(text.n_prompt - 1) is None
+    assert looked.text(reply) is text
+
+
+def test_what_is_quick_comes_first_and_the_lens_after_it(looked: Looked) -> None:
+    text = looked.text(looked.room.ask("Which city?"))
+    place = text.place_of(2) - 1
+    whole = looked.look(text, place)
+    first, second = looked.seen
+    assert second is whole
+    assert (first.is_whole, set(first.arrays)) == (False, {"residual", "logits"})
+    assert set(whole.arrays) > {"residual", "logits", "lens_ids", "lens_target_ranks"}
+    assert int(whole.arrays["logits"].argmax()) == whole.target == text.ids[place + 1]
+    assert whole.arrays["lens_target_ranks"][-1].tolist() == [0]
+    assert [command.token_ids for command in looked.commands()] == [[*text.ids[: place + 1]]] * 2
+    assert looked.progress[-1] == (place, place)
+
+
+def test_going_back_asks_nothing_and_what_is_wanted_besides_alone_is_asked_for(
+    looked: Looked,
+) -> None:
+    text = looked.text(looked.room.ask("Which city?"))
+    looked.look(text, 3, QUICK)
+    looked.look(text, 4, QUICK)
+    n_asked = len(looked.commands())
+    again = looked.look(text, 3, QUICK)
+    assert (again.place, again.is_whole, len(looked.commands())) == (3, True, n_asked)
+    more = looked.look(text, 3, (*QUICK, "attention"))
+    assert [command.want for command in looked.commands()[n_asked:]] == [["attention"]]
+    assert set(more.arrays) == {"residual", "logits", "attention"}
+
+
+def test_a_token_of_the_prompt_is_looked_at_as_well_and_behind_the_end_nothing_is_known(
+    looked: Looked,
+) -> None:
+    text = looked.text(looked.room.ask("Which city?"))
+    assert looked.look(text, 0).target == text.ids[1]
+    last = looked.look(text, len(text) - 1)
+    assert (last.target, last.arrays["lens_target_ranks"].shape) == (None, (4, 0))
+
+
+def test_of_a_branch_the_first_tokens_are_in_the_prompt(looked: Looked) -> None:
+    first = looked.room.ask("Which city?")
+    assert first.token_ids is not None
+    looked.room.desk.branches.at(first.id, 2, first.token_ids[0])
+    room = looked.room
+    reply = room.until(lambda: (r := room.ended_reply()) and r.id != first.id and r, "the branch")
+    text = looked.text(reply)
+    traces = looked.traces(reply)
+    assert text.n_head == 2
+    assert text.n_prompt == reply.counts.prompt_tokens
+    for index, token in enumerate(traces):
+        assert text.ids[text.place_of(index)] == token.token_id
+        assert text.piece(text.place_of(index)) == token.piece
+
+
+def test_a_newer_question_ends_an_older_one(make_room: Any) -> None:
+    looked = watched(make_room({**SCRIPT, "inside": {"ms": 50}}).start_ready())
+    text = looked.text(looked.room.ask("Which city?"))
+    looked.ask(text, 3)
+    looked.ask(text, 4)
+    looked.room.until(lambda: looked.seen and looked.seen[-1].is_whole, "the newer answer")
+    assert {seen.place for seen in looked.seen} == {4}
+    assert looked.failed == []
+
+
+def test_an_answer_that_nobody_waits_for_any_more_is_dropped(make_room: Any) -> None:
+    looked = watched(make_room({**SCRIPT, "inside": {"ms": 50}}).start_ready())
+    text = looked.text(looked.room.ask("Which city?"))
+    waits = [True]
+    looked.ask(text, 3, QUICK, lambda: waits[0])
+    waits[0] = False
+    looked.room.until(lambda: not looked.room.desk.questions._asked, "its end")
+    assert (looked.seen, looked.failed) == ([], [])
+
+
+def test_after_stop_nobody_is_called(make_room: Any) -> None:
+    looked = watched(make_room({**SCRIPT, "inside": {"ms": 60_000}}).start_ready())
+    text = looked.text(looked.room.ask("Which city?"))
+    looked.ask(text, 3)
+    looked.room.desk.inside.stop()
+    looked.room.ask("Again?")  # it would wait a minute
+    assert (looked.seen, looked.failed) == ([], [])
+
+
+def test_the_oldest_answers_go_first(looked: Looked, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = looked.text(looked.room.ask("Which city?"))
+    size = looked.look(text, 0, QUICK).size_bytes
+    assert size == sum(np.prod(a.shape) * 4 for a in looked.seen[-1].arrays.values())
+    monkeypatch.setattr(words, "KEPT_BYTES", 2 * size)
+    for place in (1, 2):
+        looked.look(text, place, QUICK)
+    n_asked = len(looked.commands())
+    looked.look(text, 1, QUICK)
+    assert len(looked.commands()) == n_asked
+    looked.look(text, 0, QUICK)
+    assert len(looked.commands()) == n_asked + 1
+
+
+def test_what_a_network_does_not_offer_is_asked_for_once(make_room: Any) -> None:
+    missing = {"lens": "No lens here.", "residual": "No stream here."}
+    looked = watched(make_room({**SCRIPT, "inside": {"missing": missing}}).start_ready())
+    text = looked.text(looked.room.ask("Which city?"))
+    seen = looked.look(text, 3)
+    assert (dict(seen.missing), set(seen.arrays)) == (missing, {"logits"})
+    n_asked = len(looked.commands())
+    assert looked.look(text, 3).is_whole
+    assert len(looked.commands()) == n_asked
+
+
+def test_a_failure_is_told_in_the_engine_s_words(make_room: Any) -> None:
+    fail = {"kind": "out_of_memory", "sentence": "No room for that."}
+    looked = watched(make_room({**SCRIPT, "inside": {"fail": fail}}).start_ready())
+    text = looked.text(looked.room.ask("Which city?"))
+    looked.ask(text, 3)
+    looked.room.until(lambda: looked.failed, "the failure")
+    assert (looked.seen, looked.failed) == ([], ["No room for that."])
+
+
+# --- what cannot be looked into -----------------------------------------------------------------
+
+
+def test_a_message_of_the_user_has_nothing_to_look_into(looked: Looked) -> None:
+    looked.room.ask("Which city?")
+    assert looked.room.desk.inside.refusal(looked.room.desk.shelf.path[0]) == words.NOT_A_REPLY
+
+
+def test_a_reply_that_grows_is_looked_into_when_it_is_finished(make_room: Any) -> None:
+    looked = watched(make_room(SLOW).start_ready())
+    looked.room.desk.replies.send("Go on")
+    growing = looked.room.until(looked.room.growing, "some text")
+    assert looked.refused(growing) == words.GROWING
+    looked.room.desk.replies.stop()
+    reply = looked.room.until(looked.room.ended_reply, "the end")
+    looked.failed.clear()
+    assert looked.text(reply).message_id == reply.id
+
+
+def test_without_the_model_that_wrote_it_nothing_is_asked(looked: Looked) -> None:
+    room = looked.room
+    reply = room.ask("Which city?")
+    looked.text(reply)
+    looked.texts.clear()
+    room.desk.loader.unload()
+    room.until(lambda: room.desk.loader.loaded is None, "unloaded")
+    assert looked.refused(reply) == words.NOTHING_LOADED
+    assert looked.commands() == []
+
+
+def test_a_reply_of_another_model_says_which_one(looked: Looked) -> None:
+    reply = looked.room.ask("Which city?")
+    other = replace(reply, weights_hash="other", weights_name="Llama")
+    assert looked.room.desk.inside.refusal(other) == words.OTHER_LOADED.format(name="Llama")
+
+
+def test_where_the_exact_prompt_is_unknown_it_is_not_guessed(
+    looked: Looked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prompts = looked.room.desk.prompts
+    read = prompts.read
+
+    def doubt(message_id: str, then: Any, *, still: Any) -> None:
+        read(message_id, lambda of: then(replace(of, is_given=False, sentence="Why.")), still=still)
+
+    monkeypatch.setattr(prompts, "read", doubt)
+    assert looked.refused(looked.room.ask("Which city?")) == words.UNKNOWN_PROMPT + "Why."

@@ -215,15 +215,16 @@ class AskSettings:
 
     def take_options(self, options: argparse.Namespace) -> None:
         """Take over what was typed. Raises Refused."""
-        for option, name in WINDOW_SETTING_OF.items():
+        self.take_load_options(options)
+        for option, name in SHAPING_SETTING_OF.items():
             value = getattr(options, option)
             if value is None:
                 continue
             self._change(name, value)
-            self.load.pop(name, None)
             if self.chain is not None and option in _STAGE_OF:
                 self._change_stage(option, getattr(self.window, name))
-        self._take_load_options(options)
+        if options.lora:
+            self.load["loras"] = [_lora(text) for text in options.lora]
         for option in ("repeatable", "score_prompt"):
             if getattr(options, option):
                 self.generate_fields[option] = True
@@ -233,14 +234,18 @@ class AskSettings:
             self.generate_fields["stop_ids"] = options.stop_id
         self._take_bounds(options)
 
-    def _take_load_options(self, options: argparse.Namespace) -> None:
+    def take_load_options(self, options: argparse.Namespace) -> None:
+        """Take over how to load (`run.add_file_options`). Raises Refused."""
+        for option, name in LOAD_SETTING_OF.items():
+            value = getattr(options, option)
+            if value is not None:
+                self._change(name, value)
+                self.load.pop(name, None)
         if options.kv_type is not None:
             of_k, _, of_v = options.kv_type.partition(",")
             self.load |= {"type_k": of_k, "type_v": of_v or of_k}
         if options.flash_attention is not None:
             self.load["flash_attention"] = options.flash_attention
-        if options.lora:
-            self.load["loras"] = [_lora(text) for text in options.lora]
 
     def _take_bounds(self, options: argparse.Namespace) -> None:
         """What binds every draw, and the template."""
@@ -283,7 +288,8 @@ class AskSettings:
             self.chain.append(Greedy())
 
 
-WINDOW_SETTING_OF: Final = {
+LOAD_SETTING_OF: Final = {"threads": "n_threads", "ctx": "n_ctx", "gpu_layers": "n_gpu_layers"}
+SHAPING_SETTING_OF: Final = {
     "system": "system_prompt",
     "seed": "seed",
     "temperature": "temperature",
@@ -295,9 +301,6 @@ WINDOW_SETTING_OF: Final = {
     "stop": "stop_strings",
     "stop_in_reasoning": "stop_in_reasoning",
     "reasoning_tags": "reasoning_tags",
-    "threads": "n_threads",
-    "ctx": "n_ctx",
-    "gpu_layers": "n_gpu_layers",
 }
 """Options whose values are settings of the window, too."""
 

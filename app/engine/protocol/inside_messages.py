@@ -32,6 +32,7 @@ import msgspec
 
 from app.engine.protocol.frames import (
     FEW,
+    MAX_ARRAY_RANK,
     Amount,
     Array,
     Count,
@@ -83,6 +84,8 @@ WANTED: Final = (
 
 MAX_TARGETS: Final = 64
 
+_RANK: Final = msgspec.Meta(max_length=MAX_ARRAY_RANK)
+
 
 class LookInside(WireMessage, frozen=True, tag=True):
     """Replay the last of `token_ids` behind the others, and tell what is wanted. `layers`: whose
@@ -125,8 +128,8 @@ class FloatArray(WireMessage, frozen=True, tag=True):
     """Float32 numbers in C order, with the names of their axes."""
 
     name: Word
-    axes: Annotated[list[Word], FEW]
-    shape: Annotated[list[Count], FEW]
+    axes: Annotated[list[Word], _RANK]
+    shape: Annotated[list[Count], _RANK]
     values: Float32s
 
     def check(self) -> None:
@@ -137,8 +140,8 @@ class IntArray(WireMessage, frozen=True, tag=True):
     """The same, of whole numbers."""
 
     name: Word
-    axes: Annotated[list[Word], FEW]
-    shape: Annotated[list[Count], FEW]
+    axes: Annotated[list[Word], _RANK]
+    shape: Annotated[list[Count], _RANK]
     values: Int32s
 
     def check(self) -> None:

@@ -34,6 +34,7 @@ from app.engine.protocol.frames import (
     ProtocolError,
     WireMessage,
 )
+from app.engine.protocol.inside_messages import FloatArray, GraphOffer, Inside, IntArray, Missing
 from app.engine.protocol.loading_messages import Device, DevicesRead, Loaded, Lora, MemoryPart
 from app.engine.protocol.messages import (
     Alive,
@@ -155,10 +156,15 @@ LOADED = Loaded(
     cache=CacheShape([CacheLayers(2, 8, 8, 16, 16, 2)]),
 )
 DEVICE = Device("CPU", "A processor", "cpu", 1, 2)
+MISSING = [Missing("q_before", "It has none.")]
+ROW = FloatArray("embedding", ["n_embd"], [2], Array.of("f4", [0.5, -math.inf]))
+IDS = IntArray("lens_ids", ["n_layer", "n_lens"], [1, 2], Array.of("i4", [1, 2]))
+INSIDE = Inside(5, 4, 2, 1, 0.1, [ROW], [IDS], MISSING, ["A note."])
 RESULTS: list[WireMessage] = [
     *(LOADED, SUMMARY, Tokens([1], [b"Hi"]), PromptCount(3, 64), PROMPT, WORDS),
     *(GrammarChecked("No.", 1, 2, ["A note."]), CACHE, StepMeasured(3, [1.0], [2.0], 1)),
     *(DrawsReplayed([ReplayedDraw(1, 2, 0.5, 3)]), DevicesRead([DEVICE]), Done()),
+    *(INSIDE, GraphOffer(2, MISSING, [1], 8, 9, ["A note."])),
 ]
 EVENTS: list[WireMessage] = [
     Hello(1, "llama.cpp", "1", 1, [DEVICE], 2, ["A note."], repacked=["Q4_0"]),
@@ -308,6 +314,10 @@ NO_FIT: dict[str, WireMessage] = {
         slot(0, [(1, 0, 7)], [CellPart(0, 4, "user"), CellPart(3, 7, "user")])
     ),
     "cells that go back": told(slot(0, [(1, 0, 7)], [CellPart(5, 2, "user")])),
+    "numbers that their shape does not have": put(INSIDE, floats=[put(ROW, shape=[3])]),
+    "an extent without an axis": put(INSIDE, ints=[put(IDS, shape=[1, 2, 1])]),
+    "an array that comes twice": put(INSIDE, floats=[ROW, ROW]),
+    "numbers of one name and two kinds": put(INSIDE, ints=[put(IDS, name="embedding")]),
 }
 
 
@@ -347,6 +357,9 @@ def test_what_does_not_fit_is_no_frame(message: WireMessage) -> None:
             blob=b"",
             parts=[],
         ),
+        # A layer that has no such node, and a question about no target.
+        put(INSIDE, floats=[put(ROW, values=Array.of("f4", [math.nan, math.inf]))]),
+        put(INSIDE, ints=[put(IDS, shape=[2, 0], values=Array.of("i4", []))]),
     ],
 )
 def test_what_an_honest_engine_may_say_comes_through(message: WireMessage) -> None:

@@ -21,6 +21,7 @@ from made_traces import trace_of
 from app.engine.protocol import messages as protocol, wire
 from app.engine.protocol.cache_messages import CacheMap, CacheSlot
 from app.engine.protocol.frames import DTYPES, MAX_FRAME_BYTES, Array, ProtocolError, WireMessage
+from app.engine.protocol.inside_messages import FloatArray, Inside, IntArray
 from app.engine.protocol.messages import (
     Finished,
     Generate,
@@ -87,8 +88,21 @@ _TOGETHER: dict[type[WireMessage], st.SearchStrategy[WireMessage]] = {
     protocol.PromptScores: st.integers(0, 3).map(lambda n: scores(1, [0.5] * n, [1] * n)),
     CacheSlot: st.integers(1, 9).map(lambda n: slot(0, [(1, 0, n)])),
     CacheMap: st.integers(1, 9).map(lambda n: told(slot(0, [(1, 0, n)]))),
+    FloatArray: st.integers(0, 3).map(lambda n: _floats("lens_total", n)),
+    IntArray: st.integers(0, 3).map(lambda n: _ints(n)),
+    Inside: st.integers(0, 3).map(
+        lambda n: Inside(5, 4, 2, 1, 0.5, [_floats("a", n), _floats("b", n)], [_ints(n)], [])
+    ),
 }
 """Structs whose fields must fit each other."""
+
+
+def _floats(name: str, n: int) -> FloatArray:
+    return FloatArray(name, ["n_layer", "two"], [n, 2], Array.of("f4", [0.5] * 2 * n))
+
+
+def _ints(n: int) -> IntArray:
+    return IntArray("lens_ids", ["n_layer"], [n], Array.of("i4", [7] * n))
 
 
 def _vocabulary(of: PromptShown) -> VocabularyTable:

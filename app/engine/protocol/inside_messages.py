@@ -89,14 +89,16 @@ _RANK: Final = msgspec.Meta(max_length=MAX_ARRAY_RANK)
 
 class LookInside(WireMessage, frozen=True, tag=True):
     """Replay the last of `token_ids` behind the others, and tell what is wanted. `layers`: whose
-    attention (all: None). `targets`: tokens that each layer of the lens is asked about. Answered
-    beside a running reply, which goes first. -> Inside"""
+    attention (all: None); that of the others is NaN, or, with `only_layers`, not sent at all: what
+    is too large for one frame comes in several. `targets`: tokens that each layer of the lens is
+    asked about. Answered beside a running reply, which goes first. -> Inside"""
 
     id: Amount
     token_ids: list[int]
     want: list[str]
     targets: list[int] = msgspec.field(default_factory=list)
     layers: list[int] | None = None
+    only_layers: bool = False
 
 
 class ReadGraph(WireMessage, frozen=True, tag=True):

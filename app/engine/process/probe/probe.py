@@ -65,7 +65,8 @@ Look = Callable[[Tensor], Values]
 class Asked:
     """A question. `ids`: the text, the token that is looked at last. `want`: names of arrays.
     `targets`: tokens whose score each layer is asked for. `layers`: those whose attention is
-    wanted; all of them where it is None."""
+    wanted; all of them where it is None. `only_layers`: it has a row for each of these and no
+    other."""
 
     def __init__(
         self,
@@ -74,11 +75,13 @@ class Asked:
         *,
         targets: Sequence[int] = (),
         layers: Sequence[int] | None = None,
+        only_layers: bool = False,
     ) -> None:
         self.ids = list(ids)
         self.want = frozenset(want)
         self.targets = list(targets)
         self.layers = layers
+        self.only_layers = only_layers
 
 
 class Looked:
@@ -316,7 +319,8 @@ class Probe:
         self._watch.during(lambda: self._decode(asked.ids[-1:], position, 0), wanted, self._nodes)
         self._cells.extend(asked.ids[-1:])
         for name in asked.want - {"lens", "logits"}:
-            self._keep(name, parts.get(name, {}), graph, found)
+            only = asked.layers if name == "attention" and asked.only_layers else None
+            self._keep(name, parts.get(name, {}), graph, found, only)
         if "logits" in want:
             found.arrays["logits"] = scores_of(self._context, 0, self._weights.vocabulary.n_vocab)
         streams = parts.get("residual", {})
@@ -330,8 +334,16 @@ class Probe:
         if ordinal is not None:
             _also(wanted, ordinal, lambda node: self._note_cells(layer, node, position))
 
-    def _keep(self, name: str, by_layer: dict[int, Values], graph: GraphMap, found: Looked) -> None:
-        """An array of the answer: one row for each layer, NaN where a layer has none."""
+    def _keep(
+        self,
+        name: str,
+        by_layer: dict[int, Values],
+        graph: GraphMap,
+        found: Looked,
+        only: Sequence[int] | None = None,
+    ) -> None:
+        """An array of the answer: one row for each layer, or each of `only`; NaN where a layer has
+        none."""
         if name in graph.missing and (not by_layer or name in ("embedding",)):
             found.missing[name] = graph.missing[name]
             return
@@ -346,9 +358,11 @@ class Probe:
         if len(shapes) > 1:
             found.missing[name] = "The layers of this architecture have different sizes."
             return
-        rows = np.full((self._weights.n_layer, *shapes.pop()), np.nan, np.float32)
-        for layer, value in by_layer.items():
-            rows[layer] = value
+        layers = range(self._weights.n_layer) if only is None else only
+        rows = np.full((len(layers), *shapes.pop()), np.nan, np.float32)
+        for row, layer in enumerate(layers):
+            if layer in by_layer:
+                rows[row] = by_layer[layer]
         found.arrays[name] = rows
         if name in graph.missing:
             found.missing[name] = graph.missing[name]

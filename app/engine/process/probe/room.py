@@ -155,7 +155,11 @@ class ProbeRoom:
         self._check(command)
         began = self._clock()
         asked = Asked(
-            command.token_ids, command.want, targets=command.targets, layers=command.layers
+            command.token_ids,
+            command.want,
+            targets=command.targets,
+            layers=command.layers,
+            only_layers=command.only_layers,
         )
 
         def progress(done: int, total: int) -> None:

@@ -171,7 +171,33 @@ class Inside(WireMessage, frozen=True, tag=True):
             raise ProtocolError("an array came twice")
 
 
-InsideCommand = LookInside | ReadGraph
+HEAD_SCORES: Final = ("previous", "duplicate", "induction", "sink", "entropy")
+"""What is measured of each head; all from 0 to 1. See `process/probe/behaviour.py`."""
+
+
+class MeasureHeads(WireMessage, frozen=True, tag=True):
+    """Find out what each head does, by the standard probe of repeated random tokens; the same for
+    each run on the same weights. -> HeadsMeasured"""
+
+    id: Amount
+
+
+class HeadsMeasured(WireMessage, frozen=True, tag=True):
+    """`scores` [n_layer, n_head, len(HEAD_SCORES)]; NaN where a layer has no attention. From
+    `n_texts` texts of `n_tokens`."""
+
+    n_layer: Count
+    n_head: Count
+    scores: Float32s
+    n_texts: Count
+    n_tokens: Count
+
+    def check(self) -> None:
+        if self.n_layer * self.n_head * len(HEAD_SCORES) != self.scores.size:
+            raise ProtocolError("there is not one score of each kind for each head")
+
+
+InsideCommand = LookInside | ReadGraph | MeasureHeads
 """What is answered a slice at a time, beside replies."""
 
 

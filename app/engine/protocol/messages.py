@@ -58,7 +58,14 @@ from app.engine.protocol.frames import (
     check_pieces,
     is_nats,
 )
-from app.engine.protocol.inside_messages import GraphOffer, Inside, LookInside, ReadGraph
+from app.engine.protocol.inside_messages import (
+    GraphOffer,
+    HeadsMeasured,
+    Inside,
+    LookInside,
+    MeasureHeads,
+    ReadGraph,
+)
 from app.engine.protocol.loading_messages import (
     Device,
     DevicesRead,
@@ -223,6 +230,7 @@ Command = (
     | ReplayDraws
     | LookInside
     | ReadGraph
+    | MeasureHeads
     | Shutdown
 )
 
@@ -336,6 +344,7 @@ Result = (
     | DrawsReplayed
     | Inside
     | GraphOffer
+    | HeadsMeasured
     | DevicesRead
     | Done
 )

@@ -26,23 +26,27 @@ Row = np.ndarray[Any, np.dtype[np.float32]]
 def rows_of_flash_attention(node: Tensor) -> Row:
     """[n_head, n_cells] of the first token of a FLASH_ATTN_EXT node, that has just been computed.
     A cell that may not be seen has 0."""
-    query = read(node.src[0].contents)[0, :, 0, :]
+    rows: Row = rows_of_flash_attention_of(node, 1)[0]
+    return rows
+
+
+def rows_of_flash_attention_of(node: Tensor, n_tokens: int | None = None) -> Row:
+    """The same of the first `n_tokens` (all: None), [n_tok, n_head, n_cells]."""
+    query = read(node.src[0].contents)[0].transpose(1, 0, 2)[:n_tokens]
     keys = read(node.src[1].contents)[0]
-    n_head, n_cells = len(query), keys.shape[1]
-    mask = np.zeros(n_cells, np.float32)
+    n_cells = keys.shape[1]
+    masks = np.zeros((len(query), n_cells), np.float32)
     if node.src[3]:
-        mask = read(node.src[3].contents)[0, 0, 0, :n_cells]
+        masks = read(node.src[3].contents)[0, 0, : len(query), :n_cells]
     sinks = read(node.src[4].contents).reshape(-1) if node.src[4] else None
     parameters = (ctypes.c_float * 3).from_buffer_copy(bytes(node.op_params)[:12])
     scale, max_bias, softcap = (float(p) for p in parameters)
-    return softmax_rows(
-        query,
-        keys,
-        mask,
-        scale=scale,
-        softcap=softcap,
-        slopes=_slopes(n_head, max_bias),
-        sinks=sinks,
+    slopes = _slopes(query.shape[1], max_bias)
+    return np.stack(
+        [
+            softmax_rows(q, keys, mask, scale=scale, softcap=softcap, slopes=slopes, sinks=sinks)
+            for q, mask in zip(query, masks, strict=True)
+        ]
     )
 
 
@@ -80,7 +84,14 @@ def softmax_rows(
 
 def rows_of_softmax(node: Tensor) -> Row:
     """[n_head, n_cells] of the first token of a `kq_soft_max` node."""
-    return read(node)[0, :, 0, :]
+    rows: Row = rows_of_softmax_of(node)[0]
+    return rows
+
+
+def rows_of_softmax_of(node: Tensor) -> Row:
+    """The same of all tokens, [n_tok, n_head, n_cells]."""
+    rows: Row = read(node)[0].transpose(1, 0, 2)
+    return rows
 
 
 def _slopes(n_head: int, max_bias: float) -> Values | None:

@@ -222,6 +222,44 @@ class Probe:
         self.used_at = self._clock()
         yield found
 
+    def over_text(
+        self, ids: Sequence[int], pick: Callable[[GraphMap, Sequence[Node], int], dict[int, Take]]
+    ) -> Iterator[None]:
+        """Read a text from its beginning, a chunk for each `next`, and hand out nodes of all its
+        tokens. `pick(graph, nodes, first)`: which nodes of the chunk that begins at `first` are
+        wanted. Raises Refusal."""
+        self.used_at = self._clock()
+        try:
+            self._open(len(ids))
+            self._learn(ids[0])
+            self._forget()
+            yield None
+            nodes: list[Node] = []
+            while (first := len(self._cells)) < len(ids):
+                tokens = ids[first : first + _CHUNK]
+
+                def decode(tokens: Sequence[int] = tokens, first: int = first) -> None:
+                    self._decode(tokens, first, 0)
+
+                if not nodes:  # what a graph of several tokens looks like
+                    nodes = self._watch.learn(decode)
+                    self._cells.repair()
+                    yield None
+                graph = read_graph(nodes, self._weights.n_layer, self._weights.n_embd)
+                self._watch.during(decode, pick(graph, nodes, first), nodes)
+                self._cells.extend(tokens)
+                yield None
+        except Exception:
+            self.close()
+            raise
+        finally:
+            self._forget_if_open()
+
+    def _forget_if_open(self) -> None:
+        """Nobody has noted in which cells the text came to lie."""
+        if self._context:
+            self._forget()
+
     def _read_before(
         self, asked: Asked, found: Looked, progress: Callable[[int, int], None]
     ) -> Iterator[None]:

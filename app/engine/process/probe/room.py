@@ -16,6 +16,7 @@ import numpy as np
 
 from app.engine.process.cache.cells import Cells, Traits
 from app.engine.process.native.weights import Weights
+from app.engine.process.probe.behaviour import N_RANDOM, N_TEXTS, N_TIMES, HeadScores
 from app.engine.process.probe.graph import GraphMap
 from app.engine.process.probe.probe import Asked, Looked, Probe
 from app.engine.process.scheduling.admission import check_ids, reason_of
@@ -26,10 +27,12 @@ from app.engine.protocol.inside_messages import (
     WANTED,
     FloatArray,
     GraphOffer,
+    HeadsMeasured,
     Inside,
     InsideCommand,
     IntArray,
     LookInside,
+    MeasureHeads,
     Missing,
 )
 from app.engine.protocol.messages import Done, Event, Failed, Finished, Log, Progress, Stopped
@@ -40,12 +43,16 @@ IDLE_S: Final = 60.0
 _SHARE: Final = 0.04
 """Of the time, while a reply is written."""
 
+_ORDINARY: Final = 1 << 2
+"""LLAMA_TOKEN_ATTR_NORMAL."""
+
+NO_ORDINARY_TOKENS: Final = "This model's vocabulary has no ordinary tokens to make a text of."
 _NOTHING_WANTED: Final = "Choose at least one of: {names}."
 QUANTISED: Final = (
     "The KV cache is quantised, so keys and values were rounded before attention read them."
 )
 
-Answering = Iterator[Inside | GraphOffer | None]
+Answering = Iterator[Inside | GraphOffer | HeadsMeasured | None]
 
 
 class ProbeRoom:
@@ -129,7 +136,27 @@ class ProbeRoom:
     def _answering(self, command: InsideCommand) -> Answering:
         if isinstance(command, LookInside):
             return self._look(command)
+        if isinstance(command, MeasureHeads):
+            return self._measure_heads()
         return self._offer()
+
+    def _measure_heads(self) -> Answering:
+        vocabulary, loaded = self._weights.vocabulary, self._weights.loaded
+        scores = HeadScores(self._probe, loaded.n_layer, loaded.n_head)
+        ordinary = np.flatnonzero(vocabulary.attributes == _ORDINARY).tolist()
+        if len(ordinary) < 2:
+            raise Refusal("unsupported", NO_ORDINARY_TOKENS)
+        start = ordinary[0] if vocabulary.bos_id is None else vocabulary.bos_id
+        for _ in scores.run(start, ordinary):
+            yield None
+        data = np.ascontiguousarray(scores.result, "<f4")
+        yield HeadsMeasured(
+            loaded.n_layer,
+            loaded.n_head,
+            Array("f4", [data.size], data.tobytes()),
+            N_TEXTS,
+            1 + N_RANDOM * N_TIMES,
+        )
 
     def _offer(self) -> Answering:
         for graph in self._probe.learn():

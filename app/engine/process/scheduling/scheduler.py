@@ -100,7 +100,7 @@ class Scheduler:
         self._clock = clock
         self._wake = wake
         self._is_stuck = False
-        self.traits = traits = _traits_of(weights)
+        self.traits = traits = traits_of(weights)
         self._slots = [Slot(Cells(weights.context, s, traits)) for s in range(weights.n_slots)]
         cap = options.parked_bytes
         cap = default_cap(psutil.virtual_memory().available) if cap is None else cap
@@ -632,7 +632,7 @@ def _reuses(generate: Generate) -> bool:
     return generate.reuse_prefix and not generate.repeatable and not generate.score_prompt
 
 
-def _traits_of(weights: Weights) -> Traits:
+def traits_of(weights: Weights) -> Traits:
     is_recurrent = llama.llama_model_is_recurrent(weights.model)
     is_hybrid = llama.llama_model_is_hybrid(weights.model)
     return Traits(bool(is_recurrent or is_hybrid), int(llama.llama_model_n_swa(weights.model)))

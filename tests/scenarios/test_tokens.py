@@ -124,8 +124,11 @@ def test_each_panel_has_a_key(open_window: Any) -> None:
     person = open_window(SCRIPT)
     person.wait_ready()
     person.find(QWidget, "composer").setFocus()
-    for number, (_, _, panel, room) in enumerate(PLACES, 1):
-        person.press(Qt.Key(Qt.Key.Key_0 + number), Qt.KeyboardModifier.ControlModifier)
+    held = Qt.KeyboardModifier.ControlModifier
+    keys = [(Qt.Key(Qt.Key.Key_0 + number), held) for number in range(1, 10)]
+    keys += [(Qt.Key.Key_I, held | Qt.KeyboardModifier.ShiftModifier)]
+    for key, (_, _, panel, room) in zip(keys, PLACES, strict=True):
+        person.press(*key)
         tabs = person.find(QTabBar, "section_tabs")
         person.wait(lambda tabs=tabs, panel=panel: tabs.tabText(tabs.currentIndex()) == panel)
         section = person.find(Section, "section")

@@ -1,4 +1,4 @@
-"""The panels of the section, in the order of their tabs. Five of them fit its least width
+"""The panels of the section, in the order of their tabs. Six of them fit its least width
 (`test_every_tab_is_in_view`)."""
 
 from __future__ import annotations
@@ -12,6 +12,12 @@ def _tokens() -> type[Panel]:
     from ui.section.tokens.panel import TokensPanel
 
     return TokensPanel
+
+
+def _inside() -> type[Panel]:
+    from ui.section.inside.panel import InsidePanel
+
+    return InsidePanel
 
 
 def _cache() -> type[Panel]:
@@ -40,6 +46,7 @@ def _time() -> type[Panel]:
 
 KINDS: Final = (
     PanelKind("Tokens", _tokens),
+    PanelKind("Inside", _inside),
     PanelKind("Sampling", _sampling),
     PanelKind("Cache", _cache),
     PanelKind("Prompt", _prompt),

@@ -14,6 +14,7 @@ from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QTabBar, QVBoxLayout,
 
 from app.insight.trace.tokens_shown import visible
 from ui.chat.header import SECTION_KEY
+from ui.look.theme import Theme
 from ui.section.low_room import LowRoom
 from ui.section.panel import Panel, PanelKind, Tools
 from ui.section.rooms import RoomsPanel
@@ -91,6 +92,7 @@ class Section(Plane):
         looking.message_changed.connect(self._say)
         looking.token_changed.connect(self._say)
         looking.trace_changed.connect(self._say)
+        self._theme.font(self.tabs, Theme.font_small)
         self._theme.space(self._column, 8, margins=12)
         self._theme.space(self._row, 4)
         self._theme.space(self._names, 2)

@@ -29,9 +29,11 @@ PLACES: Final = (
     ("panel_cache", "Cache panel: contents of the KV cache", "Cache", ""),
     ("panel_prompt", "Prompt panel: exactly what the model reads", "Prompt", ""),
     ("panel_time", "Time panel: prefill and decode", "Time", ""),
+    ("panel_inside", "Inside panel: layers, attention, logits of a token", "Inside", ""),
 )
-"""Name and title of an action, the panel, and the room in it; Ctrl 1 to 9, in this order. A tenth
-needs a key of its own."""
+"""Name and title of an action, the panel, and the room in it; Ctrl 1 to 9, in this order."""
+OTHER_KEYS: Final = {"panel_inside": "Ctrl+Shift+I"}
+"""Of those behind the ninth."""
 
 
 class SectionActs(QObject):
@@ -62,7 +64,8 @@ class SectionActs(QObject):
         )
         for number, (name, title, panel, room) in enumerate(PLACES, 1):
             act = partial(self.go_to, panel, room)
-            actions.add(Action(name, title, f"Ctrl+{number}", act, group="View"))
+            key = OTHER_KEYS.get(name, f"Ctrl+{number}")
+            actions.add(Action(name, title, key, act, group="View"))
 
         for name, title, key, by in (
             ("panels_token_next", "Next token, in all panels", NEXT_TOKEN_KEY, 1),

@@ -44,6 +44,11 @@ class IconButton(QPushButton):
         self._is_lit = is_lit
         self._dress()
 
+    def show_icon(self, icon_name: str) -> None:
+        """Another icon."""
+        self._icon_name = icon_name
+        self._dress()
+
     def _dress(self) -> None:
         px, colors = self._theme.px, self._theme.colors
         self.setIcon(icon(self._icon_name, colors.accent if self._is_lit else colors.dim))

@@ -426,6 +426,16 @@ PLACES = {
         "ui/section/cache/test_panel.py",
         "test_what_was_done_in_a_chat_that_was_left_is_not_told_in_the_open_one",
     ),
+    "ui/section/inside/view.py follow": (
+        "the same token of the same reply is chosen, and the same weights are loaded",
+        "ui/section/inside/test_view.py",
+        "test_a_text_that_comes_when_another_token_is_chosen_is_dropped",
+    ),
+    "ui/section/inside/view.py _take_text": (
+        "as above",
+        "ui/section/inside/test_view.py",
+        "test_what_the_network_made_of_a_token_that_was_left_is_dropped",
+    ),
     "ui/section/prompt/panel.py _read": (
         "always: one at a time, asked again where it is stale",
         "ui/section/prompt/test_panel.py",

@@ -1,0 +1,118 @@
+"""A card of the panel *Inside*: it opens in place, and says why where it has nothing to show."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QMouseEvent
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+
+from app.chat.inspection.inside import Seen
+from ui.section.card import Card, small_label
+from ui.section.inside.view import InsideView
+from ui.section.panel import Tools
+from ui.widgets.icon_button import IconButton
+
+
+class InsideCard(Card):
+    """Override `show_seen`, which is called while the card is open and on screen, whenever what
+    is seen has changed and all of `needs` is there; and `show_figure`, whenever it has changed.
+    `content` holds what is folded: add to `rows`. `wants`: what is asked for besides, from when the
+    card is first opened.
+    """
+
+    title_words: ClassVar[str] = ""
+    name: ClassVar[str] = ""
+    needs: ClassVar[tuple[str, ...]] = ()
+    wants: ClassVar[tuple[str, ...]] = ()
+    is_open_at_first: ClassVar[bool] = False
+
+    def __init__(self, tools: Tools, view: InsideView, parent: QWidget | None = None) -> None:
+        super().__init__(tools.theme, self.title_words, parent)
+        self._tools = tools
+        self.view = view
+        self.is_open = False
+        self._is_active = False
+        self.setObjectName(f"inside_{self.name}")
+        self.fold_button = IconButton(tools.theme, "caret-right", self.title_words, parent=self)
+        self.fold_button.setObjectName(f"inside_{self.name}_fold")
+        tools.theme.size(self.fold_button, 20, 20)
+        self.head.insertWidget(0, self.fold_button)
+        self.content = QWidget(self)
+        self.rows = QVBoxLayout(self.content)
+        self.rows.setContentsMargins(0, 0, 0, 0)
+        self.reason = small_label("", self)
+        self.reason.setObjectName(f"inside_{self.name}_reason")
+        self.body.addWidget(self.content)
+        self.body.addWidget(self.reason)
+        tools.theme.space(self.rows, 6)
+        self.fold_button.clicked.connect(lambda _=False: self.set_open(not self.is_open))
+        view.seen_changed.connect(self.refresh)
+        self._fold()
+        if self.is_open_at_first:
+            self.set_open(True)
+
+    # --- what a card is about -------------------------------------------------------------------
+
+    def show_seen(self, seen: Seen) -> None: ...
+
+    def show_figure(self, seen: Seen | None) -> None: ...
+
+    # --- folding --------------------------------------------------------------------------------
+
+    def set_open(self, is_open: bool) -> None:
+        if is_open == self.is_open:
+            return
+        self.is_open = is_open
+        self._fold()
+        if is_open:
+            self.view.want((*self.needs, *self.wants))
+        self.refresh()
+
+    def set_active(self, is_active: bool) -> None:
+        """Whether the panel is on screen."""
+        self._is_active = is_active
+        self.refresh()
+
+    def refresh(self) -> None:
+        if not self._is_active:
+            return
+        seen = self.view.seen
+        self.show_figure(seen)
+        reason = "" if seen is None else self._reason(seen)
+        is_there = seen is not None and not reason and all(map(seen.has, self.needs))
+        self.reason.setText(reason)
+        self.reason.setVisible(self.is_open and bool(reason))
+        self.content.setVisible(self.is_open and not reason)
+        self.content.setEnabled(is_there)
+        if self.is_open and is_there and seen is not None:
+            self.show_seen(seen)
+
+    def _reason(self, seen: Seen) -> str:
+        """Why the first of what it needs is not there; empty where all of it is, or may come."""
+        lacking = (
+            name for name in self.needs if name in seen.missing and not _is_there(seen, name)
+        )
+        return next((seen.missing[name] for name in lacking), "")
+
+    def _fold(self) -> None:
+        self.content.setVisible(self.is_open)
+        self.reason.setVisible(False)
+        self.fold_button.show_icon("caret-down" if self.is_open else "caret-right")
+        verb = "Close" if self.is_open else "Open"
+        self.fold_button.setAccessibleName(f"{verb}: {self.title_words}")
+        self.fold_button.setToolTip(f"{verb} this card")
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        """A click on its head folds it."""
+        super().mouseReleaseEvent(event)
+        head = self.head.geometry()
+        if event.button() == Qt.MouseButton.LeftButton and head.contains(
+            event.position().toPoint()
+        ):
+            self.set_open(not self.is_open)
+
+
+def _is_there(seen: Seen, name: str) -> bool:
+    return ("lens_ids" if name == "lens" else name) in seen.arrays

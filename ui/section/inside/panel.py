@@ -1,0 +1,145 @@
+"""*Inside*: one token of a reply on its way through the network that wrote it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QFont, QKeyEvent
+from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QVBoxLayout, QWidget
+
+from ui.look.theme import Theme
+from ui.section.card import small_label
+from ui.section.card_column import CardColumn
+from ui.section.inside.cards import CARDS
+from ui.section.inside.view import CANCELLED, CHOOSE, FIRST, InsideView
+from ui.section.panel import Panel, Tools
+from ui.widgets.elided import ElidedLabel, PartsLabel
+from ui.widgets.kit import push_button
+
+READING: Final = "Reading the text before this token: {done:,} of {total:,} tokens"
+WORKING: Final = "Replaying this token…"
+
+
+class InsidePanel(Panel):
+    title = "Inside"
+
+    def __init__(self, tools: Tools, parent: QWidget | None = None) -> None:
+        super().__init__(tools, parent)
+        self.setObjectName("panel_inside")
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.view = InsideView(self._looking, tools.desk, tools.bridge, self)
+        self._make_head()
+        self.column = CardColumn(self)
+        self.column.setObjectName("inside_column")
+        self.cards = [load()(tools, self.view, self.column.body) for load in CARDS]
+        self.column.fill(*self.cards)
+        self._build()
+        self.view.seen_changed.connect(self._say)
+        self.view.progress_changed.connect(self._say_progress)
+        self.cancel_button.clicked.connect(self.view.cancel)
+        self.again_button.clicked.connect(self.view.again)
+        self._say()
+        self._say_progress()
+
+    # --- building -------------------------------------------------------------------------------
+
+    def _make_head(self) -> None:
+        self.words = ElidedLabel("", self)
+        self.words.setObjectName("inside_words")
+        self.place = PartsLabel("", self)
+        self.place.setObjectName("inside_place")
+        self.place.setProperty("kind", "small")
+        self.sentence = small_label("", self)
+        self.sentence.setObjectName("inside_sentence")
+        self.again_button = push_button("Try again", self, "inside_again_button")
+        self.bar = QProgressBar(self)
+        self.bar.setObjectName("inside_progress")
+        self.bar.setTextVisible(False)
+        self.progress = small_label("", self)
+        self.progress.setObjectName("inside_progress_words")
+        self.cancel_button = push_button("Cancel", self, "inside_cancel_button")
+        theme = self._theme
+        theme.font(self.words, Theme.font_text, QFont.Weight.DemiBold)
+        theme.font(self.place, Theme.font_small)
+        for button in (self.again_button, self.cancel_button):
+            button.setAutoDefault(False)
+            theme.font(button, Theme.font_small)
+
+    def _build(self) -> None:
+        self._progress_row = QHBoxLayout()
+        self._progress_row.addWidget(self.progress, 1)
+        self._progress_row.addWidget(self.cancel_button)
+        self._sentence_row = QHBoxLayout()
+        self._sentence_row.addWidget(self.sentence, 1)
+        self._sentence_row.addWidget(self.again_button)
+        self._head = QVBoxLayout()
+        self._head.addWidget(self.words)
+        self._head.addWidget(self.place)
+        self._head.addLayout(self._sentence_row)
+        self._head.addWidget(self.bar)
+        self._head.addLayout(self._progress_row)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.addLayout(self._head)
+        column.addWidget(self.column, 1)
+        theme = self._theme
+        theme.space(column, 8)
+        theme.space(self._head, 2)
+        theme.space(self._progress_row, 8)
+        theme.space(self._sentence_row, 8)
+        theme.space(self.column.rows, 8)
+        theme.at_least(self.column, height=160)
+
+    # --- following ------------------------------------------------------------------------------
+
+    def set_active(self, is_active: bool) -> None:
+        super().set_active(is_active)
+        self.view.set_awake(is_active)
+        for card in self.cards:
+            card.set_active(is_active)
+
+    def _say(self) -> None:
+        view = self.view
+        has_place = view.place is not None and view.text is not None
+        self.words.setVisible(has_place)
+        self.place.setVisible(has_place)
+        if has_place:
+            voted = view.piece(view.place + 1) if view.target is not None else "?"  # type: ignore[operator]
+            self.words.set_text(f"“{view.read_word}” → “{voted}”")
+            self.place.set_text(self._place_words())
+        self.sentence.setText(view.sentence)
+        self.sentence.setVisible(bool(view.sentence))
+        can_try = bool(view.sentence) and view.sentence not in (CHOOSE, FIRST)
+        self.again_button.setText("Continue" if view.sentence == CANCELLED else "Try again")
+        self.again_button.setVisible(can_try and has_place)
+        self.column.setVisible(has_place)
+
+    def _place_words(self) -> str:
+        view, text = self.view, self.view.text
+        assert text is not None
+        assert view.place is not None
+        where = "reply" if text.index_of(view.place) is not None else "prompt"
+        return (
+            f"Reads token {view.place + 1:,} of {len(text):,}, in the {where}"
+            f" · votes for the next one"
+        )
+
+    def _say_progress(self) -> None:
+        view = self.view
+        is_shown = view.is_waiting and not view.is_patient
+        self.progress.setVisible(is_shown)
+        self.cancel_button.setVisible(is_shown)
+        done, total = view.progress or (0, 0)
+        is_reading = is_shown and done < total
+        self.bar.setVisible(is_reading)
+        self.bar.setRange(0, max(total, 1))
+        self.bar.setValue(done)
+        self.progress.setText(READING.format(done=done, total=total) if is_reading else WORKING)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        by = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}.get(Qt.Key(event.key()))
+        if by is None or event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier:
+            super().keyPressEvent(event)
+        else:
+            self.view.step(by)

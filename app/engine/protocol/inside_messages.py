@@ -39,8 +39,10 @@ from app.engine.protocol.frames import (
     Float32s,
     Int32s,
     ProtocolError,
+    Scale,
     Seconds,
     Sentence,
+    TokenId,
     WireMessage,
     Word,
     check_equal,
@@ -107,6 +109,16 @@ class ReadGraph(WireMessage, frozen=True, tag=True):
     id: Amount
 
 
+class AttributeToken(WireMessage, frozen=True, tag=True):
+    """What wrote the score of `target` behind `token_ids`, rather than `other`'s. None: the best
+    token, and the best one besides the target. -> TokenAttributed"""
+
+    id: Amount
+    token_ids: list[int]
+    target: int | None = None
+    other: int | None = None
+
+
 class Missing(WireMessage, frozen=True, tag=True):
     """What could be wanted and is not there, or not in each layer; a sentence says why."""
 
@@ -166,9 +178,7 @@ class Inside(WireMessage, frozen=True, tag=True):
     notes: Annotated[list[Sentence], FEW] = msgspec.field(default_factory=list)
 
     def check(self) -> None:
-        names = [array.name for array in self.floats] + [array.name for array in self.ints]
-        if len(set(names)) < len(names):
-            raise ProtocolError("an array came twice")
+        _check_names([array.name for array in self.floats] + [array.name for array in self.ints])
 
 
 HEAD_SCORES: Final = ("previous", "duplicate", "induction", "sink", "entropy")
@@ -197,8 +207,45 @@ class HeadsMeasured(WireMessage, frozen=True, tag=True):
             raise ProtocolError("there is not one score of each kind for each head")
 
 
-InsideCommand = LookInside | ReadGraph | MeasureHeads
+class TokenAttributed(WireMessage, frozen=True, tag=True):
+    """Contributions, in logits, to `difference`: the score of `target` less that of `other`.
+
+    embedding                                 what entered the first layer
+    attn, ffn, others  [n_layer]              what each layer's blocks wrote (others: blocks that
+                                              are neither)
+    norm_bias, output_bias                    of the last norm and the output matrix
+    unexplained                               what is left: these all add up to `difference`
+    heads              [n_layer, n_head]      each head's share of attn (NaN: has no such head)
+    attn_bias          [n_layer]              the share of attention's own bias
+    between_heads      [n_layer]              what is left of attn: heads, attn_bias and this add up
+
+    `shown_difference`: after what is done to scores at last, a scale or a soft cap.
+    """
+
+    target: TokenId
+    other: TokenId
+    difference: Scale
+    shown_difference: Scale
+    embedding: Scale
+    norm_bias: Scale
+    output_bias: Scale
+    unexplained: Scale
+    floats: Annotated[list[FloatArray], FEW]
+    seconds: Seconds = 0.0
+    missing: Annotated[list[Missing], FEW] = msgspec.field(default_factory=list)
+    notes: Annotated[list[Sentence], FEW] = msgspec.field(default_factory=list)
+
+    def check(self) -> None:
+        _check_names([array.name for array in self.floats])
+
+
+InsideCommand = LookInside | ReadGraph | MeasureHeads | AttributeToken
 """What is answered a slice at a time, beside replies."""
+
+
+def _check_names(names: list[str]) -> None:
+    if len(set(names)) < len(names):
+        raise ProtocolError("an array came twice")
 
 
 def _check_shape(axes: list[str], shape: list[int], values: Array) -> None:

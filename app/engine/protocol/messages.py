@@ -59,12 +59,14 @@ from app.engine.protocol.frames import (
     is_nats,
 )
 from app.engine.protocol.inside_messages import (
+    AttributeToken,
     GraphOffer,
     HeadsMeasured,
     Inside,
     LookInside,
     MeasureHeads,
     ReadGraph,
+    TokenAttributed,
 )
 from app.engine.protocol.loading_messages import (
     Device,
@@ -231,6 +233,7 @@ Command = (
     | LookInside
     | ReadGraph
     | MeasureHeads
+    | AttributeToken
     | Shutdown
 )
 
@@ -345,6 +348,7 @@ Result = (
     | Inside
     | GraphOffer
     | HeadsMeasured
+    | TokenAttributed
     | DevicesRead
     | Done
 )

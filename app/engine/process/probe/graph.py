@@ -42,14 +42,28 @@ class Node:
     sources: tuple[int | Leaf, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A product with a matrix of the file, `weight`, of the node `source`. Behind it there may come
+    a `bias` (added), then a norm with its `gain` (multiplied): names of tensors."""
+
+    ordinal: int
+    source: int
+    weight: str
+    bias: str = ""
+    has_norm: bool = False
+    gain: str = ""
+
+
 @dataclass(slots=True)
 class LayerNodes:
     """Ordinals of one layer; None or empty: this graph has no such node.
 
     `attention`: where rows of attention can be read: FLASH_ATTN_EXT (from its sources) or SOFT_MAX.
-    `heads`: the outputs of all heads, before they are mixed (`kqv_out`). `attn_writes` and
-    `ffn_writes`: what is added to the stream; `other_writes`: of blocks that are neither (a state
-    space, a convolution). `residual`: the stream after this layer. `cache_write`: SET_ROWS of K.
+    `heads`: the outputs of all `n_head` heads, before they are mixed (`kqv_out`); `mix`: how they
+    become what attention writes. `attn_writes` and `ffn_writes`: what is added to the stream;
+    `other_writes`: of blocks that are neither (a state space, a convolution). `residual`: the
+    stream after this layer. `cache_write`: SET_ROWS of K.
     """
 
     attention: int | None = None
@@ -57,6 +71,8 @@ class LayerNodes:
     q_after: int | None = None
     k_after: int | None = None
     heads: int | None = None
+    n_head: int = 0
+    mix: Product | None = None
     attn_writes: list[int] = field(default_factory=list)
     ffn_writes: list[int] = field(default_factory=list)
     other_writes: list[int] = field(default_factory=list)
@@ -68,13 +84,19 @@ class LayerNodes:
 
 @dataclass(slots=True)
 class GraphMap:
-    """What a graph offers. `embedding`: what enters the first layer. `caches`: the layers by the
-    cache that they write to, in one with a window and one without."""
+    """What a graph offers. `embedding`: what enters the first layer. `norm`: the last norm, before
+    its `norm_gain` and `norm_bias`, which make `result_norm` of it. `output`: the product with the
+    output matrix; what is done to it then (a scale, a soft cap) gives `logits`. `caches`: the
+    layers by the cache that they write to, in one with a window and one without."""
 
     n_nodes: int
     layers: list[LayerNodes]
     embedding: int | None = None
     result_norm: int | None = None
+    norm: int | None = None
+    norm_gain: str = ""
+    norm_bias: str = ""
+    output: Product | None = None
     logits: int | None = None
     caches: list[list[int]] = field(default_factory=list)
     missing: dict[str, str] = field(default_factory=dict)
@@ -101,11 +123,15 @@ def read_graph(nodes: Sequence[Node], n_layer: int, n_embd: int) -> GraphMap:
     found = GraphMap(len(nodes), [LayerNodes() for _ in range(n_layer)])
     _find_attention(nodes, found)
     _find_output(nodes, found)
+    _find_last_norm(nodes, found)
     if not _walk_stream(nodes, found, n_embd):
         for layer in found.layers:
             layer.attn_writes, layer.ffn_writes, layer.other_writes = [], [], []
             layer.residual = None
         found.missing |= dict.fromkeys(("attn_out", "ffn_out", "residual"), NO_STREAM)
+    for layer in found.layers:
+        if layer.heads is not None and len(layer.attn_writes) == 1:
+            layer.mix = _mix(nodes, layer.attn_writes[0], layer.heads)
     _name_what_is_missing(found)
     return found
 
@@ -266,6 +292,8 @@ def _find_attention(nodes: Sequence[Node], found: GraphMap) -> None:
             continue
         at = found.layers[layer]
         at.attention = ordinal
+        # [d_head, n_head, n_tok] of the one, [n_cells, n_tok, n_head] of the other
+        at.n_head = node.shape[1 if node.op == "FLASH_ATTN_EXT" else 2]
         at.q_after = _rotated(nodes, query)
         if at.q_after is not None:
             before = nodes[at.q_after].sources[0]
@@ -334,6 +362,58 @@ def _find_output(nodes: Sequence[Node], found: GraphMap) -> None:
                 layer.expert_weights = ordinal
     if found.logits is None:
         found.missing["logits"] = NO_LOGITS
+
+
+def _find_last_norm(nodes: Sequence[Node], found: GraphMap) -> None:
+    """How the last stream becomes scores: norm · gain + bias, then the output matrix."""
+    at: int | Leaf | None = found.result_norm
+    while isinstance(at, int) and nodes[at].op not in _NORMS:
+        node = nodes[at]
+        leaf = next((s.name for s in node.sources if isinstance(s, Leaf)), "")
+        if node.op == "MUL" and leaf:
+            found.norm_gain = leaf
+        elif node.op == "ADD" and leaf:
+            found.norm_bias = leaf
+        elif node.op not in _SAME:
+            return
+        at = next((s for s in node.sources if isinstance(s, int)), None)
+    if not isinstance(at, int) or nodes[at].op not in ("RMS_NORM", "NORM"):
+        return
+    found.norm = at
+    at, bias = found.logits, ""
+    while isinstance(at, int):
+        node = nodes[at]
+        if node.op == "MUL_MAT" and isinstance(node.sources[0], Leaf):
+            source = node.sources[1]
+            if isinstance(source, int) and ".lora_" not in node.sources[0].name:
+                found.output = Product(at, source, node.sources[0].name, bias)
+            return
+        leaf = next((s.name for s in node.sources if isinstance(s, Leaf)), "")
+        bias = leaf if node.op == "ADD" and leaf else bias
+        at = next((s for s in node.sources if isinstance(s, int)), None)
+
+
+def _mix(nodes: Sequence[Node], write: int, heads: int) -> Product | None:
+    """From what attention writes back to the product of all heads with W_O. None where something
+    else lies between than is known here."""
+    at, bias, gain, has_norm = write, "", "", False
+    while True:
+        node = nodes[at]
+        leaf = next((s for s in node.sources if isinstance(s, Leaf)), None)
+        inputs = [s for s in node.sources if isinstance(s, int)]
+        if node.op == "MUL_MAT" and leaf is not None and inputs == [heads]:
+            return Product(at, heads, leaf.name, bias, has_norm, gain)
+        if node.op == "MUL" and leaf is not None and not gain and not has_norm:
+            gain = leaf.name
+        elif node.op == "ADD" and leaf is not None and not bias:
+            bias = leaf.name
+        elif node.op == "RMS_NORM" and not has_norm and not bias:
+            has_norm = True
+        elif node.op not in _SAME and node.op not in ("SCALE", "GET_ROWS"):
+            return None
+        if not inputs:
+            return None
+        at = inputs[0]
 
 
 def _back(nodes: Sequence[Node], ordinal: int, ops: frozenset[str]) -> Iterator[int]:

@@ -58,12 +58,17 @@ _NO_ROOM: Final = (
 )
 _TOO_LONG: Final = "This text has {n} tokens, more than the context window of {n_ctx}."
 
+_SINGLE: Final = frozenset(("embedding", "result_norm", "norm", "output_in", "scores"))
+"""What there is once, and not for each layer."""
+
 Arrays = dict[str, Values]
 Look = Callable[[Tensor], Values]
 
 
 class Asked:
-    """A question. `ids`: the text, the token that is looked at last. `want`: names of arrays.
+    """A question. `ids`: the text, the token that is looked at last. `want`: names of arrays, those
+    of the protocol and, [n_embd] each: `mix`, `other_out` of each layer, `norm` (the last one,
+    before its gain), `output_in` (what the output matrix reads); `scores` [n_vocab], its product.
     `targets`: tokens whose score each layer is asked for. `layers`: those whose attention is
     wanted; all of them where it is None. `only_layers`: it has a row for each of these and no
     other."""
@@ -124,6 +129,11 @@ class Probe:
     @property
     def is_open(self) -> bool:
         return bool(self._context)
+
+    @property
+    def graph(self) -> GraphMap | None:
+        """What the graph offers, once something was asked."""
+        return self._map
 
     def needed_bytes(self, n_tokens: int) -> int:
         """What `open` for a text of so many tokens would take."""
@@ -343,6 +353,10 @@ class Probe:
         chosen = range(n_layer) if asked.layers is None else asked.layers
         take("embedding", 0, [graph.embedding], _vector)
         take("result_norm", 0, [graph.result_norm], _vector)
+        take("norm", 0, [graph.norm], _vector)
+        if graph.output is not None:
+            take("output_in", 0, [graph.output.source], _vector)
+            take("scores", 0, [graph.output.ordinal], _vector)
         for number, layer in enumerate(graph.layers):
             take("q_before", number, [layer.q_before], _heads)
             take("q_after", number, [layer.q_after], _heads)
@@ -350,6 +364,8 @@ class Probe:
             take("heads", number, [layer.heads], _vector)
             take("attn_out", number, layer.attn_writes, _vector)
             take("ffn_out", number, layer.ffn_writes, _vector)
+            take("other_out", number, layer.other_writes, _vector)
+            take("mix", number, [layer.mix.ordinal if layer.mix else None], _vector)
             take("residual", number, [layer.residual], _vector)
             if number in chosen and layer.attention is not None:
                 look = self._attention_reader(graph, number, position)
@@ -382,10 +398,10 @@ class Probe:
     ) -> None:
         """An array of the answer: one row for each layer, or each of `only`; NaN where a layer has
         none."""
-        if name in graph.missing and (not by_layer or name in ("embedding",)):
+        if name in graph.missing and (not by_layer or name == "embedding"):
             found.missing[name] = graph.missing[name]
             return
-        if name in ("embedding", "result_norm"):
+        if name in _SINGLE:
             if 0 in by_layer:
                 found.arrays[name] = by_layer[0]
             return

@@ -10,13 +10,16 @@ import time
 import traceback
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Final
 
 import numpy as np
 
 from app.engine.process.cache.cells import Cells, Traits
 from app.engine.process.native.weights import Weights
+from app.engine.process.probe.attribution import attribute, told
 from app.engine.process.probe.behaviour import N_RANDOM, N_TEXTS, N_TIMES, HeadScores
+from app.engine.process.probe.file_tensors import FileTensors
 from app.engine.process.probe.graph import GraphMap
 from app.engine.process.probe.probe import Asked, Looked, Probe
 from app.engine.process.scheduling.admission import check_ids, reason_of
@@ -25,6 +28,7 @@ from app.engine.protocol.inside_messages import (
     AXES,
     MAX_TARGETS,
     WANTED,
+    AttributeToken,
     FloatArray,
     GraphOffer,
     HeadsMeasured,
@@ -34,6 +38,7 @@ from app.engine.protocol.inside_messages import (
     LookInside,
     MeasureHeads,
     Missing,
+    TokenAttributed,
 )
 from app.engine.protocol.messages import Done, Event, Failed, Finished, Log, Progress, Stopped
 from app.refusal import Refusal
@@ -48,11 +53,12 @@ _ORDINARY: Final = 1 << 2
 
 NO_ORDINARY_TOKENS: Final = "This model's vocabulary has no ordinary tokens to make a text of."
 _NOTHING_WANTED: Final = "Choose at least one of: {names}."
+_SAME_TOKEN: Final = "Choose two different tokens to compare."
 QUANTISED: Final = (
     "The KV cache is quantised, so keys and values were rounded before attention read them."
 )
 
-Answering = Iterator[Inside | GraphOffer | HeadsMeasured | None]
+Answering = Iterator[Inside | GraphOffer | HeadsMeasured | TokenAttributed | None]
 
 
 class ProbeRoom:
@@ -70,6 +76,7 @@ class ProbeRoom:
         self._emit = emit
         self._clock = clock
         self._probe = Probe(weights, slots, traits, clock)
+        self._tensors: FileTensors | None = None
         self._waiting: OrderedDict[int, InsideCommand] = OrderedDict()
         self._running: tuple[int, Answering] | None = None
         self._rests_until = 0.0
@@ -138,6 +145,8 @@ class ProbeRoom:
             return self._look(command)
         if isinstance(command, MeasureHeads):
             return self._measure_heads()
+        if isinstance(command, AttributeToken):
+            return self._attribute(command)
         return self._offer()
 
     def _measure_heads(self) -> Answering:
@@ -197,6 +206,33 @@ class ProbeRoom:
                 yield None
             else:
                 yield self._told(found, len(command.token_ids), self._clock() - began)
+
+    def _attribute(self, command: AttributeToken) -> Answering:
+        began = self._clock()
+        named = [token for token in (command.target, command.other) if token is not None]
+        check_ids([*command.token_ids, *named], self._weights.vocabulary.n_vocab)
+        if len(named) == 2 and command.target == command.other:
+            raise Refusal("bad_setting", _SAME_TOKEN)
+        for found in attribute(
+            self._probe,
+            self._weights,
+            self._file_tensors,
+            command.token_ids,
+            command.target,
+            command.other,
+            lambda done, total: self._emit(Progress(command.id, "inside", done, total)),
+        ):
+            graph = self._probe.graph
+            if found is None or graph is None:
+                yield None
+            else:
+                yield told(found, graph, self._notes(), self._clock() - began)
+
+    def _file_tensors(self) -> FileTensors:
+        """Read once: a large vocabulary in the header takes a moment."""
+        if self._tensors is None:
+            self._tensors = FileTensors(Path(self._weights.loaded.path))
+        return self._tensors
 
     def _check(self, command: LookInside) -> None:
         """Raises Refusal."""

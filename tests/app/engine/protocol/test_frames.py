@@ -34,7 +34,15 @@ from app.engine.protocol.frames import (
     ProtocolError,
     WireMessage,
 )
-from app.engine.protocol.inside_messages import FloatArray, GraphOffer, Inside, IntArray, Missing
+from app.engine.protocol.inside_messages import (
+    FloatArray,
+    GraphOffer,
+    HeadsMeasured,
+    Inside,
+    IntArray,
+    Missing,
+    TokenAttributed,
+)
 from app.engine.protocol.loading_messages import Device, DevicesRead, Loaded, Lora, MemoryPart
 from app.engine.protocol.messages import (
     Alive,
@@ -165,6 +173,8 @@ RESULTS: list[WireMessage] = [
     *(GrammarChecked("No.", 1, 2, ["A note."]), CACHE, StepMeasured(3, [1.0], [2.0], 1)),
     *(DrawsReplayed([ReplayedDraw(1, 2, 0.5, 3)]), DevicesRead([DEVICE]), Done()),
     *(INSIDE, GraphOffer(2, MISSING, [1], 8, 9, ["A note."])),
+    HeadsMeasured(1, 1, Array.of("f4", [0.5] * 5), 1, 9),
+    TokenAttributed(1, 2, *[0.5] * 6, [ROW], 0.1, MISSING, ["A note."]),
 ]
 EVENTS: list[WireMessage] = [
     Hello(1, "llama.cpp", "1", 1, [DEVICE], 2, ["A note."], repacked=["Q4_0"]),

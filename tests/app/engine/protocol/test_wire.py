@@ -21,7 +21,13 @@ from made_traces import trace_of
 from app.engine.protocol import messages as protocol, wire
 from app.engine.protocol.cache_messages import CacheMap, CacheSlot
 from app.engine.protocol.frames import DTYPES, MAX_FRAME_BYTES, Array, ProtocolError, WireMessage
-from app.engine.protocol.inside_messages import FloatArray, Inside, IntArray
+from app.engine.protocol.inside_messages import (
+    FloatArray,
+    HeadsMeasured,
+    Inside,
+    IntArray,
+    TokenAttributed,
+)
 from app.engine.protocol.messages import (
     Finished,
     Generate,
@@ -92,6 +98,12 @@ _TOGETHER: dict[type[WireMessage], st.SearchStrategy[WireMessage]] = {
     IntArray: st.integers(0, 3).map(lambda n: _ints(n)),
     Inside: st.integers(0, 3).map(
         lambda n: Inside(5, 4, 2, 1, 0.5, [_floats("a", n), _floats("b", n)], [_ints(n)], [])
+    ),
+    HeadsMeasured: st.integers(0, 3).map(
+        lambda n: HeadsMeasured(1, n, Array.of("f4", [0.5] * 5 * n), 4, 101)
+    ),
+    TokenAttributed: st.integers(0, 3).map(
+        lambda n: TokenAttributed(1, 2, *[0.5] * 6, [_floats("a", n), _floats("b", n)])
     ),
 }
 """Structs whose fields must fit each other."""

@@ -19,7 +19,7 @@ from app.engine.process.probe.attribution import BENT, LORA, NORM_BEHIND_HEADS, 
 from app.engine.process.probe.file_tensors import FileTensors
 from app.engine.process.probe.probe import Asked, Probe
 from app.engine.process.probe.room import ProbeRoom
-from app.engine.process.scheduling.scheduler import _traits_of
+from app.engine.process.scheduling.scheduler import traits_of
 from app.engine.protocol import wire
 from app.engine.protocol.inside_messages import AttributeToken, TokenAttributed
 from app.engine.protocol.loading_messages import Lora
@@ -36,7 +36,7 @@ Values = np.ndarray[Any, Any]
 def found_by(
     weights: Weights, ids: list[int], target: int | None = None, other: int | None = None
 ) -> Attribution:
-    probe = Probe(weights, traits=_traits_of(weights))
+    probe = Probe(weights, traits=traits_of(weights))
     tensors = FileTensors(Path(weights.loaded.path))
     try:
         *_, last = attribute(probe, weights, lambda: tensors, ids, target, other)
@@ -154,7 +154,7 @@ def test_by_default_the_best_token_against_the_second(network: Network, weights:
 def rounding(weights: Weights, ids: list[int], found: Attribution) -> float:
     """By how much the scores of a quantised product may be off. ggml rounds the vector that goes
     in to 8 bits, in blocks of up to 256: each number by at most 1/254 of its block's largest."""
-    probe = Probe(weights, traits=_traits_of(weights))
+    probe = Probe(weights, traits=traits_of(weights))
     *_, looked = probe.look(Asked(ids, ["output_in"]))
     graph = probe.graph
     assert looked is not None
@@ -234,7 +234,7 @@ def test_a_file_that_is_gone_is_refused(tmp_path: Path, native_log: NativeLog) -
 
 def answered(weights: Weights, command: AttributeToken) -> Event:
     events: list[Event] = []
-    room = ProbeRoom(weights, lambda: (), _traits_of(weights), events.append)
+    room = ProbeRoom(weights, lambda: (), traits_of(weights), events.append)
     room.ask(command)
     while room.has_work(beside_replies=False):
         room.step()

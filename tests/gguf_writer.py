@@ -445,6 +445,7 @@ def tiny_llama(
     otherwise: int | None = None,
     logit: float = 30.0,
     metadata: Mapping[str, Any] | None = None,
+    extra_tensors: Mapping[str, Tensor] | None = None,
     **options: Any,
 ) -> Layout:
     """Write a complete llama-type file that llama.cpp loads (about 150 kB).
@@ -452,7 +453,8 @@ def tiny_llama(
     Without `successors` the weights are random, seeded by `seed`. With them the file says
     after token t the token successors[t], and after any other token `otherwise` (the end
     token if not given); `logit` is how far the chosen token stands above all others, which
-    are at 0. `metadata` and the remaining options go to `write_gguf`.
+    are at 0. `extra_tensors` stand beside the usual ones; `metadata` and the remaining options go
+    to `write_gguf`.
     """
     vocabulary = vocabulary or bpe_vocabulary()
     shape = shape or Shape()
@@ -485,7 +487,7 @@ def tiny_llama(
         vocabulary=vocabulary,
         template=template,
         metadata=pairs | dict(metadata or {}),
-        tensors=tensors,
+        tensors=tensors | dict(extra_tensors or {}),
         **options,
     )
 

@@ -30,6 +30,7 @@ from typing import Annotated, Final
 
 import msgspec
 
+from app.engine.protocol.embedding_messages import EmbeddingCommand, ReadRotations
 from app.engine.protocol.frames import (
     FEW,
     MAX_ARRAY_RANK,
@@ -239,7 +240,9 @@ class TokenAttributed(WireMessage, frozen=True, tag=True):
         _check_names([array.name for array in self.floats])
 
 
-InsideCommand = LookInside | ReadGraph | MeasureHeads | AttributeToken
+InsideCommand = (
+    LookInside | ReadGraph | MeasureHeads | AttributeToken | ReadRotations | EmbeddingCommand
+)
 """What is answered a slice at a time, beside replies."""
 
 

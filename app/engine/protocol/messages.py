@@ -29,6 +29,16 @@ from app.engine.protocol.cache_messages import (
     ReadCache,
     StepMeasured,
 )
+from app.engine.protocol.embedding_messages import (
+    DescribeEmbedding,
+    EmbeddingFacts,
+    EmbeddingRows,
+    FindNearest,
+    NearestTokens,
+    ReadEmbedding,
+    ReadRotations,
+    Rotations,
+)
 from app.engine.protocol.frames import (
     FEW,
     MANY,
@@ -234,6 +244,10 @@ Command = (
     | ReadGraph
     | MeasureHeads
     | AttributeToken
+    | ReadRotations
+    | ReadEmbedding
+    | DescribeEmbedding
+    | FindNearest
     | Shutdown
 )
 
@@ -349,6 +363,10 @@ Result = (
     | GraphOffer
     | HeadsMeasured
     | TokenAttributed
+    | Rotations
+    | EmbeddingRows
+    | EmbeddingFacts
+    | NearestTokens
     | DevicesRead
     | Done
 )
@@ -373,7 +391,8 @@ class Hello(WireMessage, frozen=True, tag=True):
 
 
 class Progress(WireMessage, frozen=True, tag=True):
-    """phase: load (done/total are bytes or percent), prefill, measure, replay or inside (tokens).
+    """phase: load (done/total are bytes or percent), prefill, measure, replay or inside (tokens),
+    embedding (rows).
     Sent often enough to serve as a sign of life; `id` is the request it belongs to."""
 
     id: Amount

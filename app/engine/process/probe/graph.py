@@ -34,12 +34,13 @@ class Leaf(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Node:
     """A computed tensor. `shape`: ggml's extents, fastest first. `sources`: the ordinal of another
-    node, or a leaf."""
+    node, or a leaf. `params`: of a rotation what it was given (`op_params`, sixteen int32)."""
 
     name: str
     op: str
     shape: tuple[int, ...]
     sources: tuple[int | Leaf, ...]
+    params: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,8 @@ class LayerNodes:
     become what attention writes. `attn_writes` and `ffn_writes`: what is added to the stream;
     `other_writes`: of blocks that are neither (a state space, a convolution). `residual`: the
     stream after this layer. `cache_write`: SET_ROWS of K.
+    `rotation`: what the query's rotation was given; `rotation_factors`: the tensor that has a
+    factor for each pair, where there is one.
     """
 
     attention: int | None = None
@@ -78,6 +81,8 @@ class LayerNodes:
     other_writes: list[int] = field(default_factory=list)
     residual: int | None = None
     cache_write: int | None = None
+    rotation: tuple[int, ...] = ()
+    rotation_factors: str = ""
     experts: int | None = None
     expert_weights: int | None = None
 
@@ -296,8 +301,12 @@ def _find_attention(nodes: Sequence[Node], found: GraphMap) -> None:
         at.n_head = node.shape[1 if node.op == "FLASH_ATTN_EXT" else 2]
         at.q_after = _rotated(nodes, query)
         if at.q_after is not None:
-            before = nodes[at.q_after].sources[0]
+            rotation = nodes[at.q_after]
+            before, *_, last = rotation.sources
             at.q_before = before if isinstance(before, int) else None
+            at.rotation = rotation.params
+            if len(rotation.sources) == 3 and isinstance(last, Leaf):
+                at.rotation_factors = last.name
 
 
 def _layer_of_cache(nodes: Sequence[Node], source: int | Leaf) -> int | None:

@@ -19,10 +19,18 @@ from app.engine.process.cache.cells import Cells, Traits
 from app.engine.process.native.weights import Weights
 from app.engine.process.probe.attribution import attribute, told
 from app.engine.process.probe.behaviour import N_RANDOM, N_TEXTS, N_TIMES, HeadScores
+from app.engine.process.probe.embedding import Embedding
 from app.engine.process.probe.file_tensors import FileTensors
 from app.engine.process.probe.graph import GraphMap
 from app.engine.process.probe.probe import Asked, Looked, Probe
+from app.engine.process.probe.rotation import told_rotations
 from app.engine.process.scheduling.admission import check_ids, reason_of
+from app.engine.protocol.embedding_messages import (
+    EmbeddingCommand,
+    EmbeddingResult,
+    ReadRotations,
+    Rotations,
+)
 from app.engine.protocol.frames import Array
 from app.engine.protocol.inside_messages import (
     AXES,
@@ -58,7 +66,11 @@ QUANTISED: Final = (
     "The KV cache is quantised, so keys and values were rounded before attention read them."
 )
 
-Answering = Iterator[Inside | GraphOffer | HeadsMeasured | TokenAttributed | None]
+ADAPTED: Final = "LoRA adapters aren't included: these are the vectors in the model's own file."
+
+Answering = Iterator[
+    Inside | GraphOffer | HeadsMeasured | TokenAttributed | Rotations | EmbeddingResult | None
+]
 
 
 class ProbeRoom:
@@ -77,6 +89,7 @@ class ProbeRoom:
         self._clock = clock
         self._probe = Probe(weights, slots, traits, clock)
         self._tensors: FileTensors | None = None
+        self._embedding = Embedding(self._file_tensors, [ADAPTED] if weights.loaded.loras else [])
         self._waiting: OrderedDict[int, InsideCommand] = OrderedDict()
         self._running: tuple[int, Answering] | None = None
         self._rests_until = 0.0
@@ -147,6 +160,13 @@ class ProbeRoom:
             return self._measure_heads()
         if isinstance(command, AttributeToken):
             return self._attribute(command)
+        if isinstance(command, EmbeddingCommand):
+            return self._embedding.answer(
+                command,
+                lambda done, total: self._emit(Progress(command.id, "embedding", done, total)),
+            )
+        if isinstance(command, ReadRotations):
+            return self._rotations()
         return self._offer()
 
     def _measure_heads(self) -> Answering:
@@ -166,6 +186,14 @@ class ProbeRoom:
             N_TEXTS,
             1 + N_RANDOM * N_TIMES,
         )
+
+    def _rotations(self) -> Answering:
+        for graph in self._probe.learn():
+            if graph is None:
+                yield None
+            else:
+                windows = self._window_layers(graph.caches)
+                yield told_rotations(graph, self._file_tensors, windows)
 
     def _offer(self) -> Answering:
         for graph in self._probe.learn():
@@ -231,7 +259,8 @@ class ProbeRoom:
     def _file_tensors(self) -> FileTensors:
         """Read once: a large vocabulary in the header takes a moment."""
         if self._tensors is None:
-            self._tensors = FileTensors(Path(self._weights.loaded.path))
+            loaded = self._weights.loaded
+            self._tensors = FileTensors(Path(loaded.path), loaded.fast_hash)
         return self._tensors
 
     def _check(self, command: LookInside) -> None:

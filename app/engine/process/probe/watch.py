@@ -116,7 +116,9 @@ class Watch:
         self._ordinals[address] = len(self._nodes)
         tensor = ctypes.cast(address, _POINTER).contents
         sources = tuple(self._source(tensor.src[i]) for i in range(10) if tensor.src[i])
-        return Node(name_of(tensor), op_of(tensor), tuple(tensor.ne), sources)
+        name, op = name_of(tensor), op_of(tensor)
+        params = tuple(tensor.op_params) if op == "ROPE" else ()
+        return Node(name, op, tuple(tensor.ne), sources, params)
 
     def _source(self, pointer: Any) -> int | Leaf:
         address = ctypes.addressof(pointer.contents)

@@ -26,6 +26,13 @@ from app.engine.protocol.cache_messages import (
     ParkedCopy,
     StepMeasured,
 )
+from app.engine.protocol.embedding_messages import (
+    EmbeddingFacts,
+    EmbeddingRows,
+    NearestTokens,
+    Rotation,
+    Rotations,
+)
 from app.engine.protocol.frames import (
     DTYPES,
     MAX_ARRAY_RANK,
@@ -168,6 +175,11 @@ MISSING = [Missing("q_before", "It has none.")]
 ROW = FloatArray("embedding", ["n_embd"], [2], Array.of("f4", [0.5, -math.inf]))
 IDS = IntArray("lens_ids", ["n_layer", "n_lens"], [1, 2], Array.of("i4", [1, 2]))
 INSIDE = Inside(5, 4, 2, 1, 0.1, [ROW], [IDS], MISSING, ["A note."])
+NUMBERS = Array.of("f4", [0.5, 1.5])
+ROWS = EmbeddingRows(1, NUMBERS, NUMBERS, ["A note."])
+FACTS = EmbeddingFacts(9, 2, "Q8_0", NUMBERS, Array.of("f4", [1, 2, 3, 4, 5]), 0.4, ["A note."])
+NEAR = NearestTokens(Array.of("i4", [7, 8]), NUMBERS, Array.of("i4", [0, 4]), NUMBERS, 9)
+TURN = Rotation([0, 1], "halves", 4, 0, 1e4, 1.0, 0.0, 1.0, 32.0, 1.0, 64, NUMBERS)
 RESULTS: list[WireMessage] = [
     *(LOADED, SUMMARY, Tokens([1], [b"Hi"]), PromptCount(3, 64), PROMPT, WORDS),
     *(GrammarChecked("No.", 1, 2, ["A note."]), CACHE, StepMeasured(3, [1.0], [2.0], 1)),
@@ -175,6 +187,7 @@ RESULTS: list[WireMessage] = [
     *(INSIDE, GraphOffer(2, MISSING, [1], 8, 9, ["A note."])),
     HeadsMeasured(1, 1, Array.of("f4", [0.5] * 5), 1, 9),
     TokenAttributed(1, 2, *[0.5] * 6, [ROW], 0.1, MISSING, ["A note."]),
+    *(ROWS, FACTS, NEAR, Rotations([TURN], 2, "None.")),
 ]
 EVENTS: list[WireMessage] = [
     Hello(1, "llama.cpp", "1", 1, [DEVICE], 2, ["A note."], repacked=["Q4_0"]),
@@ -327,6 +340,13 @@ NO_FIT: dict[str, WireMessage] = {
     "numbers that their shape does not have": put(INSIDE, floats=[put(ROW, shape=[3])]),
     "an extent without an axis": put(INSIDE, ints=[put(IDS, shape=[1, 2, 1])]),
     "an array that comes twice": put(INSIDE, floats=[ROW, ROW]),
+    "rows that are not whole": put(ROWS, n_embd=2),
+    "a mean of another width": put(FACTS, n_embd=3),
+    "lengths at other places": put(FACTS, norms=NUMBERS),
+    "a token without its cosine": put(NEAR, cosines=Array.of("f4", [0.5])),
+    "an input without its rank": put(NEAR, input_ranks=Array.of("i4", [0])),
+    "half a pair": Rotations([put(TURN, n_dims=5, factors=Array.of("f4", []))], 2),
+    "a factor for no pair": Rotations([put(TURN, n_dims=6)], 2),
     "numbers of one name and two kinds": put(INSIDE, ints=[put(IDS, name="embedding")]),
 }
 

@@ -20,6 +20,12 @@ from made_traces import trace_of
 
 from app.engine.protocol import messages as protocol, wire
 from app.engine.protocol.cache_messages import CacheMap, CacheSlot
+from app.engine.protocol.embedding_messages import (
+    EmbeddingFacts,
+    EmbeddingRows,
+    NearestTokens,
+    Rotation,
+)
 from app.engine.protocol.frames import DTYPES, MAX_FRAME_BYTES, Array, ProtocolError, WireMessage
 from app.engine.protocol.inside_messages import (
     FloatArray,
@@ -105,8 +111,22 @@ _TOGETHER: dict[type[WireMessage], st.SearchStrategy[WireMessage]] = {
     TokenAttributed: st.integers(0, 3).map(
         lambda n: TokenAttributed(1, 2, *[0.5] * 6, [_floats("a", n), _floats("b", n)])
     ),
+    EmbeddingRows: st.integers(0, 3).map(lambda n: EmbeddingRows(2, _row(2 * n), _row(n))),
+    EmbeddingFacts: st.integers(0, 3).map(
+        lambda n: EmbeddingFacts(9, n, "F16", _row(n), _row(5), 0.5)
+    ),
+    NearestTokens: st.integers(0, 3).map(
+        lambda n: NearestTokens(_ints(n).values, _row(n), _ints(1).values, _row(1), 9)
+    ),
+    Rotation: st.integers(0, 3).map(
+        lambda n: Rotation([0], "halves", 2 * n, 0, 1e4, 1.0, 0.0, 1.0, 32.0, 1.0, 64, _row(n))
+    ),
 }
 """Structs whose fields must fit each other."""
+
+
+def _row(n: int) -> Array:
+    return Array.of("f4", [0.5] * n)
 
 
 def _floats(name: str, n: int) -> FloatArray:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -65,6 +65,30 @@ def strongest(row: Values, count: int) -> list[tuple[int, float]]:
     """
     order = np.argsort(-row, kind="stable")[:count]
     return [(int(at), float(row[at])) for at in order if row[at] > 0]
+
+
+class HardLook(NamedTuple):
+    """A head gives a token this part of its attention."""
+
+    head: int
+    token: int
+    weight: float
+
+
+def hardest_look(rows: Values) -> HardLook | None:
+    """The head of a layer that looks hardest, and at which token. `rows` [n_head, n_tok].
+
+    The first token is left out: heads that find nothing rest there, and it would win in nearly
+    every layer. None: nothing else is seen, or the layer has no attention (NaN).
+
+    >>> hardest_look(np.array([[0.75, 0.125, 0.125], [0.5, 0.0, 0.5]], np.float32))
+    HardLook(head=1, token=2, weight=0.5)
+    """
+    seen = rows[:, 1:]
+    if not seen.size or not seen.max() > 0:
+        return None
+    head, token = divmod(int(seen.argmax()), seen.shape[1])
+    return HardLook(head, token + 1, float(seen[head, token]))
 
 
 def by_span(rows: Values, spans: Sequence[tuple[int, int]]) -> Values:

@@ -10,6 +10,7 @@ from app.insight.inside.attention import (
     by_span,
     entropy_bits,
     group_of,
+    hardest_look,
     hidden_by_window,
     mean_over_heads,
     role_of,
@@ -81,3 +82,18 @@ def test_a_window_hides_what_lies_further_back() -> None:
     assert hidden_by_window(511, 512) == 0
     assert hidden_by_window(512, 512) == 1
     assert hidden_by_window(5000, 0) == 0
+
+
+def test_the_hardest_look_is_at_the_largest_share_that_is_no_sink() -> None:
+    rows = random_rows(7, 12)
+    rows[:, 0] = 1.0
+    look = hardest_look(rows)
+    assert look is not None
+    shares = {(h, t): float(rows[h, t]) for h in range(7) for t in range(1, 12)}
+    assert shares[look.head, look.token] == look.weight == max(shares.values())
+
+
+def test_where_nothing_else_is_seen_there_is_no_look() -> None:
+    assert hardest_look(np.ones((3, 1), np.float32)) is None
+    assert hardest_look(np.array([[1.0, 0.0], [1.0, 0.0]], np.float32)) is None
+    assert hardest_look(np.full((2, 5), np.nan, np.float32)) is None

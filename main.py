@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 CHILD: Final = "--child="
 TAKE_A_VALUE: Final = ("--data-dir", "--gguf", "--scripted", "--quit-after")
 """Options of the window whose value is the next argument."""
+COMMANDS: Final = ("ask", "inside", "bench")
+"""What runs without a window."""
 READABLE: Final = ("models.store.peek", "app.chat.conversations.last_chat", "ui.chat.chat_column")
 """What shows the last chat; imported once the frame is painted."""
 REST: Final = (
@@ -79,7 +81,7 @@ def main(argv: list[str]) -> int:
 
 
 def command_in(argv: list[str]) -> tuple[str, list[str]]:
-    """`ask` or `bench` ("" for the window) and its arguments. Options may stand before it.
+    """One of `COMMANDS` ("" for the window) and its arguments. Options may stand before it.
 
     >>> command_in(["--data-dir", "ask", "ask", "hi"])
     ('ask', ['--data-dir', 'ask', 'hi'])
@@ -87,19 +89,23 @@ def command_in(argv: list[str]) -> tuple[str, list[str]]:
     at = 0
     while at < len(argv) and argv[at].startswith("--"):
         at += 2 if argv[at] in TAKE_A_VALUE else 1
-    if at < len(argv) and argv[at] in ("ask", "bench"):
+    if at < len(argv) and argv[at] in COMMANDS:
         return argv[at], argv[:at] + argv[at + 1 :]
     return "", argv
 
 
 def run_without_window(command: str, arguments: list[str]) -> int:
-    """`ask` or `bench`. Until they can answer Ctrl-C themselves it ends us without a word."""
+    """One of `COMMANDS`. Until they can answer Ctrl-C themselves it ends us without a word."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     answer: Callable[[list[str]], int]
     if command == "ask":
         from app.command_line import cli
 
         answer = cli.main
+    elif command == "inside":
+        from app.command_line import inside
+
+        answer = inside.main
     else:
         from app.bench import bench
 
@@ -220,7 +226,7 @@ def parse(argv: list[str]) -> Options:
     parser = OneSentenceParser(
         prog="main.py",
         description="Chat with a language model on this machine.",
-        epilog="Without a window: main.py ask --help, main.py bench --help.",
+        epilog="Without a window: main.py ask --help, inside --help, bench --help.",
         allow_abbrev=False,
     )
     parser.add_argument(

@@ -89,6 +89,7 @@ def test_bad_arguments_are_one_sentence_and_no_traceback(arguments, words, capsy
         (["--data-dir", "D", "ask", "hi"], "ask", ["--data-dir", "D", "hi"]),
         (["--data-dir=D", "--offline", "ask", "hi"], "ask", ["--data-dir=D", "--offline", "hi"]),
         (["--offline", "bench", "--quick"], "bench", ["--offline", "--quick"]),
+        (["--offline", "inside", "hi"], "inside", ["--offline", "hi"]),
         (["--gguf", "ask"], "", ["--gguf", "ask"]),
         (["--data-dir", "bench", "--offline"], "", ["--data-dir", "bench", "--offline"]),
         (["unexpected", "ask"], "", ["unexpected", "ask"]),
@@ -99,12 +100,14 @@ def test_options_may_stand_before_the_command(arguments, command, rest):
     assert main.command_in(arguments) == (command, rest)
 
 
-def test_ask_and_bench_take_the_options_of_the_window(tmp_path, capsys):
+def test_commands_take_the_options_of_the_window(tmp_path, capsys):
     script = tmp_path / "script.json"
     script.write_text('{"replies": [{"text": "Hello."}]}')
     options = ["--data-dir", str(tmp_path / "data"), "--offline"]
     assert main.main([*options, "--scripted", str(script), "ask", "hi"]) == 0
     assert capsys.readouterr().out == "Hello.\n"
+    assert main.main([*options, "--scripted", str(script), "inside", "hi"]) == 0
+    assert "Looking at token" in capsys.readouterr().out
     missing = [*options, "--gguf", str(tmp_path / "none.gguf"), "bench"]
     assert main.main(missing) != 0
     assert "none.gguf" in capsys.readouterr().err, "what is wrong is the file, not the options"

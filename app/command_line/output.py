@@ -134,8 +134,6 @@ class JsonLines(AskOutput):
         self._stdout = stdout
         self._kept: list[str] = []
         self._lock = threading.Lock()
-        encoding = (getattr(stdout, "encoding", None) or "ascii").lower().replace("-", "")
-        self._ascii = encoding != "utf8"
 
     def event(self, event: Event) -> None:
         if isinstance(event, TokenArrived):
@@ -200,8 +198,7 @@ class JsonLines(AskOutput):
         return list(zip(ids, texts, map(math.exp, logprobs), strict=False))
 
     def _print(self, name: str, fields: dict[str, Any]) -> None:
-        line = {"event": name, **fields}
-        text = json.dumps(line) if self._ascii else msgspec.json.encode(line).decode()
+        text = json_text({"event": name, **fields}, self._stdout)
         with self._lock:
             self._kept.append(text)
         if name not in _FOLLOWED:
@@ -213,6 +210,12 @@ class JsonLines(AskOutput):
                 kept, self._kept = self._kept, []
                 self._stdout.write("\n".join(kept) + "\n")
                 self._stdout.flush()
+
+
+def json_text(value: object, stream: TextIO) -> str:
+    """In one line, with what the stream's encoding cannot say escaped."""
+    encoding = (getattr(stream, "encoding", None) or "ascii").lower().replace("-", "")
+    return msgspec.json.encode(value).decode() if encoding == "utf8" else json.dumps(value)
 
 
 def _removed_by(token: TokenTrace) -> list[str | None]:

@@ -1,0 +1,138 @@
+"""What the probe finds in both files for tests, against a transformer written in numpy.
+
+These files are quantised. There the processor rounds what it multiplies by, too: to 8 bits, a block
+at a time. A number that lies between two steps may be rounded the other way by another order of
+sums, and is then off by 1/127 of the largest of its block; through 30 layers such differences grow
+to some per cent, whoever computes. So there are two proofs:
+
+* Each *piece* of each layer is compared for the same input: the graph's own. The reference rounds
+  as the processor does. Nearly all is then equal but for float32's last bits, and what is not is
+  off by single roundings.
+* The *whole way* from token to logits is compared with arithmetic that rounds nothing, within what
+  the roundings make.
+
+Flash attention keeps its keys and values in float16 whatever it is told, and adds up in float16.
+Small files in float32, which are exact all the way: `test_reference_exact.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pytest
+from probing import distance, look, probe_of, walk, weights_of
+from reference_checks import (
+    ALL_ROUNDINGS,
+    EXACT,
+    FLASH,
+    FLASH_OR_NOT,
+    HALF,
+    ONE_ROUNDING,
+    PIECES,
+    Case,
+    all_distances,
+    check_lens,
+    check_rotation,
+    check_rows,
+    piecewise,
+)
+from reference_network import Network
+
+from app.engine.process.native.native import NativeLog
+from app.engine.protocol.inside_messages import WANTED
+
+pytestmark = pytest.mark.weights
+
+TEXT: Final = "The capital of France is Paris. The capital of Italy is"
+BOTH: Final = pytest.mark.parametrize("name", ["starter", "gemma"])
+
+
+@pytest.fixture(scope="module")
+def real(starter_gguf: Path, gemma_gguf: Path, native_log: NativeLog) -> Iterator[Any]:
+    """Both files for tests, with flash attention or without: each is looked into once."""
+    cases: dict[tuple[str, str], Case] = {}
+
+    def case(name: str, flash: str) -> Case:
+        if (name, flash) not in cases:
+            path = {"starter": starter_gguf, "gemma": gemma_gguf}[name]
+            with (
+                weights_of(path, native_log, flash_attention=flash) as weights,
+                probe_of(weights) as probe,
+            ):
+                ids = weights.vocabulary.tokenize(TEXT, False, True)
+                found = walk(probe, ids, set(WANTED) - {"lens"})
+                found[-1] = look(probe, ids, targets=[ids[0], 7]).arrays
+                cases[name, flash] = Case(path, ids, found)
+        return cases[name, flash]
+
+    yield case
+    cases.clear()
+
+
+@BOTH
+@FLASH_OR_NOT
+def test_each_piece_is_what_its_input_makes(real: Any, name: str, flash: str) -> None:
+    case = real(name, flash)
+    reading = piecewise(Network(case.path, as_cpu=True), case.found)
+    assert np.array_equal(case.last["embedding"], reading.embedding[-1])
+    for array in (*PIECES, "attention", "heads"):
+        apart = all_distances(reading, case.found, array)
+        assert apart.max() < ONE_ROUNDING, array
+        is_half = flash == "on" and array in ("attention", "heads")
+        assert np.median(apart) < (HALF if is_half else EXACT), array
+
+
+@BOTH
+@FLASH_OR_NOT
+def test_the_scores_are_what_the_last_stream_makes(real: Any, name: str, flash: str) -> None:
+    case = real(name, flash)
+    network = Network(case.path, as_cpu=True)
+    stream = case.last["residual"][-1:]
+    assert distance(case.last["result_norm"], network.result_norm(stream)[0]) < EXACT
+    assert distance(case.last["logits"], network.scores(stream)[0]) < ONE_ROUNDING
+
+
+@BOTH
+def test_the_whole_way_is_near_exact_arithmetic(real: Any, name: str) -> None:
+    network = Network(real(name, "on").path)
+    ids = real(name, "on").ids
+    reading = network.read(ids)
+    logits = network.scores(reading.residual[-1][-1:])[0]
+    for flash in FLASH:
+        last = real(name, flash).last
+        for array, wanted in reading.at(len(ids) - 1).items():
+            assert distance(last[array], wanted).max() < ALL_ROUNDINGS, array
+        assert np.abs(last["attention"] - reading.at(len(ids) - 1)["attention"]).max() < 0.1
+        assert distance(last["logits"], logits) < ALL_ROUNDINGS
+        assert last["logits"].argmax() == logits.argmax()
+
+
+@BOTH
+@FLASH_OR_NOT
+def test_rows_of_attention_sum_to_one(real: Any, name: str, flash: str) -> None:
+    check_rows(real(name, flash))
+
+
+@BOTH
+def test_flash_attention_on_and_off_agree(real: Any, name: str) -> None:
+    on, off = (real(name, flash).last for flash in FLASH)
+    # The first layer has the same input: only float16 against float32 is left.
+    assert np.abs(on["attention"][0] - off["attention"][0]).max() < HALF
+    assert np.abs(on["attention"] - off["attention"]).max() < 0.1
+    assert on["logits"].argmax() == off["logits"].argmax()
+    assert distance(on["logits"], off["logits"]) < ALL_ROUNDINGS
+
+
+@BOTH
+@FLASH_OR_NOT
+def test_the_last_row_of_the_lens_is_the_scores(real: Any, name: str, flash: str) -> None:
+    case = real(name, flash)
+    check_lens(case, Network(case.path, as_cpu=True))
+
+
+@BOTH
+def test_turning_queries_by_hand_gives_the_graph_s(real: Any, name: str) -> None:
+    check_rotation(real(name, "on"))

@@ -30,6 +30,7 @@ from typing import Annotated, Final
 
 import msgspec
 
+from app.engine.protocol.cut_messages import Cut, CutMode
 from app.engine.protocol.embedding_messages import EmbeddingCommand, ReadRotations
 from app.engine.protocol.frames import (
     FEW,
@@ -94,7 +95,9 @@ class LookInside(WireMessage, frozen=True, tag=True):
     """Replay the last of `token_ids` behind the others, and tell what is wanted. `layers`: whose
     attention (all: None); that of the others is NaN, or, with `only_layers`, not sent at all: what
     is too large for one frame comes in several. `targets`: tokens that each layer of the lens is
-    asked about. Answered beside a running reply, which goes first. -> Inside"""
+    asked about. `cuts`: parts that are cut at this token, by zero or by their mean over the last
+    positions of the first `mean_tokens` tokens (None: all); everything before was computed with
+    them. Answered beside a running reply, which goes first. -> Inside"""
 
     id: Amount
     token_ids: list[int]
@@ -102,6 +105,9 @@ class LookInside(WireMessage, frozen=True, tag=True):
     targets: list[int] = msgspec.field(default_factory=list)
     layers: list[int] | None = None
     only_layers: bool = False
+    cuts: list[Cut] = msgspec.field(default_factory=list)
+    cut_mode: CutMode = "mean"
+    mean_tokens: int | None = None
 
 
 class ReadGraph(WireMessage, frozen=True, tag=True):
@@ -166,7 +172,7 @@ class IntArray(WireMessage, frozen=True, tag=True):
 class Inside(WireMessage, frozen=True, tag=True):
     """Of the last of `n_tokens` tokens. `n_reused` of those before it were there already, of which
     `n_copied` came from a chat's cells; `n_read` were read for this. `notes`: what the numbers are
-    subject to."""
+    subject to. `mean_over`: positions that the mean of what was cut was taken over."""
 
     n_tokens: Count
     n_reused: Count
@@ -177,6 +183,7 @@ class Inside(WireMessage, frozen=True, tag=True):
     ints: Annotated[list[IntArray], FEW]
     missing: Annotated[list[Missing], FEW]
     notes: Annotated[list[Sentence], FEW] = msgspec.field(default_factory=list)
+    mean_over: Count = 0
 
     def check(self) -> None:
         _check_names([array.name for array in self.floats] + [array.name for array in self.ints])

@@ -61,10 +61,10 @@ class LayerNodes:
     """Ordinals of one layer; None or empty: this graph has no such node.
 
     `attention`: where rows of attention can be read: FLASH_ATTN_EXT (from its sources) or SOFT_MAX.
-    `heads`: the outputs of all `n_head` heads, before they are mixed (`kqv_out`); `mix`: how they
-    become what attention writes. `attn_writes` and `ffn_writes`: what is added to the stream;
-    `other_writes`: of blocks that are neither (a state space, a convolution). `residual`: the
-    stream after this layer. `cache_write`: SET_ROWS of K.
+    `heads`: the outputs of all `n_head` heads, which share `n_kv_head` KV heads, before they are
+    mixed (`kqv_out`); `mix`: how they become what attention writes. `attn_writes`, `ffn_writes`:
+    what is added to the stream; `other_writes`: of blocks that are neither (a state space, a
+    convolution). `residual`: the stream after this layer. `cache_write`: SET_ROWS of K.
     `rotation`: what the query's rotation was given; `rotation_factors`: the tensor that has a
     factor for each pair, where there is one.
     """
@@ -75,6 +75,7 @@ class LayerNodes:
     k_after: int | None = None
     heads: int | None = None
     n_head: int = 0
+    n_kv_head: int = 0
     mix: Product | None = None
     attn_writes: list[int] = field(default_factory=list)
     ffn_writes: list[int] = field(default_factory=list)
@@ -279,12 +280,12 @@ def _find_attention(nodes: Sequence[Node], found: GraphMap) -> None:
     found.caches = list(caches.values())
     for ordinal, node in enumerate(nodes):
         if node.op == "FLASH_ATTN_EXT":
-            layer, query = _layer_of_cache(nodes, node.sources[1]), node.sources[0]
+            (query, keys), layer = node.sources[:2], _layer_of_cache(nodes, node.sources[1])
         elif node.op == "SOFT_MAX" and node.name.startswith("kq_soft_max"):
             product = _product(nodes, node.sources[0])
             if product is None:
                 continue
-            layer, query = _layer_of_cache(nodes, product[0]), product[1]
+            (keys, query), layer = product, _layer_of_cache(nodes, product[0])
         else:
             if node.op == "MUL_MAT" and isinstance(node.sources[0], Leaf):
                 match = _ATTENTION_OUTPUT.match(node.sources[0].name)
@@ -299,6 +300,7 @@ def _find_attention(nodes: Sequence[Node], found: GraphMap) -> None:
         at.attention = ordinal
         # [d_head, n_head, n_tok] of the one, [n_cells, n_tok, n_head] of the other
         at.n_head = node.shape[1 if node.op == "FLASH_ATTN_EXT" else 2]
+        at.n_kv_head = nodes[keys].shape[2] if isinstance(keys, int) else 0
         at.q_after = _rotated(nodes, query)
         if at.q_after is not None:
             rotation = nodes[at.q_after]

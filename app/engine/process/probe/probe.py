@@ -16,7 +16,7 @@ cap, on whatever device. So the last row must be the real scores.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
@@ -27,13 +27,15 @@ from app.amounts import bytes_words
 from app.engine.process.cache.cells import Cells, Traits, common_length
 from app.engine.process.cache.step_meter import free_bytes, needed_bytes
 from app.engine.process.native.native import Batch, llama
-from app.engine.process.native.weights import Weights
+from app.engine.process.native.weights import MAX_OUTPUTS, Weights
 from app.engine.process.probe.attention import rows_of_flash_attention, rows_of_softmax
+from app.engine.process.probe.cutting import MEAN_OVER, Cutting, Means, every_row
 from app.engine.process.probe.graph import GraphMap, Node, read_graph
 from app.engine.process.probe.state import positions_in
 from app.engine.process.probe.tensors import Tensor, Values, layout_fits, name_of, read, write
 from app.engine.process.probe.watch import OtherGraph, Take, Watch
 from app.engine.process.trace.scores import scores_of
+from app.engine.protocol.cut_messages import Cut, CutMode
 from app.refusal import Refusal
 
 N_LENS: Final = 10
@@ -71,7 +73,8 @@ class Asked:
     before its gain), `output_in` (what the output matrix reads); `scores` [n_vocab], its product.
     `targets`: tokens whose score each layer is asked for. `layers`: those whose attention is
     wanted; all of them where it is None. `only_layers`: it has a row for each of these and no
-    other."""
+    other. `cuts`: what is cut while the token is replayed, by zero or by the mean over the last
+    `MEAN_OVER` of the first `mean_tokens` tokens (None: all); see `cutting.py`."""
 
     def __init__(
         self,
@@ -81,17 +84,24 @@ class Asked:
         targets: Sequence[int] = (),
         layers: Sequence[int] | None = None,
         only_layers: bool = False,
+        cuts: Sequence[Cut] = (),
+        cut_mode: CutMode = "mean",
+        mean_tokens: int | None = None,
     ) -> None:
         self.ids = list(ids)
         self.want = frozenset(want)
         self.targets = list(targets)
         self.layers = layers
         self.only_layers = only_layers
+        self.cuts = list(cuts)
+        self.cut_mode = cut_mode
+        self.mean_ids = self.ids[:mean_tokens]
 
 
 class Looked:
     """An answer. `missing`: what was wanted and is not there, with the reason. `n_reused` of the
-    text's tokens were there already, `n_copied` of these came from a slot."""
+    text's tokens were there already, `n_copied` of these came from a slot. `mean_over`: positions
+    that a cut's mean was taken over."""
 
     def __init__(self) -> None:
         self.arrays: Arrays = {}
@@ -99,6 +109,7 @@ class Looked:
         self.n_reused = 0
         self.n_copied = 0
         self.n_read = 0
+        self.mean_over = 0
 
 
 class Probe:
@@ -122,6 +133,8 @@ class Probe:
         self._nodes: list[Node] = []
         self._map: GraphMap | None = None
         self._lens_nodes: list[Node] = []
+        self._many: tuple[list[Node], GraphMap] | None = None
+        self._means: tuple[list[int], Means] | None = None
         self.used_at = 0.0
 
     # --- the context --------------------------------------------------------------------------
@@ -146,6 +159,7 @@ class Probe:
         self._context = None
         self._map = None
         self._lens_nodes = []
+        self._many = None
 
     def _room_for(self, n_tokens: int) -> int:
         """Cells for the text, and for the rows of the lens behind it. Doubled sizes, so that a
@@ -216,13 +230,19 @@ class Probe:
             raise Refusal("bad_setting", _TOO_LONG.format(n=len(asked.ids), n_ctx=n_ctx))
         self.used_at = self._clock()
         try:
-            self._open(len(asked.ids))
+            needs_means = bool(asked.cuts) and asked.cut_mode == "mean"
+            self._open(len(asked.ids) + (len(asked.mean_ids) if needs_means else 0))
             yield None
             found = Looked()
             graph = self._learn(asked.ids[0])
             yield None
             yield from self._read_before(asked, found, progress)
-            streams = self._replay(asked, graph, found)
+            means = None
+            if needs_means:
+                means = yield from self.means(asked.mean_ids)
+                found.mean_over = means.n
+            cutting = Cutting(asked.cuts, graph, means)
+            streams = self._replay(asked, graph, found, cutting)
             if "lens" in asked.want:
                 yield None
                 yield from self._lens(asked, graph, streams, found)
@@ -331,13 +351,17 @@ class Probe:
                     grown = np.full(max(int(cells.max()) + 1, 2 * len(known)), -1, np.int32)
                     grown[: len(known)] = known
                     self._positions[at] = known = grown
+                # What lay elsewhere before has been cut off since.
+                known[(known >= position) & (known < position + len(cells))] = -1
                 known[cells] = np.arange(position, position + len(cells))
 
-    def _replay(self, asked: Asked, graph: GraphMap, found: Looked) -> Values | None:
+    def _replay(
+        self, asked: Asked, graph: GraphMap, found: Looked, cutting: Cutting
+    ) -> Values | None:
         """The token itself, watched. Returns the stream after each layer, [n_layer, n_embd]."""
         want, n_layer, position = asked.want, self._weights.n_layer, len(asked.ids) - 1
         parts: dict[str, dict[int, Values]] = {}
-        wanted: dict[int, Take] = {}
+        wanted = cutting.writing(graph, every_row)  # first, so that what is read is what came of it
         for layers in graph.caches:
             self._want_cells(wanted, graph, layers[0], position)
 
@@ -438,6 +462,55 @@ class Probe:
             return out
 
         return look
+
+    # --- means --------------------------------------------------------------------------------
+
+    def means(self, ids: Sequence[int]) -> Generator[None, None, Means]:
+        """What each part writes, averaged over the last positions of a text whose beginning is in
+        the cells; read once per text. A generator that returns Means. Raises Refusal."""
+        if self._means is not None and self._means[0] == list(ids):
+            return self._means[1]
+        found, n_tokens = Means(), len(ids)
+        first = max(n_tokens - MEAN_OVER, 0)
+        graphs = self._graphs(ids)
+        yield None
+        # A sequence beside the text's, so that its cells stay to the last bit what they are. It
+        # shares what comes before, unless a window or a state has moved on from there.
+        is_there = common_length(self._cells.ids, ids) >= first
+        start = first if is_there and self._cells.usable(first) is None else 0
+        try:
+            if start:
+                llama.llama_memory_seq_cp(self._memory, 0, 1, 0, start)
+            step = min(MAX_OUTPUTS, self._weights.n_ubatch)
+            while start < n_tokens:
+                end = min(start + step, n_tokens) if start >= first else min(start + _CHUNK, first)
+                tokens = ids[start:end]
+                decode = partial(self._decode, tokens, start, 1, want_all=start >= first)
+                if start >= first:
+                    nodes, graph = graphs[len(tokens) > 1]
+                    self._watch.during(decode, found.reading(graph), nodes)
+                    found.add(len(tokens))
+                else:
+                    decode()
+                start = end
+                yield None
+        finally:
+            llama.llama_memory_seq_rm(self._memory, 1, -1, -1)
+        self._means = (list(ids), found)
+        return found
+
+    def _graphs(self, ids: Sequence[int]) -> tuple[tuple[list[Node], GraphMap], ...]:
+        """Of one token, and of several that all ask for scores."""
+        assert self._map is not None
+        one = (self._nodes, self._map)
+        if self._many is None and len(ids) > 1:
+            try:
+                nodes = self._watch.learn(lambda: self._decode(ids[:2], 0, 1, want_all=True))
+            finally:
+                llama.llama_memory_seq_rm(self._memory, 1, -1, -1)
+            graph = read_graph(nodes, self._weights.n_layer, self._weights.n_embd)
+            self._many = (nodes, graph)
+        return (one, self._many or one)
 
     # --- the lens -----------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ from app.engine.process.probe.graph import GraphMap
 from app.engine.process.probe.probe import Asked, Looked, Probe
 from app.engine.process.probe.rotation import told_rotations
 from app.engine.process.scheduling.admission import check_ids, reason_of
+from app.engine.protocol.cut_messages import check_cuts
 from app.engine.protocol.embedding_messages import (
     EmbeddingCommand,
     EmbeddingResult,
@@ -61,6 +62,7 @@ _ORDINARY: Final = 1 << 2
 
 NO_ORDINARY_TOKENS: Final = "This model's vocabulary has no ordinary tokens to make a text of."
 _NOTHING_WANTED: Final = "Choose at least one of: {names}."
+NO_MEAN: Final = "A mean needs at least one of this text's tokens."
 _SAME_TOKEN: Final = "Choose two different tokens to compare."
 QUANTISED: Final = (
     "The KV cache is quantised, so keys and values were rounded before attention read them."
@@ -224,6 +226,9 @@ class ProbeRoom:
             targets=command.targets,
             layers=command.layers,
             only_layers=command.only_layers,
+            cuts=command.cuts,
+            cut_mode=command.cut_mode,
+            mean_tokens=command.mean_tokens,
         )
 
         def progress(done: int, total: int) -> None:
@@ -272,7 +277,12 @@ class ProbeRoom:
             raise Refusal("bad_setting", f"At most {MAX_TARGETS} tokens can be followed.")
         n_vocab = self._weights.vocabulary.n_vocab
         check_ids([*command.token_ids, *command.targets], n_vocab)
-        n_layer = self._weights.n_layer
+        n_layer, loaded = self._weights.n_layer, self._weights.loaded
+        check_cuts(command.cuts, n_layer, loaded.n_head, max(loaded.n_head_kv, 1))
+        if command.mean_tokens is not None and not (
+            0 < command.mean_tokens <= len(command.token_ids)
+        ):
+            raise Refusal("bad_setting", NO_MEAN)
         if not all(0 <= layer < n_layer for layer in command.layers or ()):
             raise Refusal("bad_setting", f"This model has the layers 0 to {n_layer - 1}.")
 
@@ -297,6 +307,7 @@ class ProbeRoom:
             ints=ints,
             missing=missing,
             notes=self._notes(),
+            mean_over=found.mean_over,
         )
 
     def _notes(self) -> list[str]:

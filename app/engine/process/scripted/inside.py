@@ -18,6 +18,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from app.engine.process.scripted.embedding import answer_of, rotations
+from app.engine.protocol.embedding_messages import EmbeddingCommand, EmbeddingResult, Rotations
 from app.engine.protocol.frames import Array
 from app.engine.protocol.inside_messages import (
     AXES,
@@ -35,6 +37,7 @@ N_KV_HEAD: Final = 2
 N_EMBD: Final = 32
 D_HEAD: Final = N_EMBD // N_HEAD
 N_LENS: Final = 10
+ROPE_BASE: Final = 100.0
 
 Values = npt.NDArray[np.float32]
 
@@ -87,6 +90,13 @@ class MadeUpNetwork:
         n_tokens = len(command.token_ids)
         asked_in_vain = {name: missing[name] for name in command.want if name in missing}
         return Inside(n_tokens, n_tokens - 1, 0, 0, 0.0, floats, ints, _reasons(asked_in_vain))
+
+    def embedding(self, command: EmbeddingCommand) -> EmbeddingResult:
+        """Raises Refusal."""
+        return answer_of(self._embeddings, command)
+
+    def rotations(self) -> Rotations:
+        return rotations(N_LAYER, D_HEAD, ROPE_BASE)
 
     def _replay(self, ids: Sequence[int], layers: Sequence[int] | None) -> dict[str, Values]:
         """Everything about the last of `ids`. The keys and values of the tokens before it follow
@@ -190,7 +200,7 @@ def _normed(streams: Values) -> Values:
 def _rotated(vectors: Values, positions: Values) -> Values:
     """RoPE: pairs of dimensions, turned by an angle that grows with the position."""
     half = vectors.shape[-1] // 2
-    angles = positions[..., None] * (100.0 ** -(np.arange(half, dtype=np.float32) / half))
+    angles = positions[..., None] * (ROPE_BASE ** -(np.arange(half, dtype=np.float32) / half))
     cos, sin = np.cos(angles), np.sin(angles)
     first, second = vectors[..., :half], vectors[..., half:]
     turned: Values = np.concatenate([first * cos - second * sin, first * sin + second * cos], -1)

@@ -40,6 +40,7 @@ from app.engine.prompts.fitting import PromptTooLong, counted, fit_prompt
 from app.engine.prompts.prompt import BuiltPrompt
 from app.engine.protocol import wire
 from app.engine.protocol.cache_messages import ChangeCache, MeasureStep, ReadCache, StepMeasured
+from app.engine.protocol.embedding_messages import EmbeddingCommand, ReadRotations
 from app.engine.protocol.frames import Array, ProtocolError
 from app.engine.protocol.inside_messages import LookInside, ReadGraph
 from app.engine.protocol.loading_messages import (
@@ -189,10 +190,14 @@ class ScriptedEngine:
             self._look_at_cache(command, self._loaded)
         elif isinstance(command, ReadGraph) and self._loaded:
             self._answer(command.id, self._network().offer(self._script.inside.missing))
+        elif isinstance(command, ReadRotations) and self._loaded:
+            self._answer(command.id, self._network().rotations())
         elif isinstance(command, MeasureStep) and self._cache.is_busy:
             self._fail(command.id, BUSY)
         else:
-            if isinstance(command, Generate | LoadWeights | MeasureStep | LookInside):
+            if isinstance(
+                command, Generate | LoadWeights | MeasureStep | LookInside | EmbeddingCommand
+            ):
                 self._steering.expect(command)
             self._jobs.put(command)
 
@@ -228,7 +233,7 @@ class ScriptedEngine:
             self._answer(job.id, Done())
         elif isinstance(job, MeasureStep) and self._loaded:
             self._play_measured(job, self._loaded.n_threads)
-        elif isinstance(job, LookInside) and self._loaded:
+        elif isinstance(job, LookInside | EmbeddingCommand) and self._loaded:
             self._play_inside(job)
         else:
             self._fail(cast("CountPrompt", job).id, _NOT_LOADED)
@@ -243,20 +248,28 @@ class ScriptedEngine:
             steps = StepMeasured(n_tokens, [*measured.step_ms], [*measured.replay_ms], n_threads)
             self._answer(job.id, steps)
 
-    def _play_inside(self, job: LookInside) -> None:
-        inside, total = self._script.inside, len(job.token_ids) - 1
+    def _play_inside(self, job: LookInside | EmbeddingCommand) -> None:
+        inside = self._script.inside
+        phase, total = "embedding", len(self._vocabulary.pieces)
+        if isinstance(job, LookInside):
+            phase, total = "inside", len(job.token_ids) - 1
         try:
             for chunk in range(1, inside.chunks + 1):
                 self._steering.wait(job.id, inside.ms / inside.chunks / 1000)
-                self._send(Progress(job.id, "inside", total * chunk // inside.chunks, total))
+                self._send(Progress(job.id, phase, total * chunk // inside.chunks, total))
         except StopSeenError:
             self._send(Stopped(job.id, Done()))
             return
         if inside.fail is not None:
             self._fail(job.id, inside.fail)
-        else:
+        elif isinstance(job, LookInside):
             next_id = self._said_behind(job.token_ids)
             self._answer(job.id, self._network().look(job, next_id, inside.missing))
+        else:
+            try:
+                self._answer(job.id, self._network().embedding(job))
+            except Refusal as refused:
+                self._fail(job.id, refused)
 
     def _network(self) -> MadeUpNetwork:
         """Made when somebody looks: importing numpy takes longer than most scripts."""

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from app.engine.protocol.cache_messages import MeasureStep
+from app.engine.protocol.embedding_messages import EmbeddingCommand
 from app.engine.protocol.inside_messages import LookInside
 from app.engine.protocol.loading_messages import LoadWeights
 from app.engine.protocol.messages import Choose, Generate, Hold, Resume, Stop
@@ -34,7 +35,9 @@ class Steering:
         self._expected: set[int] = set()
         self._ended = False
 
-    def expect(self, command: Generate | LoadWeights | MeasureStep | LookInside) -> None:
+    def expect(
+        self, command: Generate | LoadWeights | MeasureStep | LookInside | EmbeddingCommand
+    ) -> None:
         """A request that may be stopped from now on, also before it is played."""
         with self._changed:
             self._expected.add(command.id)

@@ -128,6 +128,8 @@ class Probe:
         self._traits = traits or Traits()
         self._clock = clock
         self._watch = Watch()
+        self._chunk = min(_CHUNK, weights.n_ubatch)
+        self._lens_rows = min(_LENS_ROWS, weights.n_ubatch)
         self._context: Any = None
         self._n_ctx = 0
         self._nodes: list[Node] = []
@@ -174,8 +176,9 @@ class Probe:
         """Raises Refusal."""
         if not layout_fits():
             raise Refusal("unsupported", OLD_LAYOUT)
-        n_ctx = self._room_for(n_tokens)
+        n_ctx, n_threads = self._room_for(n_tokens), self._weights.n_threads
         if self._context and self._n_ctx >= n_ctx:
+            llama.llama_set_n_threads(self._context, n_threads, n_threads)
             return
         self.close()
         needed = needed_bytes(self._weights, n_ctx)
@@ -186,7 +189,7 @@ class Probe:
         if not self._context:
             raise refusal
         self._n_ctx = n_ctx
-        self._batch = Batch(max(_CHUNK, _LENS_ROWS), 2)
+        self._batch = Batch(max(self._chunk, self._lens_rows), 2)
         self._memory = llama.llama_get_memory(self._context)
         self._cells = Cells(self._context, 0, self._traits)
         self._positions: list[Values] = []
@@ -266,7 +269,7 @@ class Probe:
             yield None
             nodes: list[Node] = []
             while (first := len(self._cells)) < len(ids):
-                tokens = ids[first : first + _CHUNK]
+                tokens = ids[first : first + self._chunk]
 
                 def decode(tokens: Sequence[int] = tokens, first: int = first) -> None:
                     self._decode(tokens, first, 0)
@@ -301,20 +304,20 @@ class Probe:
         source = max(self._slots(), key=lambda cells: _usable(cells, before), default=None)
         there = _usable(source, before) if source is not None else 0
         if source is not None and there >= keep + _WORTH_COPYING:
-            keep = self._copy(source, there) or keep
-            found.n_copied = keep
+            found.n_copied = self._copy(source, there)
+            keep = found.n_copied or common_length(self._cells.ids, before)
         if not self._cells.cut(keep):
             self._forget()
         start = found.n_reused = len(self._cells)
         while (done := len(self._cells)) < len(before):
-            tokens = before[done : done + _CHUNK]
+            tokens = before[done : done + self._chunk]
             self._read(tokens, done)
             found.n_read = len(self._cells) - start
             progress(len(self._cells), len(before))
             yield None
 
     def _copy(self, source: Cells, length: int) -> int:
-        """Take over the first `length` cells of a slot; how many there are then."""
+        """Take over the first `length` cells of a slot; how many came over."""
         data = source.save()
         if data is None:
             return 0
@@ -347,6 +350,7 @@ class Probe:
             if layer == layers[0]:
                 cells = read(node.src[1].contents).reshape(-1).astype(np.int64)
                 known = self._positions[at]
+                known[known >= position] = -1  # cut off before; other cells may hold them now
                 if cells.size and cells.max() >= len(known):
                     grown = np.full(max(int(cells.max()) + 1, 2 * len(known)), -1, np.int32)
                     grown[: len(known)] = known
@@ -531,8 +535,8 @@ class Probe:
         targets = np.asarray(asked.targets, np.int64)
         target_logits = np.zeros((n_layer, len(targets)), np.float32)
         target_ranks = np.zeros((n_layer, len(targets)), np.int32)
-        for first in range(0, n_layer, _LENS_ROWS):
-            rows = streams[first : first + _LENS_ROWS]
+        for first in range(0, n_layer, self._lens_rows):
+            rows = streams[first : first + self._lens_rows]
             self._through_output(asked.ids[-1], len(asked.ids), rows, last)
             for row in range(len(rows)):
                 scores = scores_of(self._context, row, n_vocab)
@@ -588,6 +592,7 @@ class Probe:
         """Raises Refusal."""
         self._batch.clear()
         self._batch.add(list(tokens), position, sequence, want_scores=True, want_all=want_all)
+        self._weights.abort.clear()  # it was set for a reply
         code = llama.llama_decode(self._context, self._batch.native)
         llama.llama_synchronize(self._context)
         if code:

@@ -209,6 +209,8 @@ class Scheduler:
         processor_s = time.process_time() if is_watched else 0.0
         started = self._clock()
         code = llama.llama_decode(self._weights.context, self._batch.native)
+        with self._lock:  # from here on `stop` breaks nothing off: a probe may decode before us
+            self._in_flight = frozenset()
         if not self._on_processor:
             self._tell()  # a device is still computing
             if code == 0:

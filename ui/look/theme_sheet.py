@@ -212,7 +212,7 @@ def _menus(theme: Themed) -> str:
     QTabBar::tab:selected {{ background: {c.hover if c.is_dark else c.card}; color: {c.ink}; }}
     QTabBar::tab:focus:selected {{ border: 1px solid {c.accent}; }}
     QTabBar::tab:hover {{ color: {c.ink}; }}
-    QTabBar[kind="panels"]::tab {{ padding: {theme.px(6)}px {theme.px(8)}px; }}
+    QTabBar[kind="panels"]::tab {{ padding: {theme.px(6)}px {theme.px(6)}px; }}
     QTabBar[kind="segments"]::tab {{
         padding: {theme.px(3)}px {theme.px(10)}px; border-radius: {theme.px(6)}px;
         border: 1px solid transparent; color: {c.dim};

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QWidget
 
 from ui.look.theme import Theme
@@ -37,8 +38,11 @@ class PanelKind:
 class Panel(QWidget):
     """Override `_refresh_message`, `_refresh_trace`, `_refresh_token` and `_refresh_words`: they
     are called when what they are about has changed, and once each when the panel comes on screen.
-    A panel that is not shown does nothing.
+    A panel that is not shown does nothing. `panel_wanted`: another panel (its title) and a room in
+    it, where what is shown here goes on.
     """
+
+    panel_wanted = Signal(str, str)
 
     title: ClassVar[str] = ""
 

@@ -19,7 +19,7 @@ from ui.section.low_room import LowRoom
 from ui.section.panel import Panel, PanelKind, Tools
 from ui.section.rooms import RoomsPanel
 from ui.section.tokens.model import percent
-from ui.shell.keys import NEXT_TOKEN_KEY, PREVIOUS_TOKEN_KEY, with_key
+from ui.shell.keys import ENLARGE_KEY, NEXT_TOKEN_KEY, PREVIOUS_TOKEN_KEY, with_key
 from ui.widgets.elided import PartsLabel
 from ui.widgets.icon_button import IconButton
 from ui.widgets.plane import Plane
@@ -27,10 +27,11 @@ from ui.widgets.plane import Plane
 
 class Section(Plane):
     """`kinds`: the panels, in the order of their tabs. `tab_changed`: the title of the one that
-    the user chose. `hide_requested`: by its button."""
+    the user chose. `hide_requested`, `enlarge_requested`: by its buttons."""
 
     tab_changed = Signal(str)
     hide_requested = Signal()
+    enlarge_requested = Signal()
 
     def __init__(
         self,
@@ -74,6 +75,8 @@ class Section(Plane):
             "caret-left", "Previous token", PREVIOUS_TOKEN_KEY, -1
         )
         self.next_button = self._step_button("caret-right", "Next token", NEXT_TOKEN_KEY, 1)
+        self.enlarge_button = IconButton(theme, "corners-out", "Enlarge the panel", parent=self)
+        self.enlarge_button.setObjectName("enlarge_section_button")
         self._stack = QStackedWidget(self)
         self._row = QHBoxLayout()
         self._row.addWidget(self.tabs, 1)
@@ -84,11 +87,14 @@ class Section(Plane):
         self._names.addWidget(self.name, 1)
         self._names.addWidget(self.previous_button)
         self._names.addWidget(self.next_button)
+        self._names.addWidget(self.enlarge_button)
         self._column.addLayout(self._names)
         self._column.addWidget(self._stack, 1)
         self.tabs.currentChanged.connect(self._on_tab)
         self.tabs.tabBarClicked.connect(self._on_clicked)
         self.close_button.clicked.connect(self.hide_requested)
+        self.enlarge_button.clicked.connect(self.enlarge_requested)
+        self.set_large(False)
         looking.message_changed.connect(self._say)
         looking.token_changed.connect(self._say)
         looking.trace_changed.connect(self._say)
@@ -96,7 +102,7 @@ class Section(Plane):
         self._theme.space(self._column, 8, margins=12)
         self._theme.space(self._row, 4)
         self._theme.space(self._names, 2)
-        for button in (self.previous_button, self.next_button):
+        for button in (self.previous_button, self.next_button, self.enlarge_button):
             self._theme.size(button, 22, 20)
         self._say()
 
@@ -105,6 +111,13 @@ class Section(Plane):
         button.setObjectName("section_token_next" if by > 0 else "section_token_previous")
         button.clicked.connect(lambda _=False: self._looking.step(by))
         return button
+
+    def set_large(self, is_large: bool) -> None:
+        """Whether it stands in the chat's place."""
+        words = "Return to the chat" if is_large else "Enlarge the panel"
+        self.enlarge_button.show_icon("corners-in" if is_large else "corners-out")
+        self.enlarge_button.setAccessibleName(words)
+        self.enlarge_button.setToolTip(with_key(words, ENLARGE_KEY))
 
     def panel(self) -> Panel | None:
         """The one on screen."""
@@ -125,6 +138,12 @@ class Section(Plane):
         else:
             self.tabs.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
+    def _go_to(self, title: str, room: str) -> None:
+        """As a panel wishes."""
+        self.show_panel(title)
+        self.tab_changed.emit(title)
+        self.enter(room)
+
     def _on_clicked(self, at: int) -> None:
         if at >= 0:
             self.tab_changed.emit(self._kinds[at].title)
@@ -137,6 +156,7 @@ class Section(Plane):
             panel = self._panels[at] = self._kinds[at].load()(self._tools, self)
             self._rooms[at] = LowRoom(panel, self._stack)
             self._stack.addWidget(self._rooms[at])
+            panel.panel_wanted.connect(self._go_to)
         self._stack.setCurrentWidget(self._rooms[at])
         for other in self._panels.values():
             other.set_active(other is panel)

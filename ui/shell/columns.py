@@ -2,8 +2,8 @@
 
 With room, they stand side by side. With less, the section takes the sidebar's room. Without (a
 small window, a high zoom) one of them has the whole window, and the same keys and buttons turn
-from one to the other. What the user wants with room, and how wide in unscaled pixels, is kept
-apart from that and comes back.
+from one to the other. The section may have the chat's place for a while, to be looked at. What the
+user wants with room, and how wide in unscaled pixels, is kept apart from that and comes back.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ class Columns(QSplitter):
         self._section: QWidget | None = None
         self._is_section_wanted = False
         self._section_px = SECTION_PX
+        self._is_large = False
         self.setObjectName("columns")
         self.setHandleWidth(1)
         self.setChildrenCollapsible(False)
@@ -80,6 +81,11 @@ class Columns(QSplitter):
         return self._section is not None and self._is_section_wanted
 
     @property
+    def is_section_large(self) -> bool:
+        """Whether it stands in the chat's place."""
+        return self.is_section_shown and self._is_large
+
+    @property
     def section_width_px(self) -> int:
         """At 100 %."""
         return self._section_px
@@ -91,7 +97,8 @@ class Columns(QSplitter):
         self._fit()
 
     def toggle_sidebar(self) -> None:
-        if self.is_section_shown and not self.fits_all and not self._sidebar.isVisibleTo(self):
+        takes_its_room = self.is_section_shown and not (self.fits_all or self._is_large)
+        if takes_its_room and not self._sidebar.isVisibleTo(self):
             # The section stands in its place.
             self._is_section_wanted = False
             self._is_over, self._is_wanted = self.is_narrow, self._is_wanted or not self.is_narrow
@@ -118,12 +125,22 @@ class Columns(QSplitter):
     def show_section(self, is_shown: bool) -> None:
         if is_shown != self._is_section_wanted:
             self._is_section_wanted = is_shown
+            self._is_large = self._is_over = False
+            self.moved.emit()
+        self._arrange()
+
+    def enlarge_section(self, is_large: bool) -> None:
+        """Into the chat's place, or back."""
+        if is_large != self._is_large:
+            self._is_large = is_large
             self._is_over = False
             self.moved.emit()
         self._arrange()
 
     def show_chat(self) -> None:
-        """Where only one column fits, it is the chat's turn."""
+        """Where only one column fits, or the section is large, it is the chat's turn."""
+        if self._is_large:
+            self.enlarge_section(False)
         if self._is_over:
             self._is_over = False
             self._arrange()
@@ -145,9 +162,10 @@ class Columns(QSplitter):
         if not is_narrow:
             self._is_over = False
         shows_sidebar = self._is_over if is_narrow else self._is_wanted
-        if shows_section and not self.fits_all:
+        if shows_section and not (self.fits_all or (self._is_large and not is_narrow)):
             shows_sidebar = False
-        shows_chat = not (is_narrow and (shows_sidebar or shows_section))
+        is_one = is_narrow and (shows_sidebar or shows_section)
+        shows_chat = not is_one and not self.is_section_large
         focus = self.window().focusWidget() or self
         leaves = not shows_sidebar and self._sidebar.isAncestorOf(focus)
         if self._section is not None:
@@ -166,7 +184,9 @@ class Columns(QSplitter):
         left = right = 0
         if shows_sidebar:
             left = beside_chat(whole, px(self._width_px), px(SIDEBAR_PX), chat)
-        if shows_section:
+        if self.is_section_large:
+            right = whole - left
+        elif shows_section:
             right = beside_chat(whole - left, px(self._section_px), px(SECTION_PX), chat)
         self.setSizes([left, max(1, self.width() - left - right), right][: self.count()])
 
@@ -175,6 +195,6 @@ class Columns(QSplitter):
             return
         if self._sidebar.isVisible():
             self._width_px = max(1, round(self._sidebar.width() / self._theme.scale))
-        if self._section is not None and self._section.isVisible():
+        if self._section is not None and self._section.isVisible() and not self._is_large:
             self._section_px = max(1, round(self._section.width() / self._theme.scale))
         self.moved.emit()

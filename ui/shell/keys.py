@@ -7,6 +7,7 @@ from typing import Final
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QKeyEvent, QKeySequence
 
+ENLARGE_KEY: Final = "F9"
 NEXT_TOKEN_KEY: Final = "Alt+."
 PREVIOUS_TOKEN_KEY: Final = "Alt+,"
 

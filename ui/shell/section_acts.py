@@ -5,13 +5,15 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QObject, Qt
+from PySide6.QtWidgets import QApplication, QWidget
+from shiboken6 import isValid
 
 from ui.chat.header import SECTION_KEY, ChatHeader
 from ui.look.theme import Theme
 from ui.shell.actions import Action, Actions
 from ui.shell.columns import Columns
-from ui.shell.keys import NEXT_TOKEN_KEY, PREVIOUS_TOKEN_KEY
+from ui.shell.keys import ENLARGE_KEY, NEXT_TOKEN_KEY, PREVIOUS_TOKEN_KEY
 
 if TYPE_CHECKING:
     from app.bridge import Bridge
@@ -49,6 +51,7 @@ class SectionActs(QObject):
         self._section: Section | None = None
         self._looking: Looking | None = None
         self._is_restored = False
+        self._focus_before: QWidget | None = None
         header.section_requested.connect(self.toggle)
         columns.moved.connect(self._say)
 
@@ -59,6 +62,15 @@ class SectionActs(QObject):
                 "Look inside: show or hide the panels",
                 SECTION_KEY,
                 self.toggle,
+                group="View",
+            )
+        )
+        actions.add(
+            Action(
+                "enlarge_section",
+                "Enlarge the panel, or return to the chat",
+                ENLARGE_KEY,
+                self.enlarge,
                 group="View",
             )
         )
@@ -91,6 +103,24 @@ class SectionActs(QObject):
     def toggle(self) -> None:
         self.show(not self._columns.is_section_shown)
 
+    def enlarge(self) -> None:
+        """The panel into the chat's place, with the keyboard, or back: then whatever had the
+        keyboard before has it again."""
+        columns, section = self._columns, self.section()
+        if not columns.is_section_large:
+            self._focus_before = QApplication.focusWidget()
+            self.show(True)
+            columns.enlarge_section(True)
+            if not section.isAncestorOf(QApplication.focusWidget() or columns):
+                section.tabs.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        else:
+            columns.enlarge_section(False)
+            if columns.is_narrow:  # the section alone has the window, large or not
+                self.show(False)
+            before, self._focus_before = self._focus_before, None
+            if before is not None and isValid(before) and before.isVisible():
+                before.setFocus(Qt.FocusReason.ShortcutFocusReason)
+
     def show(self, is_shown: bool) -> None:
         if is_shown:
             self.section()
@@ -116,6 +146,7 @@ class SectionActs(QObject):
             self._section.tab_changed.connect(
                 lambda title: self._desk.settings.set("section_panel", title)
             )
+            self._section.enlarge_requested.connect(self.enlarge)
             self._section.hide_requested.connect(lambda: self.show(False))
             self._columns.set_section(self._section)
         return self._section
@@ -130,3 +161,5 @@ class SectionActs(QObject):
 
     def _say(self) -> None:
         self._header.set_section_shown(self._columns.is_section_shown)
+        if self._section is not None:
+            self._section.set_large(self._columns.is_section_large)

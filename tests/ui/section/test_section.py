@@ -183,4 +183,4 @@ def test_every_tab_is_in_view(
         assert tabs.rect().contains(rect), each.title
         assert tabs.tabToolTip(at) == each.title
         if width >= 4 * zoom:
-            assert tabs.fontMetrics().horizontalAdvance(each.title) + theme.px(16) <= rect.width()
+            assert tabs.fontMetrics().horizontalAdvance(each.title) + theme.px(12) <= rect.width()

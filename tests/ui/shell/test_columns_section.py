@@ -120,3 +120,66 @@ def test_what_was_open_and_how_wide_is_remembered(
     qtbot.waitUntil(lambda: abs(desk.settings.now.section_width - 500) <= 3)
     section.tabs.tabBarClicked.emit(0)
     assert desk.settings.now.section_panel == "Tokens"
+
+
+# --- in the chat's place ------------------------------------------------------------------------
+
+
+def test_one_key_enlarges_the_section_and_the_same_key_brings_the_chat_back(
+    open_window: Open,
+) -> None:
+    window = open_window(1440, 900)
+    window.focus_composer()
+    before = QApplication.focusWidget()
+    QTest.keyClick(window, Qt.Key.Key_F9)
+    assert shown(window) == (True, False, True)
+    section = window.findChild(Section, "section")
+    assert section is not None
+    assert section.width() > 1440 - 236 - 10
+    assert QApplication.focusWidget() is section.tabs
+    assert section.enlarge_button.accessibleName() == "Return to the chat"
+    QTest.keyClick(window, Qt.Key.Key_F9)
+    assert shown(window) == (True, True, True)
+    assert QApplication.focusWidget() is before
+    assert abs(section.width() - SECTION_PX) <= 2
+    section.enlarge_button.click()
+    assert shown(window) == (True, False, True)
+    window.new_chat()  # whoever goes to the chat sees it
+    assert shown(window) == (True, True, True)
+
+
+def test_a_large_section_that_is_hidden_is_as_usual_when_it_comes_back(open_window: Open) -> None:
+    window = open_window(1440, 900)
+    window.section_acts.enlarge()
+    window.section_acts.toggle()
+    assert shown(window) == (True, True, False)
+    window.section_acts.toggle()
+    assert shown(window) == (True, True, True)
+    assert window.columns.section_width_px == SECTION_PX
+
+
+def test_the_list_stands_beside_a_large_section_where_it_stands_beside_the_chat(
+    open_window: Open, theme: Theme
+) -> None:
+    window = open_window(900, 600)
+    window.section_acts.enlarge()
+    assert shown(window) == (True, False, True)
+    window.toggle_sidebar()
+    assert shown(window) == (False, False, True)
+    window.toggle_sidebar()
+    assert shown(window) == (True, False, True)
+
+
+def test_where_one_column_has_the_window_the_key_goes_between_section_and_chat(
+    open_window: Open, theme: Theme
+) -> None:
+    window = open_window(900, 600)
+    theme.set_zoom(200)
+    window.focus_composer()
+    window.section_acts.enlarge()
+    assert shown(window) == (False, False, True)
+    window.section_acts.enlarge()
+    assert shown(window) == (False, True, False)
+    focus = QApplication.focusWidget()
+    assert focus is not None
+    assert window.chat.composer.isAncestorOf(focus)

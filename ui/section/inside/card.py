@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QMouseEvent
@@ -10,22 +10,26 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.chat.inspection.inside import Seen
 from ui.section.card import Card, small_label
+from ui.section.inside.rows import Picture
 from ui.section.inside.view import InsideView
 from ui.section.panel import Tools
 from ui.widgets.icon_button import IconButton
+
+NOT_HERE: Final = "not in this model"
 
 
 class InsideCard(Card):
     """Override `show_seen`, which is called while the card is open and on screen, whenever what
     is seen has changed and all of `needs` is there; and `show_figure`, whenever it has changed.
     `content` holds what is folded: add to `rows`. `wants`: what is asked for besides, from when the
-    card is first opened.
+    card is first opened. `help_words`: what stands behind “?”.
     """
 
     title_words: ClassVar[str] = ""
     name: ClassVar[str] = ""
     needs: ClassVar[tuple[str, ...]] = ()
     wants: ClassVar[tuple[str, ...]] = ()
+    help_words: ClassVar[str] = ""
     is_open_at_first: ClassVar[bool] = False
 
     def __init__(self, tools: Tools, view: InsideView, parent: QWidget | None = None) -> None:
@@ -42,12 +46,23 @@ class InsideCard(Card):
         self.content = QWidget(self)
         self.rows = QVBoxLayout(self.content)
         self.rows.setContentsMargins(0, 0, 0, 0)
+        self.help_button = IconButton(
+            tools.theme, "question", f"Explain: {self.title_words}", parent=self
+        )
+        self.help_button.setObjectName(f"inside_{self.name}_help_button")
+        self.help_button.setCheckable(True)
+        tools.theme.size(self.help_button, 20, 20)
+        self.head.addWidget(self.help_button)
+        self.help = small_label(self.help_words, self)
+        self.help.setObjectName(f"inside_{self.name}_help")
+        self.body.addWidget(self.help)
         self.reason = small_label("", self)
         self.reason.setObjectName(f"inside_{self.name}_reason")
         self.body.addWidget(self.content)
         self.body.addWidget(self.reason)
         tools.theme.space(self.rows, 6)
         self.fold_button.clicked.connect(lambda _=False: self.set_open(not self.is_open))
+        self.help_button.toggled.connect(self._on_help)
         view.seen_changed.connect(self.refresh)
         self._fold()
         if self.is_open_at_first:
@@ -58,6 +73,12 @@ class InsideCard(Card):
     def show_seen(self, seen: Seen) -> None: ...
 
     def show_figure(self, seen: Seen | None) -> None: ...
+
+    def _on_help(self, is_asked: bool) -> None:
+        self.help_button.set_lit(is_asked)
+        if is_asked:
+            self.set_open(True)
+        self.help.setVisible(is_asked and self.is_open)
 
     # --- folding --------------------------------------------------------------------------------
 
@@ -82,10 +103,13 @@ class InsideCard(Card):
         self.show_figure(seen)
         reason = "" if seen is None else self._reason(seen)
         is_there = seen is not None and not reason and all(map(seen.has, self.needs))
+        if reason:
+            self.figure.set_text(NOT_HERE)
         self.reason.setText(reason)
         self.reason.setVisible(self.is_open and bool(reason))
         self.content.setVisible(self.is_open and not reason)
-        self.content.setEnabled(is_there)
+        for picture in self.content.findChildren(Picture):
+            picture.set_pending(not is_there)
         if self.is_open and is_there and seen is not None:
             self.show_seen(seen)
 
@@ -99,6 +123,8 @@ class InsideCard(Card):
     def _fold(self) -> None:
         self.content.setVisible(self.is_open)
         self.reason.setVisible(False)
+        self.help_button.setVisible(self.is_open and bool(self.help_words))
+        self.help.setVisible(self.is_open and self.help_button.isChecked())
         self.fold_button.show_icon("caret-down" if self.is_open else "caret-right")
         verb = "Close" if self.is_open else "Open"
         self.fold_button.setAccessibleName(f"{verb}: {self.title_words}")

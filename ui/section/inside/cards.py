@@ -17,4 +17,48 @@ def _embedding() -> type[InsideCard]:
     return EmbeddingCard
 
 
-CARDS: Final[tuple[Callable[[], type[InsideCard]], ...]] = (_embedding,)
+def _way() -> type[InsideCard]:
+    from ui.section.inside.way_card import WayCard
+
+    return WayCard
+
+
+def _lens() -> type[InsideCard]:
+    from ui.section.inside.lens_card import LensCard
+
+    return LensCard
+
+
+def _logits() -> type[InsideCard]:
+    from ui.section.inside.vote_cards import LogitsCard
+
+    return LogitsCard
+
+
+def _probabilities() -> type[InsideCard]:
+    from ui.section.inside.vote_cards import ProbabilitiesCard
+
+    return ProbabilitiesCard
+
+
+def _sampling() -> type[InsideCard]:
+    from ui.section.inside.token_cards import SamplingCard
+
+    return SamplingCard
+
+
+def _token() -> type[InsideCard]:
+    from ui.section.inside.token_cards import TokenCard
+
+    return TokenCard
+
+
+CARDS: Final[tuple[Callable[[], type[InsideCard]], ...]] = (
+    _embedding,
+    _way,
+    _lens,
+    _logits,
+    _probabilities,
+    _sampling,
+    _token,
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtGui import QFont, QKeyEvent
 from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QVBoxLayout, QWidget
 
@@ -12,6 +12,7 @@ from ui.look.theme import Theme
 from ui.section.card import small_label
 from ui.section.card_column import CardColumn
 from ui.section.inside.cards import CARDS
+from ui.section.inside.token_cards import SamplingCard
 from ui.section.inside.view import CANCELLED, CHOOSE, FIRST, InsideView
 from ui.section.panel import Panel, Tools
 from ui.widgets.elided import ElidedLabel, PartsLabel
@@ -34,7 +35,11 @@ class InsidePanel(Panel):
         self.column.setObjectName("inside_column")
         self.cards = [load()(tools, self.view, self.column.body) for load in CARDS]
         self.column.fill(*self.cards)
+        self.column.installEventFilter(self)
         self._build()
+        for card in self.cards:
+            if isinstance(card, SamplingCard):
+                card.panel_wanted.connect(self.panel_wanted)
         self.view.seen_changed.connect(self._say)
         self.view.progress_changed.connect(self._say_progress)
         self.cancel_button.clicked.connect(self.view.cancel)
@@ -137,9 +142,19 @@ class InsidePanel(Panel):
         self.bar.setValue(done)
         self.progress.setText(READING.format(done=done, total=total) if is_reading else WORKING)
 
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """The scrolled column would take the arrow keys that go to the next token."""
+        if event.type() == QEvent.Type.KeyPress and isinstance(event, QKeyEvent):
+            return self._steps(event)
+        return False
+
     def keyPressEvent(self, event: QKeyEvent) -> None:
+        if not self._steps(event):
+            super().keyPressEvent(event)
+
+    def _steps(self, event: QKeyEvent) -> bool:
         by = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}.get(Qt.Key(event.key()))
         if by is None or event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier:
-            super().keyPressEvent(event)
-        else:
-            self.view.step(by)
+            return False
+        self.view.step(by)
+        return True

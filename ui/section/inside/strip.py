@@ -10,11 +10,12 @@ from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from ui.look.theme import Theme
 from ui.section.inside.pictures import signed_image
+from ui.section.inside.rows import Picture
 
 Values = npt.NDArray[np.float32]
 
 
-class VectorStrip(QWidget):
+class VectorStrip(Picture):
     """Hover tells the number under the pointer. Outliers would leave nothing to see of the rest,
     so the colour is full at the 99th percentile of the sizes."""
 
@@ -48,12 +49,12 @@ class VectorStrip(QWidget):
         return QSize(self._theme.px(80), self._theme.px(self._height_px))
 
     def paintEvent(self, _event: QPaintEvent) -> None:
-        if not self._image.isNull():
+        if not self._image.isNull() and not self.is_pending:
             QPainter(self).drawImage(self.rect(), self._image)
 
     def words_at(self, x: float) -> str:
         """The number in that column."""
-        if not len(self.values):
+        if not len(self.values) or self.is_pending:
             return ""
         at = min(max(int(x / max(self.width(), 1) * len(self.values)), 0), len(self.values) - 1)
         return f"Dimension {at:,} of {len(self.values):,}: {self.values[at]:.4f}"

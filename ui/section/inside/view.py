@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 from PySide6.QtCore import QObject, Signal
 
 from app.chat.events import EngineStateChanged
 from app.chat.inspection.inside import ReadText, Seen
+from app.insight.inside.votes import Votes, votes
 from app.insight.trace.tokens_shown import visible
 from ui.section.looking import Looking
 from ui.widgets.kit import rest_timer
@@ -29,6 +31,8 @@ PATIENCE_MS: Final = 300
 CHOOSE: Final = "Click a token in the reply or in the token table to follow it through the model."
 FIRST: Final = "Nothing comes before this token, so the model never had to guess it."
 CANCELLED: Final = "Cancelled."
+
+N_VOTES: Final = 10
 
 FIRST_WANTED: Final = ("embedding", "attn_out", "ffn_out", "residual", "logits", "lens")
 
@@ -57,6 +61,8 @@ class InsideView(QObject):
         self._is_awake = False
         self._wants = list(FIRST_WANTED)
         self._key: tuple[object, ...] = ()
+        self._votes: Votes | None = None
+        self._votes_of: object = None
         self._own: tuple[str, int] | None = None
         self._next: tuple[ReadText, int] | None = None
         self.text: ReadText | None = None
@@ -113,6 +119,18 @@ class InsideView(QObject):
             arrays[name] for name in ("residual", "attn_out", "attention") if name in arrays
         )
         return next((len(each) for each in of_layers), 0)
+
+    @property
+    def votes(self) -> Votes | None:
+        """The best ten of the vote, and the token that came next; made once for all cards. None
+        while the scores are not here."""
+        logits = None if self.seen is None else self.seen.arrays.get("logits")
+        if logits is None:
+            return None
+        if self._votes is None or self._votes_of is not logits:
+            self._votes = votes(np.asarray(logits, np.float32), N_VOTES, self.target)
+            self._votes_of = logits
+        return self._votes
 
     # --- what is chosen -------------------------------------------------------------------------
 

@@ -1,0 +1,258 @@
+"""The panel: its head, its cards, what is said where there is nothing, and its keys."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+import pytest
+from made_inside import PROMPT, AnsweredByHand
+from PySide6.QtCore import QEvent, Qt
+from PySide6.QtGui import QHelpEvent
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QLabel, QToolTip, QWidget
+from pytestqt.qtbot import QtBot
+
+from models.records import Message
+from ui.look.theme import Theme
+from ui.section.inside.card import NOT_HERE, InsideCard
+from ui.section.inside.lens_card import LensCard
+from ui.section.inside.panel import InsidePanel
+from ui.section.inside.rows import PaintedRows
+from ui.section.inside.token_cards import OF_PROMPT, SamplingCard
+from ui.section.inside.view import CHOOSE
+from ui.section.inside.vote_cards import ProbabilitiesCard
+from ui.section.inside.way_card import WayCard
+from ui.section.looking import Looking
+from ui.section.panel import Tools
+
+LEFT = Qt.MouseButton.LeftButton
+
+
+@pytest.fixture
+def panel(tools: Tools, reply: Message, inside: AnsweredByHand, qtbot: QtBot) -> InsidePanel:
+    built = InsidePanel(tools)
+    qtbot.addWidget(built)
+    built.resize(376, 700)
+    built.show()
+    built.set_active(True)
+    return built
+
+
+@pytest.fixture
+def seen(panel: InsidePanel, looking: Looking, inside: AnsweredByHand) -> InsidePanel:
+    """The first token of the reply is looked at, and all of it is known."""
+    looking.select(0)
+    inside.answer()
+    return panel
+
+
+def card(panel: InsidePanel, name: str) -> InsideCard:
+    return next(each for each in panel.cards if each.name == name)
+
+
+def words(panel: InsidePanel, name: str) -> str:
+    label = panel.findChild(QLabel, name)
+    assert label is not None
+    return label.text() if label.isVisible() else ""
+
+
+def tooltip(rows: PaintedRows, row: int) -> str:
+    place = rows.rect_of(row).center().toPoint()
+    event = QHelpEvent(QEvent.Type.ToolTip, place, rows.mapToGlobal(place))
+    QApplication.sendEvent(rows, event)
+    return QToolTip.text()
+
+
+def test_without_a_token_one_sentence_says_what_to_click(panel: InsidePanel) -> None:
+    assert words(panel, "inside_sentence") == CHOOSE
+    assert not panel.column.isVisible()
+    assert not panel.again_button.isVisible()
+
+
+def test_its_head_says_what_is_read_and_what_it_votes_for(seen: InsidePanel) -> None:
+    assert words(seen, "inside_words") == "“·is” → “·Paris”"
+    assert words(seen, "inside_place").startswith("Reads token 4 of 8, in the prompt")
+    assert words(seen, "inside_sentence") == ""
+
+
+def test_bars_are_shares_of_the_stream_and_hover_writes_the_formula(seen: InsidePanel) -> None:
+    arrays = seen.view.seen.arrays  # type: ignore[union-attr]
+    way = cast("WayCard", card(seen, "way"))
+    assert way.is_open
+    added, stream = (np.linalg.norm(arrays[name][2]) for name in ("attn_out", "residual"))
+    line = next(x for x in tooltip(way.layers, 2).splitlines() if x.startswith("attention"))
+    assert line == (
+        f"attention: ‖what it adds‖ ÷ ‖stream‖ = {added:,.2f} ÷ {stream:,.2f} = "
+        f"{100 * added / stream:.0f}%"
+    )
+
+
+def test_the_lens_says_from_which_layer_the_token_leads(seen: InsidePanel) -> None:
+    arrays = seen.view.seen.arrays  # type: ignore[union-attr]
+    leads = arrays["lens_ids"][:, 0] == 100
+    assert leads[-1]
+    first = max(np.flatnonzero(~leads), default=-1) + 1
+    lens = cast("LensCard", card(seen, "lens"))
+    assert lens.figure.text() == f"“ID 100” leads from layer {first}"
+    lens.set_open(True)
+    assert lens.check.text().startswith("The last row against the real logits")
+    n = int(arrays["lens_target_ranks"][0, 0]) + 1
+    assert tooltip(lens.layers, 0).splitlines()[-1] == f"“ID 100” has rank {n:,} here"
+
+
+def test_probabilities_are_the_softmax_of_the_logits(seen: InsidePanel) -> None:
+    logits = np.asarray(seen.view.seen.arrays["logits"], np.float64)  # type: ignore[union-attr]
+    shares = np.exp(logits) / np.exp(logits).sum()
+    found = cast("ProbabilitiesCard", card(seen, "probabilities"))
+    found.set_open(True)
+    votes = found.table.votes
+    assert votes is not None
+    best = np.argsort(-shares)[:10]
+    assert [vote.token_id for vote in votes.rows] == best.tolist()
+    np.testing.assert_allclose([vote.probability for vote in votes.rows], shares[best], rtol=1e-5)
+    assert f"{shares[100]:.2%}" in found.note.text()
+    assert "50.00%" in found.note.text()  # as the trace has it
+
+
+def test_a_layer_that_is_clicked_stays_chosen_from_token_to_token(
+    seen: InsidePanel, looking: Looking, inside: AnsweredByHand
+) -> None:
+    way = cast("WayCard", card(seen, "way"))
+    QTest.mouseClick(way.layers, LEFT, pos=way.layers.rect_of(1).center().toPoint())
+    assert seen.view.layer == 1
+    way.layers.setFocus()
+    QTest.keyClick(way.layers, Qt.Key.Key_Down)
+    assert seen.view.layer == 2
+    QTest.keyClick(way.layers, Qt.Key.Key_Right)
+    assert looking.index == 1
+    inside.answer()
+    assert (way.layers.chosen, seen.view.layer) == (2, 2)
+    assert way.layers.hasFocus()
+    QTest.keyClick(way.layers, Qt.Key.Key_Left)
+    QTest.keyClick(way.layers, Qt.Key.Key_Left)
+    inside.answer()
+    assert seen.view.place == len(PROMPT) - 2
+    QTest.mouseClick(way.layers, LEFT, pos=way.layers.rect_of(2).center().toPoint())
+    assert seen.view.layer is None
+
+
+def test_while_the_lens_is_on_its_way_no_other_token_s_stands_there(
+    seen: InsidePanel, looking: Looking, inside: AnsweredByHand
+) -> None:
+    lens = cast("LensCard", card(seen, "lens"))
+    lens.set_open(True)
+    looking.select(1)
+    inside.answer(is_whole=False)
+    assert lens.layers.is_pending
+    assert lens.figure.text() == ""
+    assert not cast("WayCard", card(seen, "way")).layers.is_pending
+    inside.answer()
+    assert not lens.layers.is_pending
+
+
+def test_what_a_file_lacks_says_why(
+    panel: InsidePanel, looking: Looking, inside: AnsweredByHand
+) -> None:
+    looking.select(0)
+    inside.answer(lens="No lens in this graph.", residual="No stream.", attn_out="No write.")
+    way = card(panel, "way")
+    assert (way.figure.text(), way.reason.text()) == (NOT_HERE, "No stream.")
+    assert way.reason.isVisible()
+    assert not way.content.isVisible()
+    lens = card(panel, "lens")
+    assert (lens.figure.text(), lens.reason.isVisible()) == (NOT_HERE, False)
+    lens.set_open(True)
+    assert lens.reason.text() == "No lens in this graph."
+
+
+def test_of_a_prompt_s_token_nothing_was_drawn(seen: InsidePanel, inside: AnsweredByHand) -> None:
+    QTest.keyClick(seen, Qt.Key.Key_Left)
+    inside.answer()
+    sampling = cast("SamplingCard", card(seen, "sampling"))
+    sampling.set_open(True)
+    assert sampling.note.text() == OF_PROMPT
+    assert not sampling.link.isVisible()
+
+
+def test_the_chain_is_one_click_away(seen: InsidePanel, qtbot: QtBot) -> None:
+    sampling = cast("SamplingCard", card(seen, "sampling"))
+    sampling.set_open(True)
+    assert [cell[:2] for cell in sampling.stages.cells] == [
+        ("before samplers", ""),
+        ("top-k", "1 left"),
+        ("dist", "1 left"),
+    ]
+    with qtbot.waitSignal(seen.panel_wanted) as wanted:
+        QTest.mouseClick(sampling.link, LEFT)
+    assert wanted.args == ["Sampling", "Chain"]
+
+
+def test_a_card_opens_by_its_head_and_explains_itself(seen: InsidePanel) -> None:
+    logits = card(seen, "logits")
+    assert not logits.content.isVisible()
+    QTest.mouseClick(logits, LEFT, pos=logits.title.geometry().center())
+    assert logits.content.isVisible()
+    assert not logits.help.isVisible()
+    QTest.mouseClick(logits.help_button, LEFT)
+    assert logits.help.isVisible()
+    QTest.mouseClick(logits.fold_button, LEFT)
+    assert not logits.content.isVisible()
+    assert not logits.help.isVisible()
+
+
+def test_a_long_text_says_how_far_it_is_and_can_be_cancelled(
+    panel: InsidePanel, looking: Looking, inside: AnsweredByHand, qtbot: QtBot
+) -> None:
+    looking.select(0)
+    assert not panel.cancel_button.isVisible()  # an answer in time would make it flicker
+    qtbot.waitUntil(panel.cancel_button.isVisible)
+    inside.progress(1, 3)
+    assert (panel.bar.isVisible(), panel.bar.value(), panel.bar.maximum()) == (True, 1, 3)
+    assert words(panel, "inside_progress_words").endswith("1 of 3 tokens")
+    QTest.mouseClick(panel.cancel_button, LEFT)
+    assert not panel.bar.isVisible()
+    assert panel.again_button.text() == "Continue"
+    QTest.mouseClick(panel.again_button, LEFT)
+    inside.answer()
+    assert (panel.view.seen is not None, words(panel, "inside_sentence")) == (True, "")
+
+
+def test_a_failure_is_a_sentence(
+    panel: InsidePanel, looking: Looking, inside: AnsweredByHand
+) -> None:
+    looking.select(0)
+    inside.fail("Looking inside needs another 2 GB of memory.")
+    assert words(panel, "inside_sentence") == "Looking inside needs another 2 GB of memory."
+    assert panel.again_button.isVisible()
+    looking.select(None)
+    assert words(panel, "inside_sentence") == CHOOSE
+
+
+@pytest.mark.parametrize(("zoom", "mode"), [(100, "dark"), (200, "light")])
+def test_all_cards_are_painted_in_every_theme(
+    seen: InsidePanel, theme: Theme, zoom: int, mode: str
+) -> None:
+    for each in seen.cards:
+        each.set_open(True)
+    theme.set_zoom(zoom)
+    theme.set_mode(mode)
+    seen.resize(376 * zoom // 100, 3000)
+    for rows in seen.findChildren(PaintedRows):
+        image = rows.grab().toImage()
+        pixels = {image.pixel(x, y) for x in range(0, image.width(), 3) for y in range(3, 12)}
+        assert len(pixels) > 2, rows.objectName()
+    for child in seen.findChildren(QWidget):
+        if child.isVisible() and child.parent() is not None:
+            assert child.width() <= seen.width()
+
+
+def test_asleep_it_computes_nothing(
+    seen: InsidePanel, looking: Looking, inside: AnsweredByHand
+) -> None:
+    n_asked = len(inside.asked)
+    seen.set_active(False)
+    looking.select(2)
+    assert len(inside.asked) == n_asked
+    seen.set_active(True)
+    assert len(inside.asked) == n_asked + 1

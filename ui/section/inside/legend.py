@@ -1,0 +1,60 @@
+"""Which colour is which, in one line that is painted by hand."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QRectF, QSize
+from PySide6.QtGui import QColor, QFontMetrics, QPainter, QPaintEvent
+from PySide6.QtWidgets import QSizePolicy, QWidget
+
+from ui.look.theme import Theme
+from ui.section.inside.rows import LEFT, RIGHT
+
+
+class BarLegend(QWidget):
+    """Entries (words, a colour of the theme) at the left, what stands above the right column, and
+    between them the scale, as far as they fit."""
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._entries: tuple[tuple[str, str], ...] = ()
+        self._end = self._scale = ""
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        theme.changed.connect(self.updateGeometry)
+
+    def show_entries(self, *entries: tuple[str, str]) -> None:
+        self._entries = entries
+        self.update()
+
+    def show_end(self, words: str, scale: str) -> None:
+        self._end, self._scale = words, scale
+        self.setAccessibleName(", ".join([*(name for name, _ in self._entries), scale, words]))
+        self.update()
+
+    def sizeHint(self) -> QSize:
+        return QSize(self._theme.px(200), QFontMetrics(self._theme.font_small()).height())
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(0, self.sizeHint().height())
+
+    def paintEvent(self, _event: QPaintEvent) -> None:
+        px, colors = self._theme.px, self._theme.colors
+        painter = QPainter(self)
+        painter.setFont(self._theme.font_small())
+        metrics, left = painter.fontMetrics(), 0.0
+        for words, color in self._entries:
+            side = px(8)
+            painter.fillRect(
+                QRectF(left, (self.height() - side) / 2, side, side), QColor(getattr(colors, color))
+            )
+            left += side + px(4)
+            painter.setPen(QColor(colors.ink))
+            width = metrics.horizontalAdvance(words)
+            painter.drawText(QRectF(left, 0, width + px(2), self.height()), LEFT, words)
+            left += width + px(12)
+        painter.setPen(QColor(colors.dim))
+        end = self.width() - metrics.horizontalAdvance(self._end)
+        if left + metrics.horizontalAdvance(self._scale) + px(12) <= end:
+            painter.drawText(QRectF(left, 0, end - left, self.height()), LEFT, self._scale)
+        if left <= end:
+            painter.drawText(QRectF(left, 0, self.width() - left, self.height()), RIGHT, self._end)

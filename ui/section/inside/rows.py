@@ -1,0 +1,184 @@
+"""Rows that are painted by hand, in one widget whatever their number: a layer each, or a token."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import (
+    QColor,
+    QHelpEvent,
+    QKeyEvent,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QPen,
+)
+from PySide6.QtWidgets import QScrollArea, QSizePolicy, QToolTip, QWidget
+
+from ui.look.theme import Theme
+
+ROW_PX: Final = 18
+
+_KEYS: Final = {
+    Qt.Key.Key_Up: -1,
+    Qt.Key.Key_Down: 1,
+    Qt.Key.Key_PageUp: -10,
+    Qt.Key.Key_PageDown: 10,
+    Qt.Key.Key_Home: -(10**6),
+    Qt.Key.Key_End: 10**6,
+}
+LEFT: Final = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft
+RIGHT: Final = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight
+
+
+class Picture(QWidget):
+    """Something that is painted from arrays. While those of the token are on their way it is blank:
+    what was there belongs to another one. It keeps its size, and the keyboard."""
+
+    is_pending = False
+
+    def set_pending(self, is_pending: bool) -> None:
+        if is_pending != self.is_pending:
+            self.is_pending = is_pending
+            self.update()
+
+
+class PaintedRows(Picture):
+    """Override `paint_row` and `words_of` (what hover tells). `row_chosen`: by a click or key; −1
+    where the chosen one is clicked again. Rows that cannot be chosen take no keyboard."""
+
+    row_chosen = Signal(int)
+
+    def __init__(
+        self, theme: Theme, name: str, parent: QWidget | None = None, *, can_choose: bool = False
+    ) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._can_choose = can_choose
+        self.n_rows = 0
+        self.chosen: int | None = None
+        self.hovered: int | None = None
+        self.setObjectName(name)
+        self.setMouseTracking(True)
+        self.setToolTip("")
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        if can_choose:
+            self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        theme.changed.connect(self._fit)
+
+    # --- what a kind of rows is -----------------------------------------------------------------
+
+    def paint_row(self, painter: QPainter, row: int, rect: QRectF) -> None: ...
+
+    def words_of(self, row: int, x: float) -> str:
+        """Lines for the hover card. `x`: where the pointer is."""
+        return ""
+
+    # --- rows -----------------------------------------------------------------------------------
+
+    def set_rows(self, n_rows: int) -> None:
+        """So many from now on; they are painted anew."""
+        if n_rows != self.n_rows:
+            self.n_rows = n_rows
+            self.updateGeometry()
+        self.update()
+
+    def choose(self, row: int | None) -> None:
+        self.chosen = row
+        self.update()
+
+    def rect_of(self, row: int) -> QRectF:
+        height = self._theme.px(ROW_PX)
+        return QRectF(0, row * height, self.width(), height)
+
+    def row_at(self, y: float) -> int | None:
+        row = int(y // self._theme.px(ROW_PX))
+        return row if 0 <= row < self.n_rows else None
+
+    def _fit(self) -> None:
+        self.updateGeometry()
+        self.update()
+
+    def sizeHint(self) -> QSize:
+        return QSize(self._theme.px(240), self._theme.px(ROW_PX) * self.n_rows)
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(self._theme.px(120), self.sizeHint().height())
+
+    # --- events ---------------------------------------------------------------------------------
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        colors = self._theme.colors
+        painter = QPainter(self)
+        painter.setFont(self._theme.font_small())
+        for row in range(self.n_rows):
+            rect = self.rect_of(row)
+            if not rect.toAlignedRect().intersects(event.rect()):
+                continue
+            if row == self.chosen:
+                painter.fillRect(rect, QColor(colors.accent_tone))
+            elif row == self.hovered:
+                painter.fillRect(rect, QColor(colors.hover))
+            if not self.is_pending:
+                self.paint_row(painter, row, rect)
+        if self.hasFocus():
+            painter.setPen(QPen(QColor(colors.accent), 1))
+            at = self.rect_of(self.chosen) if self.chosen is not None else QRectF(self.rect())
+            painter.drawRect(at.adjusted(0.5, 0.5, -0.5, -0.5))
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        self._hover(self.row_at(event.position().y()))
+
+    def leaveEvent(self, event: QEvent) -> None:
+        super().leaveEvent(event)
+        self._hover(None)
+
+    def _hover(self, row: int | None) -> None:
+        if row != self.hovered:
+            self.hovered = row
+            self.update()
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        row = self.row_at(event.position().y())
+        if self._can_choose and event.button() == Qt.MouseButton.LeftButton and row is not None:
+            self.row_chosen.emit(-1 if row == self.chosen else row)
+        else:
+            super().mousePressEvent(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        by = _KEYS.get(Qt.Key(event.key())) if self._can_choose and self.n_rows else None
+        if by is None or event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier:
+            super().keyPressEvent(event)
+            return
+        start = self.chosen if self.chosen is not None else -1 if by > 0 else self.n_rows
+        row = min(max(start + by, 0), self.n_rows - 1)
+        self.row_chosen.emit(row)
+        self._bring_into_view(row)
+
+    def _bring_into_view(self, row: int) -> None:
+        area = self.parentWidget()
+        while area is not None and not isinstance(area, QScrollArea):
+            area = area.parentWidget()
+        inside = area.widget() if isinstance(area, QScrollArea) else None
+        if isinstance(area, QScrollArea) and inside is not None:
+            rect = self.rect_of(row)
+            place = self.mapTo(inside, rect.center().toPoint())
+            area.ensureVisible(place.x(), place.y(), 0, round(2 * rect.height()))
+
+    def event(self, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
+            at = QPointF(event.pos())
+            row = self.row_at(at.y())
+            is_there = row is not None and not self.is_pending
+            words = self.words_of(row, at.x()) if is_there else ""  # type: ignore[arg-type]
+            QToolTip.showText(event.globalPos(), words, self)
+            return True
+        return super().event(event)
+
+
+def elided(painter: QPainter, rect: QRectF, words: str, flags: Qt.AlignmentFlag = LEFT) -> None:
+    """Words in one line, cut where they have no room."""
+    room = int(rect.width())
+    shown = painter.fontMetrics().elidedText(words, Qt.TextElideMode.ElideRight, room)
+    painter.drawText(rect, flags, shown)

@@ -19,7 +19,7 @@ from app.chat.inspection.prompt_reading import PromptOf, PromptReading
 from app.chat.inspection.questions import Questions
 from app.chat.surroundings import Still
 from app.chat.weights.loading import Loader
-from app.engine.protocol.inside_messages import Inside, LookInside
+from app.engine.protocol.inside_messages import HeadsMeasured, Inside, LookInside, MeasureHeads
 from app.engine.protocol.messages import TokenTrace
 from app.insight.prompt.parts import PromptTokens
 from app.insight.trace.message_tokens import n_taken_over, pieces_of
@@ -109,6 +109,16 @@ class Seen:
         return sum(values.nbytes for values in self.arrays.values())
 
 
+@dataclass(frozen=True, slots=True)
+class HeadNames:
+    """What was measured of each head: `scores` [n_layer, n_head, len(HEAD_SCORES)], from `n_texts`
+    random texts of `n_tokens`."""
+
+    scores: npt.NDArray[np.float32]
+    n_texts: int
+    n_tokens: int
+
+
 class Insides:
     """Neither `read` nor `look` waits. A question is answered as long as it is the newest of its
     kind and `still` holds: `then` once (`look`: up to three times, the last time whole), or
@@ -123,6 +133,7 @@ class Insides:
         self._kept_for: object = None
         self._newest = 0
         self._request_id: int | None = None
+        self._head_names: tuple[object, HeadNames] | None = None
 
     # --- the text -------------------------------------------------------------------------------
 
@@ -245,6 +256,32 @@ class Insides:
             self._questions.stop(self._request_id)
             self._request_id = None
         return lambda: number == self._newest
+
+    # --- heads ----------------------------------------------------------------------------------
+
+    def name_heads(
+        self, then: Callable[[HeadNames], None], failed: Callable[[str], None], *, still: Still
+    ) -> None:
+        """What each head of the loaded weights does; measured once per load."""
+        loaded = self._loader.loaded
+        if self._head_names is not None and self._head_names[0] is loaded:
+            then(self._head_names[1])
+            return
+
+        def take(told: HeadsMeasured) -> None:
+            from app.insight.inside.arrays import head_scores  # numpy, when somebody looks
+
+            names = HeadNames(head_scores(told), told.n_texts, told.n_tokens)
+            self._head_names = (loaded, names)
+            then(names)
+
+        self._questions.ask(
+            MeasureHeads(0),
+            HeadsMeasured,
+            take,
+            failed,
+            still=lambda: still() and self._loader.loaded is loaded,
+        )
 
     # --- what is kept ---------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from app.engine.protocol.inside_messages import Inside
+from app.engine.protocol.inside_messages import HEAD_SCORES, HeadsMeasured, Inside
 
 Values = npt.NDArray[np.float32] | npt.NDArray[np.int32]
 
@@ -25,3 +25,9 @@ def arrays_of(told: Inside) -> dict[str, Values]:
     for ints in told.ints:
         found[ints.name] = np.frombuffer(ints.values.data, "<i4").reshape(ints.shape)
     return found
+
+
+def head_scores(told: HeadsMeasured) -> npt.NDArray[np.float32]:
+    """[n_layer, n_head, len(HEAD_SCORES)]."""
+    shape = (told.n_layer, told.n_head, len(HEAD_SCORES))
+    return np.frombuffer(told.scores.data, "<f4").reshape(shape)

@@ -53,8 +53,15 @@ def _token() -> type[InsideCard]:
     return TokenCard
 
 
+def _attention() -> type[InsideCard]:
+    from ui.section.inside.attention_card import AttentionCard
+
+    return AttentionCard
+
+
 CARDS: Final[tuple[Callable[[], type[InsideCard]], ...]] = (
     _embedding,
+    _attention,
     _way,
     _lens,
     _logits,

@@ -221,8 +221,13 @@ class PromptText(QAbstractScrollArea):
         if (n_before - 1) * self._step <= bottom:
             self.viewport().update()
 
+    @property
+    def whole_height(self) -> int:
+        """Pixels that all of it takes, as far as it is laid out."""
+        return self._lines.n_lines * self._step + 2 * self._margin
+
     def _fit_bar(self) -> None:
-        height = self._lines.n_lines * self._step + 2 * self._margin
+        height = self.whole_height
         bar, page = self.verticalScrollBar(), self.viewport().height()
         bar.setPageStep(page)
         bar.setSingleStep(self._step)

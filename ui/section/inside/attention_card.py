@@ -1,0 +1,291 @@
+"""*Attention*: what the token looks at. On the words first, then head by head.
+
+The text is painted with one row: that of the chosen head, or the mean over the heads of a layer, or
+over all of them. Struck through is what a layer cannot see because of its window.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+from PySide6.QtGui import QColor
+from PySide6.QtWidgets import QHBoxLayout, QWidget
+
+from app.chat.inspection.inside import HeadNames, ReadText, Seen
+from app.insight.inside.attention import (
+    HeadRole,
+    by_span,
+    entropy_bits,
+    group_of,
+    role_of,
+    strongest,
+    without_sink,
+)
+from ui.look.theme import Theme
+from ui.look.tints import tint_colors
+from ui.section.card import small_label
+from ui.section.inside.card import InsideCard
+from ui.section.inside.head_grid import Head, HeadGrid
+from ui.section.inside.view import InsideView
+from ui.section.panel import Tools
+from ui.section.prompt.text import Look, PromptText
+from ui.section.switch import Switch
+from ui.widgets.kit import push_button
+
+Values = npt.NDArray[np.float32]
+
+N_NAMED: Final = 3
+TEXT_PX: Final = 132
+"""Of the painted text, at most; it scrolls."""
+ROLES: Final = {
+    "previous": "previous token",
+    "duplicate": "same token before",
+    "induction": "induction",
+    "sink": "sink",
+}
+"""What a person calls the scores of `HEAD_SCORES`."""
+
+ORIGINS: Final = {
+    "system": "system",
+    "user": "you",
+    "assistant": "earlier replies",
+    "scaffold": "template",
+    "tool": "tools",
+}
+MEASURING: Final = "Measuring what the heads do…"
+
+
+class _Head:
+    """The text as far as it may be seen: nothing behind the token that looks (the causal mask)."""
+
+    def __init__(self, text: ReadText, place: int) -> None:
+        self._text, self._end = text, place + 1
+
+    def __len__(self) -> int:
+        return self._end
+
+    def pieces(self, first: int, end: int) -> list[bytes]:
+        return self._text.pieces(first, min(end, self._end))
+
+
+class AttentionCard(InsideCard):
+    title_words = "Attention"
+    name = "attention"
+    needs = ("attention",)
+    wants = ("k_after",)
+    is_open_at_first = True
+
+    def __init__(self, tools: Tools, view: InsideView, parent: QWidget | None = None) -> None:
+        super().__init__(tools, view, parent)
+        theme = tools.theme
+        self._pointed: Head | None = None
+        self._row: Values = np.zeros(0, np.float32)
+        self._shown: tuple[object, int] | None = None
+        self._names: HeadNames | None = None
+        self.words = small_label("", self.content)
+        self.words.setObjectName("inside_attention_words")
+        self.text = PromptText(theme, self.content)
+        self.text.setObjectName("inside_attention_text")
+        self.text.setAccessibleName("The text, tinted by what the token looks at")
+        self.spans = small_label("", self.content)
+        self.spans.setObjectName("inside_attention_spans")
+        self.sink_switch = Switch(theme, "Hide the first token, which takes most", self.content)
+        self.sink_switch.setObjectName("inside_attention_sink")
+        self.sink_label = small_label("Hide first token", self.content)
+        self.mean_button = push_button(
+            "All heads", self.content, "inside_attention_mean", hint="Mean over all heads"
+        )
+        self.name_button = push_button(
+            "Name heads",
+            self.content,
+            "inside_attention_name",
+            hint="Measure what each head does, on a text of repeated random tokens",
+        )
+        self.grid = HeadGrid(theme, self.content)
+        self.grid.setObjectName("inside_attention_grid")
+        self.notes = small_label("", self.content)
+        self.notes.setObjectName("inside_attention_notes")
+        self._lay_out()
+        self.grid.pointed.connect(self._on_pointed)
+        self.grid.chosen.connect(lambda head: view.choose_head(*head))
+        self.mean_button.clicked.connect(lambda _=False: view.choose_head(None, None))
+        self.name_button.clicked.connect(lambda _=False: self._measure())
+        self.sink_switch.toggled.connect(lambda _on: self.refresh())
+        self.text.hovered.connect(lambda _token: self._say())
+        view.head_changed.connect(self.refresh)
+        view.layer_changed.connect(self.refresh)
+
+    def _lay_out(self) -> None:
+        theme = self._tools.theme
+        switches = QHBoxLayout()
+        switches.addWidget(self.sink_switch)
+        switches.addWidget(self.sink_label, 1)
+        switches.addWidget(self.mean_button)
+        switches.addWidget(self.name_button)
+        theme.space(switches, 6)
+        for button in (self.mean_button, self.name_button):
+            button.setAutoDefault(False)
+            theme.font(button, Theme.font_small)
+        for widget in (self.words, self.text, self.spans):
+            self.rows.addWidget(widget)
+        self.rows.addLayout(switches)
+        self.rows.addWidget(self.grid)
+        self.rows.addWidget(self.notes)
+
+    # --- what is shown --------------------------------------------------------------------------
+
+    def show_figure(self, seen: Seen | None) -> None:
+        rows = None if seen is None else seen.arrays.get("attention")
+        shape = () if rows is None else rows.shape
+        self.figure.set_text(f"{shape[0]} layers · {shape[1]} heads" if len(shape) == 3 else "")
+
+    def show_seen(self, seen: Seen) -> None:
+        rows = self._rows(seen)
+        keys = seen.arrays.get("k_after")
+        self._n_kv_head = keys.shape[1] if keys is not None else rows.shape[1]
+        shown = without_sink(rows)[0] if self.sink_switch.isChecked() else rows
+        self.grid.show_rows(shown, self._n_kv_head)
+        self.grid.show_current(self._chosen(seen))
+        text, place = self.view.text, self.view.place
+        if text is not None and place is not None and (text, place) != self._shown:
+            self._shown = (text, place)
+            self.text.show_tokens(_Head(text, place), Look())
+            px = self._tools.theme.px
+            self.text.setFixedHeight(min(max(self.text.whole_height, px(36)), px(TEXT_PX)))
+            self.text.choose(place)
+        self._paint(seen)
+
+    def _rows(self, seen: Seen) -> Values:
+        return np.asarray(seen.arrays["attention"], np.float32)
+
+    def _chosen(self, seen: Seen) -> Head | None:
+        view, shape = self.view, seen.arrays["attention"].shape
+        if view.layer is None or view.head is None:
+            return None
+        return (view.layer, view.head) if view.layer < shape[0] and view.head < shape[1] else None
+
+    def _paint(self, seen: Seen) -> None:
+        """The text in the colours of the row that is meant now."""
+        rows = self._rows(seen)
+        meant = self._pointed or self._chosen(seen)
+        if meant is not None:
+            row = rows[meant]
+        elif self.view.layer is not None and self.view.layer < len(rows):
+            row = rows[self.view.layer].mean(axis=0)
+        else:
+            row = np.nanmean(rows, axis=(0, 1))
+        self._whole = np.nan_to_num(row)
+        self._row = self._whole
+        self._mass = float(self._whole[0]) if len(self._whole) else 0.0
+        if self.sink_switch.isChecked():
+            self._row = without_sink(self._whole)[0]
+        hidden = 0
+        if meant is not None or self.view.layer is not None:
+            layer = meant[0] if meant is not None else self.view.layer
+            seen_from = np.flatnonzero(np.nan_to_num(rows[layer]).max(axis=0))
+            hidden = int(seen_from[0]) if len(seen_from) else 0
+        self._hidden = hidden
+        highest = max(float(self._row.max(initial=0.0)), 1e-9)
+        tints = tint_colors(self._tools.theme.colors)
+        levels = np.floor(np.sqrt(self._row / highest) * len(tints)).astype(int)
+
+        def tone(token: int) -> QColor | None:
+            level = levels[token] if token < len(levels) else 0
+            return tints[min(level, len(tints)) - 1] if level else None
+
+        self.text.set_look(Look(tone, is_struck=lambda token: token < hidden, has_borders=False))
+        self._say()
+
+    # --- words ----------------------------------------------------------------------------------
+
+    def _say(self) -> None:
+        seen = self.view.seen
+        if seen is None or "attention" not in seen.arrays or not len(self._row):
+            return
+        self.words.setText(self._words(seen))
+        spans = self._span_words()
+        self.spans.setText(spans)
+        self.spans.setVisible(bool(spans))
+        notes = [*seen.notes]
+        if self._hidden:
+            notes.insert(0, f"This layer can't see the first {self._hidden:,} tokens (window).")
+        self.notes.setText(" ".join(notes))
+        self.notes.setVisible(bool(notes))
+
+    def _words(self, seen: Seen) -> str:
+        meant = self._pointed or self._chosen(seen)
+        token = self.text.pointed
+        if meant is None:
+            layer = self.view.layer
+            who = "Mean of all heads" if layer is None else f"Layer {layer}, mean of its heads"
+        else:
+            group = group_of(meant[1], seen.arrays["attention"].shape[1], self._n_kv_head)
+            who = f"Layer {meant[0]}, head {meant[1]}"
+            if self._n_kv_head < seen.arrays["attention"].shape[1]:
+                who += f" (KV {group})"
+            if (role := self._role(meant)) is not None:
+                who += f" · {ROLES[role.name]} {role.score:.2f}"
+        if 0 <= token < len(self._row) and token != self.view.place:
+            return f"{who}: {self._row[token]:.1%} on “{self.view.piece(token)}”"
+        best = ", ".join(
+            f"“{self.view.piece(at)}” {share:.0%}" for at, share in strongest(self._row, N_NAMED)
+        )
+        bits = float(entropy_bits(self._whole))
+        sink = f" · first token {self._mass:.0%}"
+        sink += ", hidden; the rest is scaled to 100%" if self.sink_switch.isChecked() else ""
+        return f"{who}: {best} · {bits:.1f} bits{sink}"
+
+    def _span_words(self) -> str:
+        """How much falls on each kind of part of the text."""
+        text = self.view.text
+        if text is None:
+            return ""
+        end = len(self._row)
+        spans = [(p.origin, p.start, min(p.end, end)) for p in text.prompt.parts if p.start < end]
+        if text.n_prompt < end:
+            spans.append(("reply", text.n_prompt, end))
+        shares = by_span(self._row, [(start, stop) for _, start, stop in spans])
+        together: dict[str, float] = {}
+        for (origin, _, _), share in zip(spans, shares, strict=True):
+            name = "this reply" if origin == "reply" else ORIGINS.get(origin, origin)
+            together[name] = together.get(name, 0.0) + float(share)
+        if len(together) < 2:
+            return ""
+        return " · ".join(f"{name} {share:.0%}" for name, share in together.items())
+
+    # --- pointer and roles ----------------------------------------------------------------------
+
+    def _on_pointed(self, head: Head | None) -> None:
+        self._pointed = head
+        if self.view.seen is not None and "attention" in self.view.seen.arrays:
+            self._paint(self.view.seen)
+
+    def _role(self, head: Head) -> HeadRole | None:
+        names = self._names
+        if names is None or head[0] >= len(names.scores) or head[1] >= names.scores.shape[1]:
+            return None
+        return role_of(names.scores[head])
+
+    def _measure(self) -> None:
+        self.name_button.setEnabled(False)
+        self.name_button.setText("Measuring…")
+        self._tools.desk.inside.name_heads(
+            self._take_names, self._fail_names, still=lambda: not self.name_button.isEnabled()
+        )
+
+    def _take_names(self, names: HeadNames) -> None:
+        self._names = names
+        self._end_measuring()
+        self.refresh()
+
+    def _fail_names(self, sentence: str) -> None:
+        self._end_measuring()
+        self.notes.setText(sentence)
+        self.notes.setVisible(True)
+
+    def _end_measuring(self) -> None:
+        self.name_button.setEnabled(True)
+        self.name_button.setText("Name heads")
+        self.name_button.setVisible(self._names is None)

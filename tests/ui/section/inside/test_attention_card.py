@@ -1,0 +1,223 @@
+"""What the token looks at: painted on the words, head by head; hovered to view, clicked to stay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from made_inside import PROMPT, AnsweredByHand
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtTest import QTest
+from pytestqt.qtbot import QtBot
+from recording_desk import FakeBridge, FakeDesk
+
+from app.chat.inspection.inside import HeadNames
+from app.engine.protocol.inside_messages import HEAD_SCORES
+from models.records import Message
+from ui.look.theme import Theme
+from ui.section.inside.attention_card import AttentionCard
+from ui.section.inside.head_grid import HeadGrid
+from ui.section.inside.view import InsideView
+from ui.section.looking import Looking
+from ui.section.panel import Tools
+
+
+@pytest.fixture
+def view(
+    looking: Looking, desk: FakeDesk, bridge: FakeBridge, reply: Message, qtbot: QtBot
+) -> InsideView:
+    return InsideView(looking, desk, bridge)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def card(
+    view: InsideView, tools: Tools, looking: Looking, inside: AnsweredByHand, qtbot: QtBot
+) -> AttentionCard:
+    """Open, on screen, beside the reply's first token."""
+    made = AttentionCard(tools, view)
+    qtbot.addWidget(made)
+    made.resize(360, 700)
+    made.show()
+    qtbot.waitExposed(made)
+    made.set_active(True)
+    view.set_awake(True)
+    looking.select(0)
+    inside.answer()
+    return made
+
+
+def rows_of(card: AttentionCard) -> np.ndarray:
+    assert card.view.seen is not None
+    return np.asarray(card.view.seen.arrays["attention"])
+
+
+def cell(grid: HeadGrid, layer: int, head: int) -> QPoint:
+    return grid._cell(layer, head).center()
+
+
+def tones(card: AttentionCard) -> list[float]:
+    """How strongly each token is tinted, as an order: 0 for not at all."""
+    tint = card.text._look.tone
+    found = [tint(token) for token in range(len(PROMPT))]
+    return [0.0 if color is None else color.saturationF() + 1 for color in found]
+
+
+def test_at_first_the_words_show_the_mean_of_all_heads(card: AttentionCard) -> None:
+    mean = rows_of(card).mean(axis=(0, 1))
+    assert card._row == pytest.approx(mean, abs=1e-6)
+    assert card._row.sum() == pytest.approx(1.0, abs=1e-4)
+    assert card.words.text().startswith("Mean of all heads: ")
+    strongest = card.view.piece(int(mean.argmax()))
+    assert f"“{strongest}” {mean.max():.0%}" in card.words.text()
+    assert tones(card)[int(mean.argmax())] > 0
+
+
+def test_a_head_is_seen_under_the_pointer_and_stays_when_clicked(
+    card: AttentionCard, qtbot: QtBot
+) -> None:
+    rows, grid = rows_of(card), card.grid
+    qtbot.mouseMove(grid, cell(grid, 2, 3))
+    assert card._row == pytest.approx(rows[2, 3], abs=1e-6)
+    assert card.words.text().startswith("Layer 2, head 3 (KV 1): ")
+    qtbot.mouseMove(grid, QPoint(1, 1))
+    assert card._row == pytest.approx(rows.mean(axis=(0, 1)), abs=1e-6)
+    qtbot.mouseClick(grid, Qt.MouseButton.LeftButton, pos=cell(grid, 1, 0))
+    qtbot.mouseMove(grid, QPoint(1, 1))
+    assert (card.view.layer, card.view.head, grid.current) == (1, 0, (1, 0))
+    assert card._row == pytest.approx(rows[1, 0], abs=1e-6)
+    QTest.keyClick(grid, Qt.Key.Key_Right)
+    QTest.keyClick(grid, Qt.Key.Key_Down)
+    assert (card.view.layer, card.view.head) == (2, 1)
+    for _ in range(9):
+        QTest.keyClick(grid, Qt.Key.Key_Down)
+    assert card.view.layer == grid.n_layer - 1
+    qtbot.mouseClick(card.mean_button, Qt.MouseButton.LeftButton)
+    assert (card.view.layer, card.view.head, grid.current) == (None, None, None)
+
+
+def test_a_chosen_layer_alone_shows_the_mean_of_its_heads(card: AttentionCard) -> None:
+    card.view.choose_layer(3)
+    assert card._row == pytest.approx(rows_of(card)[3].mean(axis=0), abs=1e-6)
+    assert card.words.text().startswith("Layer 3, mean of its heads: ")
+
+
+def test_the_chosen_head_stays_from_token_to_token(
+    card: AttentionCard, looking: Looking, inside: AnsweredByHand
+) -> None:
+    card.view.choose_head(2, 1)
+    looking.select(1)
+    inside.answer()
+    assert (card.view.layer, card.view.head, card.grid.current) == (2, 1, (2, 1))
+    assert card._row == pytest.approx(rows_of(card)[2, 1], abs=1e-6)
+    assert len(card._row) == len(PROMPT) + 1
+
+
+def test_without_the_first_token_the_rest_is_scaled_and_that_is_said(
+    card: AttentionCard, qtbot: QtBot
+) -> None:
+    card.view.choose_head(1, 2)
+    row = rows_of(card)[1, 2]
+    assert f"first token {row[0]:.0%}" in card.words.text()
+    qtbot.mouseClick(card.sink_switch, Qt.MouseButton.LeftButton)
+    assert card._row[0] == 0
+    assert card._row[1:] == pytest.approx(row[1:] / (1 - row[0]), abs=1e-5)
+    assert f"first token {row[0]:.0%}, hidden; the rest is scaled to 100%" in card.words.text()
+    assert tones(card)[0] == 0
+
+
+def test_a_token_under_the_pointer_tells_its_share(card: AttentionCard, qtbot: QtBot) -> None:
+    card.view.choose_head(0, 0)
+    qtbot.waitUntil(lambda: card.text.is_whole)
+    rect = card.text.rects(1)[0]
+    margin = card.text._margin
+    qtbot.mouseMove(card.text.viewport(), rect.center().toPoint() + QPoint(margin, margin))
+    share = rows_of(card)[0, 0, 1]
+    assert card.words.text() == f"Layer 0, head 0 (KV 0): {share:.1%} on “{card.view.piece(1)}”"
+
+
+def test_heads_get_names_with_their_scores(
+    card: AttentionCard, desk: FakeDesk, qtbot: QtBot
+) -> None:
+    scores = np.zeros((4, 4, len(HEAD_SCORES)), np.float32)
+    scores[2, 1, HEAD_SCORES.index("induction")] = 0.87
+    given: list[Callable[[HeadNames], None]] = []
+    desk.inside.name_heads = lambda then, failed, *, still: given.append(then)
+    qtbot.mouseClick(card.name_button, Qt.MouseButton.LeftButton)
+    assert not card.name_button.isEnabled()
+    given[0](HeadNames(scores, 3, 101))
+    assert card.name_button.isHidden()
+    card.view.choose_head(2, 1)
+    assert "induction 0.87" in card.words.text()
+    card.view.choose_head(2, 2)
+    assert "·" not in card.words.text().split(":")[0]
+
+
+def test_measuring_that_fails_is_said_and_can_be_tried_again(
+    card: AttentionCard, desk: FakeDesk, qtbot: QtBot
+) -> None:
+    desk.inside.name_heads = lambda then, failed, *, still: failed("No room.")
+    qtbot.mouseClick(card.name_button, Qt.MouseButton.LeftButton)
+    assert card.notes.text() == "No room."
+    assert card.name_button.isEnabled()
+    assert card.name_button.isVisible()
+
+
+def test_what_a_window_hides_is_struck_and_said(card: AttentionCard) -> None:
+    rows = rows_of(card).copy()
+    rows[1, :, :2] = 0.0
+    assert card.view.seen is not None
+    arrays = {**card.view.seen.arrays, "attention": rows}
+    card.view.seen = type(card.view.seen)(card.view.seen.place, None, arrays, {})
+    card.view.choose_layer(1)
+    assert "can't see the first 2 tokens" in card.notes.text()
+    assert [card.text._look.is_struck(token) for token in range(4)] == [True, True, False, False]
+
+
+def test_a_file_without_attention_says_why(
+    view: InsideView, tools: Tools, looking: Looking, inside: AnsweredByHand, qtbot: QtBot
+) -> None:
+    made = AttentionCard(tools, view)
+    qtbot.addWidget(made)
+    made.show()
+    made.set_active(True)
+    view.set_awake(True)
+    looking.select(0)
+    inside.answer(attention="This architecture has no attention.")
+    assert made.reason.text() == "This architecture has no attention."
+    assert made.content.isHidden()
+
+
+@pytest.mark.parametrize(("n_head", "n_kv_head"), [(9, 3), (4, 1), (8, 8), (32, 8)])
+def test_each_head_has_a_place_of_its_own(
+    theme: Theme, qtbot: QtBot, n_head: int, n_kv_head: int
+) -> None:
+    grid = HeadGrid(theme)
+    qtbot.addWidget(grid)
+    grid.resize(340, 200)
+    grid.show_rows(np.full((5, n_head, 7), 1 / 7, np.float32), n_kv_head)
+    grid.show()
+    places = [(layer, head) for layer in range(5) for head in range(n_head)]
+    assert [grid._at(cell(grid, *place)) for place in places] == places
+    assert all(grid._cell(*place).right() < grid.width() for place in places)
+    groups = [head // (n_head // n_kv_head) for head in range(n_head)]
+    lefts = [grid._cell(0, head).left() for head in range(n_head)]
+    wide = grid._cell(0, 0).width()
+    for head in range(1, n_head):
+        is_same = groups[head] == groups[head - 1]
+        assert (lefts[head] - lefts[head - 1] == wide) == is_same
+
+
+def test_nothing_that_a_head_looks_at_is_missed_in_a_long_text(theme: Theme, qtbot: QtBot) -> None:
+    """One token of thousands, in a cell of a few pixels."""
+    grid = HeadGrid(theme)
+    qtbot.addWidget(grid)
+    grid.resize(340, 60)
+    rows = np.zeros((1, 2, 8000), np.float32)
+    rows[0, 0, 5003] = 1.0
+    grid.show_rows(rows, 2)
+    image = grid._images[0]
+    colors = {image.pixelColor(x, 0).name() for x in range(image.width())}
+    assert len(colors) == 2
+    where = [image.pixelColor(x, 0).name() != theme.colors.card for x in range(image.width())]
+    assert where.index(True) == 5003 * image.width() // 8000

@@ -262,7 +262,8 @@ class Insides:
     def name_heads(
         self, then: Callable[[HeadNames], None], failed: Callable[[str], None], *, still: Still
     ) -> None:
-        """What each head of the loaded weights does; measured once per load."""
+        """What each head of the loaded weights does; measured once per load. `still` says that they
+        are loaded."""
         loaded = self._loader.loaded
         if self._head_names is not None and self._head_names[0] is loaded:
             then(self._head_names[1])
@@ -275,13 +276,7 @@ class Insides:
             self._head_names = (loaded, names)
             then(names)
 
-        self._questions.ask(
-            MeasureHeads(0),
-            HeadsMeasured,
-            take,
-            failed,
-            still=lambda: still() and self._loader.loaded is loaded,
-        )
+        self._questions.ask(MeasureHeads(0), HeadsMeasured, take, failed, still=still)
 
     # --- what is kept ---------------------------------------------------------------------------
 

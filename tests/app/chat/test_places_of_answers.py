@@ -426,6 +426,11 @@ PLACES = {
         "ui/section/cache/test_panel.py",
         "test_what_was_done_in_a_chat_that_was_left_is_not_told_in_the_open_one",
     ),
+    "ui/section/inside/attention_card.py _measure": (
+        "the same weights are loaded",
+        "ui/section/inside/test_attention_card.py",
+        "test_names_that_come_when_other_weights_are_loaded_are_dropped",
+    ),
     "ui/section/inside/view.py follow": (
         "the same token of the same reply is chosen, and the same weights are loaded",
         "ui/section/inside/test_view.py",

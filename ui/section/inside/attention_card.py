@@ -54,7 +54,6 @@ ORIGINS: Final = {
     "scaffold": "template",
     "tool": "tools",
 }
-MEASURING: Final = "Measuring what the heads do…"
 
 
 class _Head:
@@ -84,6 +83,7 @@ class AttentionCard(InsideCard):
         self._row: Values = np.zeros(0, np.float32)
         self._shown: tuple[object, int] | None = None
         self._names: HeadNames | None = None
+        self._names_of: object = None
         self.words = small_label("", self.content)
         self.words.setObjectName("inside_attention_words")
         self.text = PromptText(theme, self.content)
@@ -137,6 +137,9 @@ class AttentionCard(InsideCard):
     # --- what is shown --------------------------------------------------------------------------
 
     def show_figure(self, seen: Seen | None) -> None:
+        if self._names_of is not self._tools.desk.loader.loaded:  # others, or none
+            self._names = None
+            self._end_measuring()
         rows = None if seen is None else seen.arrays.get("attention")
         shape = () if rows is None else rows.shape
         self.figure.set_text(f"{shape[0]} layers · {shape[1]} heads" if len(shape) == 3 else "")
@@ -271,8 +274,11 @@ class AttentionCard(InsideCard):
     def _measure(self) -> None:
         self.name_button.setEnabled(False)
         self.name_button.setText("Measuring…")
+        loaded = self._names_of = self._tools.desk.loader.loaded
         self._tools.desk.inside.name_heads(
-            self._take_names, self._fail_names, still=lambda: not self.name_button.isEnabled()
+            self._take_names,
+            self._fail_names,
+            still=lambda: self._tools.desk.loader.loaded is loaded,
         )
 
     def _take_names(self, names: HeadNames) -> None:

@@ -153,10 +153,10 @@ class HeadGrid(QWidget):
             box = QRect(0, cell.top() - px(4), px(LABEL_PX - 5), cell.height() + px(8))
             right = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
             painter.drawText(box, right, str(layer))
-        for head, color in ((self._under, dim), (self.current, ink)):
-            if head is not None and head[0] < self.n_layer and head[1] < self.n_head:
+        for place, color in ((self._under, dim), (self.current, ink)):
+            if place is not None and place[0] < self.n_layer and place[1] < self.n_head:
                 painter.setPen(QPen(color, px(1)))
-                painter.drawRect(self._cell(*head).adjusted(0, 0, -1, -1))
+                painter.drawRect(self._cell(*place).adjusted(0, 0, -1, -1))
         if self.hasFocus():
             painter.setPen(QPen(QColor(colors.accent), 1))
             painter.drawRect(self.rect().adjusted(0, 0, -1, -1))

@@ -23,8 +23,10 @@ from app.engine.protocol.embedding_messages import EmbeddingCommand, EmbeddingRe
 from app.engine.protocol.frames import Array
 from app.engine.protocol.inside_messages import (
     AXES,
+    HEAD_SCORES,
     FloatArray,
     GraphOffer,
+    HeadsMeasured,
     Inside,
     IntArray,
     LookInside,
@@ -64,6 +66,12 @@ class MadeUpNetwork:
 
     def offer(self, missing: Mapping[str, str]) -> GraphOffer:
         return GraphOffer(N_LAYER, _reasons(missing), [], bytes_per_token=0, fixed_bytes=0)
+
+    def heads(self) -> HeadsMeasured:
+        """Head 1 of layer 2 is an induction head; the others do nothing that has a name."""
+        scores = np.full((N_LAYER, N_HEAD, len(HEAD_SCORES)), 0.1, np.float32)
+        scores[2, 1, HEAD_SCORES.index("induction")] = 0.9
+        return HeadsMeasured(N_LAYER, N_HEAD, _packed(scores, "f4"), 3, 101)
 
     def look(self, command: LookInside, next_id: int | None, missing: Mapping[str, str]) -> Inside:
         """`next_id`: what the script says behind the text; None: nobody knows. `missing`: what

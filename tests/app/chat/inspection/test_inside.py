@@ -12,7 +12,7 @@ from app.chat.events import TraceRead
 from app.chat.inspection import inside as words
 from app.chat.inspection.inside import ReadText, Seen
 from app.chat.surroundings import ALWAYS, Still
-from app.engine.protocol.inside_messages import LookInside
+from app.engine.protocol.inside_messages import HEAD_SCORES, LookInside
 from app.engine.protocol.messages import TokenTrace
 from models.records import Message
 
@@ -282,3 +282,14 @@ def test_where_the_exact_prompt_is_unknown_it_is_not_guessed(
 
     monkeypatch.setattr(prompts, "read", doubt)
     assert looked.refused(looked.room.ask("Which city?")) == words.UNKNOWN_PROMPT + "Why."
+
+
+def test_what_the_heads_do_is_measured_once(make_room: Any) -> None:
+    room = make_room(SCRIPT).start_ready()
+    found: list[words.HeadNames] = []
+    room.desk.inside.name_heads(found.append, pytest.fail, still=ALWAYS)
+    assert found == []
+    room.until(lambda: found, "names")
+    assert found[0].scores.shape == (4, 4, len(HEAD_SCORES))
+    room.desk.inside.name_heads(found.append, pytest.fail, still=ALWAYS)
+    assert found[1] is found[0]  # at once

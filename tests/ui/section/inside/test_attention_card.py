@@ -163,6 +163,34 @@ def test_measuring_that_fails_is_said_and_can_be_tried_again(
     assert card.name_button.isVisible()
 
 
+def test_names_that_come_when_other_weights_are_loaded_are_dropped(
+    card: AttentionCard, desk: FakeDesk, qtbot: QtBot
+) -> None:
+    asked: list[tuple[Callable[[HeadNames], None], Callable[[], bool]]] = []
+    desk.inside.name_heads = lambda then, failed, *, still: asked.append((then, still))
+    desk.loader.loaded = "first"
+    qtbot.mouseClick(card.name_button, Qt.MouseButton.LeftButton)
+    (_, still) = asked[0]
+    assert still()
+    desk.loader.loaded = "other"
+    assert not still()
+    card.view.seen_changed.emit()  # and it can be asked anew
+    assert card.name_button.isEnabled()
+    assert card.name_button.text() == "Name heads"
+
+
+def test_names_go_with_the_weights(card: AttentionCard, desk: FakeDesk, qtbot: QtBot) -> None:
+    scores = np.full((4, 4, len(HEAD_SCORES)), 0.5, np.float32)
+    desk.inside.name_heads = lambda then, failed, *, still: then(HeadNames(scores, 3, 101))
+    desk.loader.loaded = "first"
+    qtbot.mouseClick(card.name_button, Qt.MouseButton.LeftButton)
+    assert card.name_button.isHidden()
+    desk.loader.loaded = "other"
+    card.view.choose_head(1, 1)
+    assert "0.50" not in card.words.text()
+    assert card.name_button.isVisible()
+
+
 def test_what_a_window_hides_is_struck_and_said(card: AttentionCard) -> None:
     rows = rows_of(card).copy()
     rows[1, :, :2] = 0.0

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-from PySide6.QtGui import QColor
+from PySide6.QtGui import QColor, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from app.chat.inspection.inside import HeadNames, ReadText, Seen
@@ -32,7 +32,7 @@ from ui.section.inside.view import InsideView
 from ui.section.panel import Tools
 from ui.section.prompt.text import Look, PromptText
 from ui.section.switch import Switch
-from ui.widgets.kit import push_button
+from ui.widgets.kit import push_button, rest_timer
 
 Values = npt.NDArray[np.float32]
 
@@ -108,6 +108,7 @@ class AttentionCard(InsideCard):
         self.notes = small_label("", self.content)
         self.notes.setObjectName("inside_attention_notes")
         self._lay_out()
+        self._fit_soon = rest_timer(self, self._fit_text)
         self.grid.pointed.connect(self._on_pointed)
         self.grid.chosen.connect(lambda head: view.choose_head(*head))
         self.mean_button.clicked.connect(lambda _=False: view.choose_head(None, None))
@@ -155,10 +156,22 @@ class AttentionCard(InsideCard):
         if text is not None and place is not None and (text, place) != self._shown:
             self._shown = (text, place)
             self.text.show_tokens(_Head(text, place), Look())
-            px = self._tools.theme.px
-            self.text.setFixedHeight(min(max(self.text.whole_height, px(36)), px(TEXT_PX)))
             self.text.choose(place)
+            self._fit_text()
         self._paint(seen)
+
+    def _fit_text(self) -> None:
+        """As high as its lines, up to a limit; before it is laid out that is not known."""
+        px = self._tools.theme.px
+        wanted = min(max(self.text.whole_height, px(36)), px(TEXT_PX))
+        if wanted != self.text.height():
+            self.text.setFixedHeight(wanted)
+            if self.view.place is not None:
+                self.text.choose(self.view.place)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit_soon.start()
 
     def _rows(self, seen: Seen) -> Values:
         return np.asarray(seen.arrays["attention"], np.float32)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import secrets
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,7 +29,7 @@ from app.command_line.run import (
     stdin_text,
     weights_path,
 )
-from app.command_line.seen import FILE_ARRAYS, Seen, as_json, as_text
+from app.command_line.seen import FILE_ARRAYS, ReadingLine, Seen, as_json, as_text
 from app.command_line.settings import AskSettings
 from app.command_line.talk import Talk
 from app.engine.protocol.frames import MAX_FRAME_BYTES
@@ -64,7 +65,8 @@ def _run(options: argparse.Namespace) -> int:
     load_options = _load_options(options)
     out = None if options.out is None else _target(options.out)
     weights = weights_path(options)
-    talk = Talk(options)
+    reading = ReadingLine(sys.stderr)
+    talk = Talk(options, reading.event)
     try:
         loaded = talk.load(weights, load_options)
         shown = talk.ask(ReadPrompt(0, prompt), PromptShown)
@@ -74,16 +76,9 @@ def _run(options: argparse.Namespace) -> int:
         pieces = talk.read_pieces()
     finally:
         talk.close()
-    seen = Seen(
-        weights,
-        loaded,
-        ids,
-        token,
-        pieces,
-        found.arrays,
-        found.missing,
-        [*shown.notes, *found.notes],
-    )
+        reading.clear()
+    notes = [*shown.notes, *found.notes]
+    seen = Seen(weights, loaded, ids, token, pieces, found.arrays, found.missing, notes)
     if out is not None:
         save(out, {name: found.arrays[name] for name in FILE_ARRAYS if name in found.arrays})
     sys.stdout.write(as_json(seen, out, sys.stdout) if options.json else as_text(seen, out))
@@ -224,7 +219,7 @@ def questions(loaded: Loaded, n_tok: int) -> Iterator[tuple[list[str], list[int]
     tokens attention alone has 516 MB, 4 MB in each layer; it comes by eight layers.
     """
     a_layer = _attention_bytes(loaded, n_tok)
-    wide = max(loaded.n_embd, loaded.n_head * max(WIDEST_HEAD, _head_width(loaded)))
+    wide = max(loaded.n_embd, loaded.n_head * WIDEST_HEAD)
     sizes = {"embedding": loaded.n_embd, "lens": 64 * loaded.n_layer, "logits": loaded.n_vocab}
     sizes |= dict.fromkeys(BY_LAYER[:3], loaded.n_layer * loaded.n_embd)
     sizes |= dict.fromkeys(BY_LAYER[3:], loaded.n_layer * wide)
@@ -253,16 +248,12 @@ def _attention_bytes(loaded: Loaded, n_tok: int) -> int:
     return 4 * loaded.n_head * n_tok
 
 
-def _head_width(loaded: Loaded) -> int:
-    return loaded.n_embd // max(loaded.n_head, 1)
-
-
 # --- the file ---------------------------------------------------------------------------------
 
 
 def save(path: Path, arrays: Mapping[str, Values]) -> None:
     """Write the file beside its place, then move it there. Raises RunError."""
-    beside = path.with_name(f".{path.name[:200]}.{os.getpid()}")
+    beside = path.with_name(f".inside-{secrets.token_hex(6)}")
     try:
         try:
             with beside.open("xb") as file:

@@ -64,6 +64,9 @@ def run_to_the_end(run: Callable[[], int]) -> int:
         _forget(sys.stdout)
         _say(f"The answer can't be written ({error.strerror}). Redirect it elsewhere.")
         return FAILED
+    except MemoryError:
+        _say("This doesn't fit in memory. Choose a shorter text, or close other programs.")
+        return FAILED
     except Exception as error:  # noqa: BLE001 - a fault of ours is one sentence, too
         what = f"{type(error).__name__}: {error}".splitlines()[0]
         _say(f"Something went wrong ({what}). Try again, or report this.")

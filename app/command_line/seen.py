@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from app.amounts import figures
 from app.command_line.output import json_text
 from app.engine.protocol.inside_messages import AXES
 from app.engine.protocol.loading_messages import Loaded
+from app.engine.protocol.messages import Event, Progress
 from app.engine.protocol.pieces import Pieces
 from app.insight.inside.attention import HardLook, hardest_look
 from app.insight.inside.way import norms, way
@@ -43,6 +45,29 @@ _AROUND: Final = 12
 """Tokens that are listed before the chosen one and behind it, in a long text."""
 
 _LOOK_WIDTH: Final = 34
+
+
+class ReadingLine:
+    """How far a long text has been read, in one line of a terminal; otherwise nothing."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._width = 0
+
+    def event(self, event: Event) -> None:
+        if isinstance(event, Progress) and event.phase == "inside" and self._stream.isatty():
+            self._write(f"Reading: {event.done:,} of {event.total:,} tokens")
+
+    def clear(self) -> None:
+        """Leave nothing of it."""
+        if self._width:
+            self._write("")
+
+    def _write(self, text: str) -> None:
+        with contextlib.suppress(OSError):
+            self._stream.write(f"\r{text:<{self._width}}" + "\r" * (not text))
+            self._stream.flush()
+        self._width = len(text)
 
 
 @dataclass(frozen=True)

@@ -22,13 +22,16 @@ import numpy as np
 import pytest
 from gguf_writer import Shape, tiny_llama
 from recurrent_gguf import tiny_jamba, tiny_mamba
+from reference_network import Network
+from small_networks import NETWORKS, WINDOW, small_network
 
 from app.command_line import cli, inside, talk
+from app.command_line.run import RunError
 from app.command_line.seen import FILE_ARRAYS
 from app.engine.protocol.frames import MAX_FRAME_BYTES
 from app.engine.protocol.inside_messages import LookInside
-from app.engine.protocol.loading_messages import Loaded
-from app.engine.protocol.messages import Event, Progress
+from app.engine.protocol.loading_messages import Loaded, LoadOptions
+from app.engine.protocol.messages import Event, Progress, ReadVocabulary
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -236,6 +239,37 @@ def test_the_figures_follow_from_the_arrays(middle: Run) -> None:
     assert said["layers"][-1]["lens"]["probability"] == pytest.approx(
         said["next"][0]["probability"], rel=0.01
     )
+
+
+@pytest.mark.weights
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_the_saved_numbers_are_the_networks(kind: str, tmp_path: Path) -> None:
+    """Of small files in float32, against a transformer written in numpy; tolerance as argued in
+    tests/app/engine/reference_checks.py."""
+    path = tmp_path / "small.gguf"
+    small_network(path, kind)
+    options = ["--flash-attention", "off", "--kv-type", "f32", "--gguf", str(path)]
+    run = _run(tmp_path, "What follows is seen by no token", "--raw", *options, "--token", "-4")
+    network = Network(path)
+    reading = network.read(run.arrays["token_ids"].tolist())
+    wanted: dict[str, Any] = reading.at(run.token)
+    streams = np.stack([layer[run.token] for layer in reading.residual])
+    scores = network.scores(streams)
+    wanted["logits"] = scores[-1]
+    wanted["lens_logits"] = -np.sort(-scores, axis=1)[:, :10]
+    behind = np.zeros((*wanted["attention"].shape[:2], 3), np.float32)
+    wanted["attention"] = np.concatenate([wanted["attention"], behind], axis=2)
+    for each in set(FILE_ARRAYS) - {"token_ids", "lens_ids"}:
+        found, expected = run.arrays[each].astype(np.float64), np.asarray(wanted[each])
+        assert found.shape == expected.shape
+        apart = np.linalg.norm(found - expected, axis=-1)
+        assert (apart <= 1e-4 * np.linalg.norm(expected, axis=-1)).all(), each
+    at_ids = np.take_along_axis(scores, run.arrays["lens_ids"].astype(np.int64), axis=1)
+    assert np.allclose(at_ids, run.arrays["lens_logits"], rtol=1e-3, atol=1e-3)
+    assert run.token > 2 * WINDOW
+    hidden = (run.arrays["attention"][:, :, : run.token + 1 - WINDOW] == 0).all(axis=(1, 2))
+    has_window = {"window": [True] * 5 + [False, True], "capped": [True, False] * 2}
+    assert hidden.tolist() == has_window.get(kind, [False] * 3)
 
 
 # --- which token of which text ----------------------------------------------------------------
@@ -477,6 +511,31 @@ def test_a_long_text_is_shown_around_the_token(
     assert any(line.startswith("→ 100 ") for line in lines)
 
 
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_is_told_how_far_it_is(
+    script: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terminal = _Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    path = script(inside={"ms": 2, "chunks": 2})
+    assert _inside("a b c", "--raw", "--scripted", path) == 0
+    lines = ["", "Reading: 2 of 4 tokens", "Reading: 4 of 4 tokens", " " * 22, ""]
+    assert terminal.getvalue().split("\r") == lines
+    assert "Reading" not in capsys.readouterr().out
+
+
+def test_nobody_is_told_where_stderr_is_no_terminal(
+    script: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = script(inside={"ms": 2, "chunks": 2})
+    assert _inside("a b c", "--raw", "--scripted", path) == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_a_console_without_unicode(script: Any) -> None:
     env = {**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
     command = [sys.executable, str(ROOT / "main.py"), "inside", "naïve 🙂", "--scripted", script()]
@@ -567,6 +626,43 @@ def test_what_the_engine_cannot_tell_is_its_sentence(
     assert capsys.readouterr() == ("", "This is no GGUF file.\n")
 
 
+def test_a_look_that_fails_is_its_sentence(
+    script: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failure = {"kind": "out_of_memory", "sentence": "There is no room. Choose a shorter chat."}
+    out = tmp_path / "a.npz"
+    path = script(inside={"fail": failure})
+    assert _inside("x", "--scripted", path, "--out", str(out)) == 1
+    assert capsys.readouterr() == ("", "There is no room. Choose a shorter chat.\n")
+    assert not out.exists()
+
+
+def test_an_answer_of_another_kind_is_refused(script: Any) -> None:
+    asking = talk.Talk(inside._parse(["x", "--scripted", script()]))
+    try:
+        asking.load("x", LoadOptions())
+        with pytest.raises(RunError, match="invalid response"):
+            asking.ask(ReadVocabulary(0), Loaded)
+    finally:
+        asking.close()
+
+
+def test_what_is_too_large_for_the_memory(
+    script: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(np, "full", fail)
+    assert _inside("x", "--scripted", script()) == 1
+    _one_sentence(capsys.readouterr().err, "doesn't fit in memory")
+
+
+def test_a_text_without_tokens() -> None:
+    with pytest.raises(RunError, match="no tokens"):
+        inside._position(None, 0)
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGINT of one thread only exists on POSIX")
 def test_ctrl_c_ends_in_order(
     script: Any,
@@ -577,7 +673,7 @@ def test_ctrl_c_ends_in_order(
     """In the middle of the text, which would take ten minutes to read."""
 
     class Interrupted(talk.Talk):
-        def __init__(self, options: Any) -> None:
+        def __init__(self, options: Any, _: Any) -> None:
             super().__init__(options, self.interrupt)
 
         def interrupt(self, event: Event) -> None:
@@ -630,6 +726,18 @@ def test_the_document_names_every_array_with_its_axes() -> None:
     axes = {**AXES, "token_ids": ("n_tok",)}
     named = {each: " × ".join(axes[each]).replace("n_lens", "10") for each in FILE_ARRAYS}
     assert told == named
+
+
+def test_the_document_names_every_field_of_the_json(
+    script: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (ROOT / "docs" / "inside.md").read_text(encoding="utf-8")
+    assert _inside("Hello there", "--json", "--scripted", script()) == 0
+    said = json.loads(capsys.readouterr().out)
+    parts = (said["tokens"][0], said["arrays"]["logits"], said["layers"][-1], said["next"][0])
+    names = {*said, *said["layers"][-1]["look"], *(name for part in parts for name in part)}
+    assert {"embedding_norm", "probability", "weight", "axes", "bytes"} <= names
+    assert [name for name in names if f"`{name}`" not in text] == []
 
 
 def test_the_document_names_every_option() -> None:

@@ -83,6 +83,28 @@ def _gemma2(path: Path, source: random.Random, _: int) -> None:
     _write(path, "gemma2", n_layer, 1, tensors, more)
 
 
+def tiny_bert(path: Path) -> None:
+    """A network for embeddings, which the app refuses to load: no cache, no scores, and a norm
+    after each addition, so that no stream runs through it."""
+    source, n_layer = random.Random(0), 2
+    tensors = {
+        "token_embd.weight": _matrix(source, _EMBD, len(bpe_vocabulary())),
+        "position_embd.weight": _matrix(source, _EMBD, 512),
+        "token_embd_norm.weight": _norm(source, _EMBD),
+        "token_embd_norm.bias": _norm(source, _EMBD),
+    }
+    for layer in range(n_layer):
+        parts = _attention(source, _EMBD // _HEADS, _HEADS) | _feed_forward(source, 0)
+        tensors |= {f"blk.{layer}.{name}.weight": tensor for name, tensor in parts.items()}
+        for name in ("attn_output_norm", "layer_output_norm"):
+            for part in ("weight", "bias"):
+                tensors[f"blk.{layer}.{name}.{part}"] = _norm(source, _EMBD)
+        for name in ("attn_norm", "ffn_norm", "ffn_gate"):
+            del tensors[f"blk.{layer}.{name}.weight"]
+    more = {"attention.layer_norm_epsilon": 1e-5, "attention.causal": False, "pooling_type": 1}
+    _write(path, "bert", n_layer, _HEADS, tensors, more | {"tokenizer.ggml.token_type_count": 2})
+
+
 def _gemma_layer(source: random.Random) -> dict[str, Tensor]:
     posts = {f"post_{part}_norm": _norm(source, _EMBD) for part in ("attention", "ffw")}
     gate = {"ffn_gate": _matrix(source, _EMBD, _FF, spread=_WIDE)}
@@ -141,7 +163,10 @@ def _write(
         path,
         architecture=architecture,
         vocabulary=bpe_vocabulary(),
-        metadata={f"{architecture}.{key}": value for key, value in keys.items()},
+        metadata={
+            key if key.startswith("tokenizer") else f"{architecture}.{key}": value
+            for key, value in keys.items()
+        },
         tensors=tensors,
     )
 

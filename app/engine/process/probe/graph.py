@@ -25,7 +25,8 @@ from typing import Final, NamedTuple
 
 class Leaf(NamedTuple):
     """A tensor that is not computed: a weight, an input, a cache. Inputs of two caches bear one
-    name, so `key` tells them apart."""
+    name, so `key` tells them apart: it is where the tensor lies, and tensors lie in the order in
+    which they were made. Negative: a copy on another device, which lies anywhere."""
 
     name: str
     key: int = 0
@@ -93,7 +94,8 @@ class GraphMap:
     """What a graph offers. `embedding`: what enters the first layer. `norm`: the last norm, before
     its `norm_gain` and `norm_bias`, which make `result_norm` of it. `output`: the product with the
     output matrix; what is done to it then (a scale, a soft cap) gives `logits`. `caches`: the
-    layers by the cache that they write to, in one with a window and one without."""
+    layers by the cache that they write to: those without a window, then those with one, as far as
+    `caches_in_order`; between several devices that is not known."""
 
     n_nodes: int
     layers: list[LayerNodes]
@@ -105,7 +107,18 @@ class GraphMap:
     output: Product | None = None
     logits: int | None = None
     caches: list[list[int]] = field(default_factory=list)
+    caches_in_order: bool = True
     missing: dict[str, str] = field(default_factory=dict)
+
+    def in_order_of_caches(self, n_layers: Sequence[int]) -> list[int] | None:
+        """Of things that llama.cpp has one of for each cache, without a window first, and of which
+        each is about so many layers: their order by `caches`. None where it can't be told."""
+        wanted = [len(layers) for layers in self.caches]
+        if sorted(wanted) != sorted(n_layers):
+            return None
+        if len(set(wanted)) == len(wanted):
+            return [list(n_layers).index(count) for count in wanted]
+        return list(range(len(wanted))) if self.caches_in_order else None
 
 
 NO_STREAM: Final = "This architecture's layers aren't a chain of additions, so they can't be shown."
@@ -162,7 +175,9 @@ def _walk_stream(nodes: Sequence[Node], found: GraphMap, n_embd: int) -> bool:
         if layer is None:
             return False
         found.layers[layer].residual = stream
-    return found.result_norm is None or stream in set(_back(nodes, found.result_norm, _NORMS))
+    if found.result_norm is None:
+        return False
+    return stream in set(_back(nodes, found.result_norm, _NORMS))
 
 
 class _Step(NamedTuple):
@@ -277,7 +292,8 @@ def _find_attention(nodes: Sequence[Node], found: GraphMap) -> None:
                 at.k_after = _rotated(nodes, node.sources[0])
                 index = node.sources[1]
                 caches.setdefault(index.key if isinstance(index, Leaf) else -1, []).append(layer)
-    found.caches = list(caches.values())
+    found.caches = [caches[key] for key in sorted(caches)]
+    found.caches_in_order = min(caches, default=0) >= 0
     for ordinal, node in enumerate(nodes):
         if node.op == "FLASH_ATTN_EXT":
             (query, keys), layer = node.sources[:2], _layer_of_cache(nodes, node.sources[1])

@@ -318,16 +318,18 @@ class Probe:
 
     def _copy(self, source: Cells, length: int) -> int:
         """Take over the first `length` cells of a slot; how many came over."""
+        assert self._map is not None
         data = source.save()
         if data is None:
             return 0
-        positions = positions_in(data, len(self._positions), len(source.ids))
-        if positions is None:
+        copied = positions_in(data, len(self._map.caches), len(source.ids))
+        order = copied and self._map.in_order_of_caches([n_layers for _, n_layers in copied])
+        if not copied or not order:
             return 0
         self._forget()
         if not self._cells.restore(data, source.ids):
             return 0
-        self._positions = [p.copy() for p in positions]
+        self._positions = [copied[at][0].copy() for at in order]
         return length if self._cells.cut(length) else 0
 
     def _forget(self) -> None:
@@ -355,8 +357,6 @@ class Probe:
                     grown = np.full(max(int(cells.max()) + 1, 2 * len(known)), -1, np.int32)
                     grown[: len(known)] = known
                     self._positions[at] = known = grown
-                # What lay elsewhere before has been cut off since.
-                known[(known >= position) & (known < position + len(cells))] = -1
                 known[cells] = np.arange(position, position + len(cells))
 
     def _replay(
@@ -487,7 +487,11 @@ class Probe:
                 llama.llama_memory_seq_cp(self._memory, 0, 1, 0, start)
             step = min(MAX_OUTPUTS, self._weights.n_ubatch)
             while start < n_tokens:
-                end = min(start + step, n_tokens) if start >= first else min(start + _CHUNK, first)
+                end = (
+                    min(start + step, n_tokens)
+                    if start >= first
+                    else min(start + self._chunk, first)
+                )
                 tokens = ids[start:end]
                 decode = partial(self._decode, tokens, start, 1, want_all=start >= first)
                 if start >= first:

@@ -194,7 +194,7 @@ class ProbeRoom:
             if graph is None:
                 yield None
             else:
-                windows = self._window_layers(graph.caches)
+                windows = self._window_layers(graph)
                 yield told_rotations(graph, self._file_tensors, windows)
 
     def _offer(self) -> Answering:
@@ -205,17 +205,19 @@ class ProbeRoom:
         return GraphOffer(
             n_layer=self._weights.n_layer,
             missing=[Missing(name, why) for name, why in graph.missing.items()],
-            window_layers=self._window_layers(graph.caches),
+            window_layers=self._window_layers(graph),
             bytes_per_token=self._weights.loaded.kv_bytes_per_token,
             fixed_bytes=self._probe.needed_bytes(0),
             notes=self._notes(),
         )
 
-    def _window_layers(self, caches: list[list[int]]) -> list[int]:
+    def _window_layers(self, graph: GraphMap) -> list[int]:
         shape = self._weights.loaded.cache
-        if shape is None or not shape.n_window_layers or len(caches) < 2:
+        if shape is None or not shape.n_window_layers:
             return []
-        return next((c for c in caches if len(c) == shape.n_window_layers), [])
+        n_others = sum(map(len, graph.caches)) - shape.n_window_layers
+        order = graph.in_order_of_caches([n_others, shape.n_window_layers])
+        return graph.caches[order.index(1)] if order else []
 
     def _look(self, command: LookInside) -> Answering:
         self._check(command)

@@ -43,9 +43,10 @@ class _Reader:
 
 def positions_in(
     data: np.ndarray[Any, np.dtype[np.uint8]], n_caches: int, n_tokens: int
-) -> list[Positions] | None:
-    """Of each cache in a copy of a sequence: the position in each cell, as they are restored. None
-    where the copy has another form than the one that is known here."""
+) -> list[tuple[Positions, int]] | None:
+    """Of each cache in a copy of a sequence: the position in each cell, as they are restored, and
+    of how many layers it is. The one without a window comes first. None where the copy has another
+    form than the one that is known here."""
     try:
         reader = _Reader(data)
         reader.skip(8)  # a mark of the form, and the sequence's number
@@ -54,7 +55,7 @@ def positions_in(
             return None
     except ValueError:
         return None
-    for positions in found:
+    for positions, _ in found:
         held = np.sort(positions)
         # Each cache holds an unbroken stretch that reaches the last token.
         first = n_tokens - len(held)
@@ -63,12 +64,12 @@ def positions_in(
     return found
 
 
-def _positions(reader: _Reader) -> Positions:
+def _positions(reader: _Reader) -> tuple[Positions, int]:
     if reader.number() != 1:  # streams
         raise ValueError
     n_cells = reader.number()
     if not n_cells:
-        return np.empty(0, np.int32)
+        return np.empty(0, np.int32), 0
     cells = reader.take("<i4", 3 * n_cells).reshape(-1, 3)  # position, 1 sequence, its number
     if not (cells[:, 1] == 1).all():
         raise ValueError
@@ -85,4 +86,4 @@ def _positions(reader: _Reader) -> Positions:
             reader.skip(size * width * n_cells)
         else:
             reader.skip(reader.number("<u8") * n_cells)
-    return np.ascontiguousarray(cells[:, 0])
+    return np.ascontiguousarray(cells[:, 0]), n_layer

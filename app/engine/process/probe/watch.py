@@ -132,7 +132,7 @@ class Watch:
             for ordinal in range(len(self._nodes) - 1, -1, -1):
                 if self._nodes[ordinal].name == original:
                     return ordinal
-            return Leaf(original, address)
+            return Leaf(original, -address)
         return Leaf(name, address)
 
 

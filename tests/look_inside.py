@@ -83,6 +83,10 @@ class Visit:
         pieces = [token.piece for token in looking.traces]
         looking.select(pieces.index(LOOKED_AT) if LOOKED_AT in pieces else 0)
         settle(self.app)
+        shown = self.section().panel()
+        if title == "Inside":
+            self.wait(lambda: shown.view.seen is not None and not shown.view.is_waiting)
+            settle(self.app)
 
     def picture(self, scene: str, *, small: Callable[[], QWidget], to_end: bool = False) -> None:
         """The window at 100 %, and what `small` returns at 200 %, in both themes. `to_end`: what
@@ -190,6 +194,21 @@ def rooms(visit: Visit, wanted: set[str]) -> None:
         shown.rooms.setCurrentIndex(0)
 
 
+def inside(visit: Visit, wanted: set[str]) -> None:
+    """The way of a token in the chat's place, and what lies below its first cards."""
+    for scene, to_end in (("inside-large", False), ("inside-large-end", True)):
+        if wanted and scene not in wanted:
+            continue
+        visit.show_panel("Inside")
+        visit.do("enlarge_section")
+        panel = visit.section().panel()
+        for card in panel.cards:
+            card.set_open(True)
+        visit.wait(lambda panel=panel: panel.view.seen is not None and not panel.view.is_waiting)
+        visit.picture(scene, small=visit.section, to_end=to_end)
+        visit.do("enlarge_section")
+
+
 def token_view(visit: Visit, place: str, wanted: set[str]) -> None:
     """The pieces themselves, which the settings remember."""
     scene = f"{place}-token-view"
@@ -237,6 +256,7 @@ def main() -> None:
             first_click(visit, wanted)
             panels(visit, "text", wanted)
             rooms(visit, wanted)
+            inside(visit, wanted)
             token_view(visit, "text", wanted)
             hold_chat(visit)
             panels(visit, "chat", wanted)

@@ -116,6 +116,8 @@ class InsidePanel(Panel):
         self.sentence.setText(view.sentence)
         self.sentence.setVisible(bool(view.sentence))
         can_try = bool(view.sentence) and view.sentence not in (CHOOSE, FIRST)
+        if self.again_button.hasFocus():
+            self.setFocus(Qt.FocusReason.OtherFocusReason)
         self.again_button.setText("Continue" if view.sentence == CANCELLED else "Try again")
         self.again_button.setVisible(can_try and has_place)
         self.column.setVisible(has_place)
@@ -125,14 +127,13 @@ class InsidePanel(Panel):
         assert text is not None
         assert view.place is not None
         where = "reply" if text.index_of(view.place) is not None else "prompt"
-        return (
-            f"Reads token {view.place + 1:,} of {len(text):,}, in the {where}"
-            f" · votes for the next one"
-        )
+        return f"Reads token {view.place + 1:,} of {len(text):,}, in the {where} · ← → to step"
 
     def _say_progress(self) -> None:
         view = self.view
         is_shown = view.is_waiting and not view.is_patient
+        if not is_shown and self.cancel_button.hasFocus():
+            self.setFocus(Qt.FocusReason.OtherFocusReason)
         self.progress.setVisible(is_shown)
         self.cancel_button.setVisible(is_shown)
         done, total = view.progress or (0, 0)

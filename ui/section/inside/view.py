@@ -289,6 +289,10 @@ class InsideView(QObject):
         """What was looked at before has stood there for long enough."""
         if self._next is not None:
             self._show(*self._next, None)
+        else:
+            self.text = self.place = self.seen = None
+            self.sentence = ""
+            self.seen_changed.emit()
         self.progress_changed.emit()
 
     def _on_progress(self, done: int, total: int) -> None:

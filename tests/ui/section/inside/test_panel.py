@@ -210,9 +210,11 @@ def test_a_long_text_says_how_far_it_is_and_can_be_cancelled(
     inside.progress(1, 3)
     assert (panel.bar.isVisible(), panel.bar.value(), panel.bar.maximum()) == (True, 1, 3)
     assert words(panel, "inside_progress_words").endswith("1 of 3 tokens")
+    panel.cancel_button.setFocus()
     QTest.mouseClick(panel.cancel_button, LEFT)
     assert not panel.bar.isVisible()
     assert panel.again_button.text() == "Continue"
+    assert QApplication.focusWidget() is panel
     QTest.mouseClick(panel.again_button, LEFT)
     inside.answer()
     assert (panel.view.seen is not None, words(panel, "inside_sentence")) == (True, "")

@@ -205,3 +205,19 @@ def test_what_the_network_made_of_a_token_that_was_left_is_dropped(
     assert view.place is None
     inside.answer()
     assert view.place == N_PROMPT
+
+
+def test_while_a_text_is_read_for_long_nothing_of_another_one_stands_there(
+    view: InsideView, looking: Looking, inside: AnsweredByHand, qtbot: QtBot
+) -> None:
+    view.set_awake(True)
+    looking.select(0)
+    inside.answer()
+    inside.gives_text = False
+    with qtbot.waitSignal(view.seen_changed):
+        looking.select(1)
+    assert (view.text, view.place, view.seen, view.sentence) == (None, None, None, "")
+    assert view.is_waiting
+    inside.give_text()
+    inside.answer()
+    assert view.place == N_PROMPT

@@ -64,6 +64,7 @@ class InsidePanel(Panel):
         self.progress = small_label("", self)
         self.progress.setObjectName("inside_progress_words")
         self.cancel_button = push_button("Cancel", self, "inside_cancel_button")
+        self.blank = QWidget(self)  # below a sentence that stands alone
         theme = self._theme
         theme.font(self.words, Theme.font_text, QFont.Weight.DemiBold)
         theme.font(self.place, Theme.font_small)
@@ -88,6 +89,7 @@ class InsidePanel(Panel):
         column.setContentsMargins(0, 0, 0, 0)
         column.addLayout(self._head)
         column.addWidget(self.column, 1)
+        column.addWidget(self.blank, 1)
         theme = self._theme
         theme.space(column, 8)
         theme.space(self._head, 2)
@@ -120,7 +122,9 @@ class InsidePanel(Panel):
             self.setFocus(Qt.FocusReason.OtherFocusReason)
         self.again_button.setText("Continue" if view.sentence == CANCELLED else "Try again")
         self.again_button.setVisible(can_try and has_place)
-        self.column.setVisible(has_place)
+        has_cards = has_place and (view.seen is not None or view.is_waiting)
+        self.column.setVisible(has_cards)
+        self.blank.setVisible(not has_cards)
 
     def _place_words(self) -> str:
         view, text = self.view, self.view.text

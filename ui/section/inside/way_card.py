@@ -149,7 +149,7 @@ class WayCard(InsideCard):
         self.layers.choose(self.view.layer)
         full = percent(self.layers.full)
         self.legend.show_entries(("Attention", "accent"), ("Feed-forward", "second"))
-        self.legend.show_end("Readable here", f"up to {full}")
+        self.legend.show_end("Readable here" if "lens" not in seen.missing else "", f"up to {full}")
         reasons = dict.fromkeys(
             seen.missing[name] for name in ("attn_out", "ffn_out", "lens") if name in seen.missing
         )

@@ -68,6 +68,7 @@ def test_without_a_token_one_sentence_says_what_to_click(panel: InsidePanel) -> 
     assert words(panel, "inside_sentence") == CHOOSE
     assert not panel.column.isVisible()
     assert not panel.again_button.isVisible()
+    assert panel.sentence.y() < 40  # at the top, and not somewhere in the middle
 
 
 def test_its_head_says_what_is_read_and_what_it_votes_for(seen: InsidePanel) -> None:
@@ -227,6 +228,7 @@ def test_a_failure_is_a_sentence(
     inside.fail("Looking inside needs another 2 GB of memory.")
     assert words(panel, "inside_sentence") == "Looking inside needs another 2 GB of memory."
     assert panel.again_button.isVisible()
+    assert not panel.column.isVisible()  # no empty cards
     looking.select(None)
     assert words(panel, "inside_sentence") == CHOOSE
 

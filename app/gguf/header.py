@@ -48,6 +48,7 @@ KEPT_IF_SHORT: Final = (
     "general.tags",
     ".attention.head_count",
     ".attention.head_count_kv",
+    ".attention.sliding_window_pattern",
     ".feed_forward_length",
     ".expert_used_count",
     ".rope.dimension_sections",

@@ -35,7 +35,8 @@ class Reading:
     """All that was computed of a text. Of lists, item i is layer i's.
 
     `embedding`, `attn_out[i]`, `ffn_out[i]`, `residual[i]`, `result_norm`: [n_tok, n_embd];
-    `q_before[i]`, `q_after[i]`: [n_tok, n_head, d_head]; `k_after[i]`: [n_tok, n_kv_head, d_head];
+    `q_before[i]`, `q_after[i]`: [n_tok, n_head, d_head]; `k_after[i]`, `values[i]`: [n_tok,
+    n_kv_head, d_head];
     `attention[i]`: [n_head, n_tok, n_tok], who looks (rows) at whom; `heads[i]`: [n_tok, n_head ·
     d_head]; `visible[i]`: [n_tok, n_tok], whether it may be seen.
     """
@@ -44,6 +45,7 @@ class Reading:
     q_before: list[Values] = field(default_factory=list)
     q_after: list[Values] = field(default_factory=list)
     k_after: list[Values] = field(default_factory=list)
+    values: list[Values] = field(default_factory=list)
     attention: list[Values] = field(default_factory=list)
     visible: list[np.ndarray[Any, np.dtype[np.bool_]]] = field(default_factory=list)
     heads: list[Values] = field(default_factory=list)
@@ -163,6 +165,7 @@ class Network:
         q, k = self.rotated(q, layer), self.rotated(k, layer)
         reading.q_after.append(q)
         reading.k_after.append(k)
+        reading.values.append(v)
         visible = self._visible(layer, len(x))
         found, shares = self._look(q, k, v, visible)
         reading.attention.append(shares)
@@ -176,6 +179,15 @@ class Network:
         write = self._written(write, f"blk.{layer}.post_attention_norm.weight")
         reading.attn_out.append(write)
         return write
+
+    def value_norms(self, layer: int, reading: Reading) -> Values:
+        """How large what each head has to give is once it is mixed, [n_head, n_tok]: the length of
+        v · W_O, multiplied out."""
+        w_o = self._file.matrix(f"blk.{layer}.attn_output.weight")
+        values = np.repeat(reading.values[layer], self.n_head // self.n_kv_head, axis=1)
+        slices = w_o.reshape(len(w_o), self.n_head, -1)
+        brought = np.einsum("thd,ehd->hte", values, slices)
+        return np.asarray(np.linalg.norm(brought, axis=-1), np.float32)
 
     def _look(self, q: Values, k: Values, v: Values, visible: Any) -> tuple[Values, Values]:
         """What all heads found, [n_tok, n_head · d_head], and their shares, [n_head, n_tok, n_tok].

@@ -10,6 +10,8 @@ asked for by name, and comes as arrays whose axes are named:
     attention     [n_layer, n_head, n_tok]    how much each head takes from each token: rows sum
                                               to 1, less what a learned sink takes; 0 where it
                                               can't see
+    value_norms   [n_layer, n_head, n_tok]    how large what a head brings from each token would be
+                                              with all of its attention: ‖v · W_O‖
     heads         [n_layer, n_head · d_head]  what all heads found, before it is mixed
     attn_out      [n_layer, n_embd]           what attention adds to the stream …
     ffn_out       [n_layer, n_embd]           … and the feed-forward network
@@ -56,6 +58,7 @@ AXES: Final[dict[str, tuple[str, ...]]] = {
     "q_after": ("n_layer", "n_head", "d_head"),
     "k_after": ("n_layer", "n_kv_head", "d_head"),
     "attention": ("n_layer", "n_head", "n_tok"),
+    "value_norms": ("n_layer", "n_head", "n_tok"),
     "heads": ("n_layer", "n_head * d_head"),
     "attn_out": ("n_layer", "n_embd"),
     "ffn_out": ("n_layer", "n_embd"),
@@ -76,6 +79,7 @@ WANTED: Final = (
     "q_after",
     "k_after",
     "attention",
+    "value_norms",
     "heads",
     "attn_out",
     "ffn_out",

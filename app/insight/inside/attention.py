@@ -39,6 +39,20 @@ def without_sink(rows: Values, sink: int = 0) -> tuple[Values, Values]:
     return found, mass
 
 
+def value_weighted(rows: Values, norms: Values) -> Values:
+    """How much of what a head writes comes from each token: its attention times the size of what it
+    brings from there, ‖a · v · W_O‖ (Kobayashi et al. 2004.10102), summing to one. Both [...,
+    n_tok]. A sink that is looked at and brings nothing vanishes here.
+
+    >>> value_weighted(np.array([0.9, 0.1], np.float32), np.array([0.0, 2.0], np.float32)).tolist()
+    [0.0, 1.0]
+    """
+    sizes = rows * norms
+    total = sizes.sum(axis=-1, keepdims=True)
+    found: Values = np.divide(sizes, total, where=total > 0, out=np.zeros_like(sizes))
+    return found
+
+
 def mean_over_heads(rows: Values) -> Values:
     """[..., n_head, n_tok] → [..., n_tok]."""
     found: Values = rows.mean(axis=-2)

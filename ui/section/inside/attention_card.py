@@ -21,6 +21,7 @@ from app.insight.inside.attention import (
     group_of,
     role_of,
     strongest,
+    value_weighted,
     without_sink,
 )
 from ui.look.theme import Theme
@@ -73,7 +74,7 @@ class AttentionCard(InsideCard):
     title_words = "Attention"
     name = "attention"
     needs = ("attention",)
-    wants = ("k_after",)
+    wants = ("k_after", "value_norms")
     is_open_at_first = True
 
     def __init__(self, tools: Tools, view: InsideView, parent: QWidget | None = None) -> None:
@@ -94,6 +95,11 @@ class AttentionCard(InsideCard):
         self.sink_switch = Switch(theme, "Hide the first token, which takes most", self.content)
         self.sink_switch.setObjectName("inside_attention_sink")
         self.sink_label = small_label("Hide first token", self.content)
+        self.value_switch = Switch(
+            theme, "Weigh by what each token brings: attention × size of its value", self.content
+        )
+        self.value_switch.setObjectName("inside_attention_values")
+        self.value_label = small_label("Weigh by values", self.content)
         self.mean_button = push_button(
             "All heads", self.content, "inside_attention_mean", hint="Mean over all heads"
         )
@@ -113,25 +119,33 @@ class AttentionCard(InsideCard):
         self.grid.chosen.connect(lambda head: view.choose_head(*head))
         self.mean_button.clicked.connect(lambda _=False: view.choose_head(None, None))
         self.name_button.clicked.connect(lambda _=False: self._measure())
-        self.sink_switch.toggled.connect(lambda _on: self.refresh())
+        for switch in (self.sink_switch, self.value_switch):
+            switch.toggled.connect(lambda _on: self.refresh())
         self.text.hovered.connect(lambda _token: self._say())
         view.head_changed.connect(self.refresh)
         view.layer_changed.connect(self.refresh)
 
     def _lay_out(self) -> None:
         theme = self._tools.theme
-        switches = QHBoxLayout()
-        switches.addWidget(self.sink_switch)
-        switches.addWidget(self.sink_label, 1)
-        switches.addWidget(self.mean_button)
-        switches.addWidget(self.name_button)
+        switches, buttons = QHBoxLayout(), QHBoxLayout()
+        for switch, label in (
+            (self.sink_switch, self.sink_label),
+            (self.value_switch, self.value_label),
+        ):
+            switches.addWidget(switch)
+            switches.addWidget(label, 1)
+        buttons.addWidget(self.mean_button)
+        buttons.addWidget(self.name_button)
+        buttons.addStretch(1)
         theme.space(switches, 6)
+        theme.space(buttons, 6)
         for button in (self.mean_button, self.name_button):
             button.setAutoDefault(False)
             theme.font(button, Theme.font_small)
         for widget in (self.words, self.text, self.spans):
             self.rows.addWidget(widget)
         self.rows.addLayout(switches)
+        self.rows.addLayout(buttons)
         self.rows.addWidget(self.grid)
         self.rows.addWidget(self.notes)
 
@@ -146,6 +160,10 @@ class AttentionCard(InsideCard):
         self.figure.set_text(f"{shape[0]} layers · {shape[1]} heads" if len(shape) == 3 else "")
 
     def show_seen(self, seen: Seen) -> None:
+        has_norms = "value_norms" in seen.arrays
+        self.value_switch.setEnabled(has_norms)
+        self.value_label.setEnabled(has_norms)
+        self.value_label.setToolTip(seen.missing.get("value_norms", ""))
         rows = self._rows(seen)
         keys = seen.arrays.get("k_after")
         self._n_kv_head = keys.shape[1] if keys is not None else rows.shape[1]
@@ -174,7 +192,12 @@ class AttentionCard(InsideCard):
         self._fit_soon.start()
 
     def _rows(self, seen: Seen) -> Values:
-        return np.asarray(seen.arrays["attention"], np.float32)
+        """What is shown: attention, or what it brings."""
+        rows = np.asarray(seen.arrays["attention"], np.float32)
+        norms = seen.arrays.get("value_norms")
+        if self.value_switch.isChecked() and norms is not None:
+            rows = value_weighted(rows, np.asarray(norms, np.float32))
+        return rows
 
     def _chosen(self, seen: Seen) -> Head | None:
         view, shape = self.view, seen.arrays["attention"].shape
@@ -249,6 +272,8 @@ class AttentionCard(InsideCard):
             f"“{self.view.piece(at)}” {share:.0%}" for at, share in strongest(self._row, N_NAMED)
         )
         bits = float(entropy_bits(self._whole))
+        if self.value_switch.isChecked() and self.value_switch.isEnabled():
+            who += ", weighted by values"
         sink = f" · first token {self._mass:.0%}"
         sink += ", hidden; the rest is scaled to 100%" if self.sink_switch.isChecked() else ""
         return f"{who}: {best} · {bits:.1f} bits{sink}"

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from app.engine.process.probe.tensors import Tensor, Values, read
+from app.engine.process.probe.tensors import Tensor, Values, op_of, read
 
 Row = np.ndarray[Any, np.dtype[np.float32]]
 
@@ -92,6 +92,35 @@ def rows_of_softmax_of(node: Tensor) -> Row:
     """The same of all tokens, [n_tok, n_head, n_cells]."""
     rows: Row = read(node)[0].transpose(1, 0, 2)
     return rows
+
+
+def values_in_cells(node: Tensor) -> Values:
+    """The values that attention weighs, [n_kv_head, n_cells, d], from the sources of a
+    FLASH_ATTN_EXT node, or of the product of values and rows (where they lie transposed)."""
+    if op_of(node) == "FLASH_ATTN_EXT":
+        values: Values = read(node.src[2].contents)[0]
+        return values
+    transposed: Values = read(node.src[0].contents)[0].transpose(0, 2, 1)
+    return transposed
+
+
+def value_norms(values: Values, mixing: Values, n_head: int) -> Values:
+    """How large what a head brings from each cell is once it is mixed: ‖v · W_O‖, [n_head, n_cells]
+    (Kobayashi et al. 2004.10102). `values` [n_kv_head, n_cells, d]; `mixing` is W_O, [n_embd,
+    n_head · d], of which each head has a slice.
+
+    ‖v W‖² = v (W Wᵀ) vᵀ: the small matrix W Wᵀ [d, d] is made once per head, or a long text would
+    be multiplied into n_embd numbers for each cell.
+    """
+    group = n_head // len(values)
+    d = values.shape[2]
+    norms = np.empty((n_head, values.shape[1]), np.float32)
+    for head in range(n_head):
+        of_head = mixing[:, head * d : (head + 1) * d]
+        product = of_head.T @ of_head
+        v = values[head // group]
+        norms[head] = np.sqrt(np.maximum(np.einsum("ci,ij,cj->c", v, product, v, optimize=True), 0))
+    return norms
 
 
 def _slopes(n_head: int, max_bias: float) -> Values | None:

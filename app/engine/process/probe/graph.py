@@ -61,7 +61,8 @@ class Product:
 class LayerNodes:
     """Ordinals of one layer; None or empty: this graph has no such node.
 
-    `attention`: where rows of attention can be read: FLASH_ATTN_EXT (from its sources) or SOFT_MAX.
+    `attention`: where rows of attention can be read: FLASH_ATTN_EXT (from its sources) or SOFT_MAX;
+    `weighted`: the node that has values as a source, which is the former, or a product.
     `heads`: the outputs of all `n_head` heads, which share `n_kv_head` KV heads, before they are
     mixed (`kqv_out`); `mix`: how they become what attention writes. `attn_writes`, `ffn_writes`:
     what is added to the stream; `other_writes`: of blocks that are neither (a state space, a
@@ -71,6 +72,7 @@ class LayerNodes:
     """
 
     attention: int | None = None
+    weighted: int | None = None
     q_before: int | None = None
     q_after: int | None = None
     k_after: int | None = None
@@ -314,6 +316,7 @@ def _find_attention(nodes: Sequence[Node], found: GraphMap) -> None:
             continue
         at = found.layers[layer]
         at.attention = ordinal
+        at.weighted = ordinal if node.op == "FLASH_ATTN_EXT" else _weighing(nodes, ordinal)
         # [d_head, n_head, n_tok] of the one, [n_cells, n_tok, n_head] of the other
         at.n_head = node.shape[1 if node.op == "FLASH_ATTN_EXT" else 2]
         at.n_kv_head = nodes[keys].shape[2] if isinstance(keys, int) else 0
@@ -325,6 +328,16 @@ def _find_attention(nodes: Sequence[Node], found: GraphMap) -> None:
             at.rotation = rotation.params
             if len(rotation.sources) == 3 and isinstance(last, Leaf):
                 at.rotation_factors = last.name
+
+
+def _weighing(nodes: Sequence[Node], softmax: int) -> int | None:
+    """The product of the values with the rows of a softmax."""
+    followers = (
+        at
+        for at in range(softmax + 1, len(nodes))
+        if nodes[at].op == "MUL_MAT" and nodes[at].sources[1] == softmax
+    )
+    return next(followers, None)
 
 
 def _layer_of_cache(nodes: Sequence[Node], source: int | Leaf) -> int | None:

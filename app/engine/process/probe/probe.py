@@ -28,7 +28,12 @@ from app.engine.process.cache.cells import Cells, Traits, common_length
 from app.engine.process.cache.step_meter import free_bytes, needed_bytes
 from app.engine.process.native.native import Batch, llama
 from app.engine.process.native.weights import MAX_OUTPUTS, Weights
-from app.engine.process.probe.attention import rows_of_flash_attention, rows_of_softmax
+from app.engine.process.probe.attention import (
+    rows_of_flash_attention,
+    rows_of_softmax,
+    value_norms,
+    values_in_cells,
+)
 from app.engine.process.probe.cutting import MEAN_OVER, Cutting, Means, every_row
 from app.engine.process.probe.graph import GraphMap, Node, read_graph
 from app.engine.process.probe.state import positions_in
@@ -74,7 +79,8 @@ class Asked:
     `targets`: tokens whose score each layer is asked for. `layers`: those whose attention is
     wanted; all of them where it is None. `only_layers`: it has a row for each of these and no
     other. `cuts`: what is cut while the token is replayed, by zero or by the mean over the last
-    `MEAN_OVER` of the first `mean_tokens` tokens (None: all); see `cutting.py`."""
+    `MEAN_OVER` of the first `mean_tokens` tokens (None: all); see `cutting.py`. `mixing(name)`: a
+    whole matrix of the file, which `value_norms` need."""
 
     def __init__(
         self,
@@ -87,6 +93,7 @@ class Asked:
         cuts: Sequence[Cut] = (),
         cut_mode: CutMode = "mean",
         mean_tokens: int | None = None,
+        mixing: Callable[[str], Values] | None = None,
     ) -> None:
         self.ids = list(ids)
         self.want = frozenset(want)
@@ -96,6 +103,7 @@ class Asked:
         self.cuts = list(cuts)
         self.cut_mode = cut_mode
         self.mean_ids = self.ids[:mean_tokens]
+        self.mixing = mixing
 
 
 class Looked:
@@ -398,10 +406,14 @@ class Probe:
             if number in chosen and layer.attention is not None:
                 look = self._attention_reader(graph, number, position)
                 take("attention", number, [layer.attention], look)
+            if number in chosen and layer.mix is not None and asked.mixing is not None:
+                look = self._value_reader(graph, number, position, asked.mixing)
+                take("value_norms", number, [layer.weighted], look)
         self._watch.during(lambda: self._decode(asked.ids[-1:], position, 0), wanted, self._nodes)
         self._cells.extend(asked.ids[-1:])
         for name in asked.want - {"lens", "logits"}:
-            only = asked.layers if name == "attention" and asked.only_layers else None
+            is_by_text = name in ("attention", "value_norms")
+            only = asked.layers if is_by_text and asked.only_layers else None
             self._keep(name, parts.get(name, {}), graph, found, only)
         if "logits" in want:
             found.arrays["logits"] = scores_of(self._context, 0, self._weights.vocabulary.n_vocab)
@@ -455,17 +467,32 @@ class Probe:
         node = self._nodes[_ordinal(graph.layers[layer].attention)]
         rows_of = rows_of_flash_attention if node.op == "FLASH_ATTN_EXT" else rows_of_softmax
 
+        return lambda tensor: self._by_place(rows_of(tensor), cache, position)
+
+    def _value_reader(
+        self, graph: GraphMap, layer: int, position: int, mixing: Callable[[str], Values]
+    ) -> Look:
+        """Reads [n_head, n_tok] of a layer: how much each head would bring from each token."""
+        cache = next(at for at, layers in enumerate(graph.caches) if layer in layers)
+        nodes = graph.layers[layer]
+
         def look(tensor: Tensor) -> Values:
-            rows = rows_of(tensor)
-            places = np.full(rows.shape[1], -1, np.int32)
-            known = self._positions[cache][: rows.shape[1]]
-            places[: len(known)] = known
-            is_own = (places >= 0) & (places <= position)
-            out = np.zeros((len(rows), position + 1), np.float32)
-            out[:, places[is_own]] = rows[:, is_own]
-            return out
+            assert nodes.mix is not None
+            norms = value_norms(values_in_cells(tensor), mixing(nodes.mix.weight), nodes.n_head)
+            return self._by_place(norms, cache, position)
 
         return look
+
+    def _by_place(self, by_cell: Values, cache: int, position: int) -> Values:
+        """[n_head, n_cells] → [n_head, n_tok]: what lies in a cell goes to its token's place; cells
+        of nobody, and of tokens behind this one, are left out."""
+        places = np.full(by_cell.shape[1], -1, np.int32)
+        known = self._positions[cache][: len(places)]
+        places[: len(known)] = known
+        is_own = (places >= 0) & (places <= position)
+        out = np.zeros((len(by_cell), position + 1), np.float32)
+        out[:, places[is_own]] = by_cell[:, is_own]
+        return out
 
     # --- means --------------------------------------------------------------------------------
 

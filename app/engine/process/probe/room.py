@@ -24,6 +24,7 @@ from app.engine.process.probe.file_tensors import FileTensors
 from app.engine.process.probe.graph import GraphMap
 from app.engine.process.probe.probe import Asked, Looked, Probe
 from app.engine.process.probe.rotation import told_rotations
+from app.engine.process.probe.tensors import Values
 from app.engine.process.scheduling.admission import check_ids, reason_of
 from app.engine.protocol.cut_messages import check_cuts
 from app.engine.protocol.embedding_messages import (
@@ -64,6 +65,11 @@ NO_ORDINARY_TOKENS: Final = "This model's vocabulary has no ordinary tokens to m
 _NOTHING_WANTED: Final = "Choose at least one of: {names}."
 NO_MEAN: Final = "A mean needs at least one of this text's tokens."
 _SAME_TOKEN: Final = "Choose two different tokens to compare."
+PLAIN: Final = ("f32", "f16", "bf16")
+"""Types of the cache in which numbers lie as they are."""
+
+ADAPTED_VALUES: Final = "LoRA adapters change how values are mixed, so their size can't be told."
+ROUNDED_VALUES: Final = "The V cache is quantised, so values can't be read from it."
 QUANTISED: Final = (
     "The KV cache is quantised, so keys and values were rounded before attention read them."
 )
@@ -231,6 +237,7 @@ class ProbeRoom:
             cuts=command.cuts,
             cut_mode=command.cut_mode,
             mean_tokens=command.mean_tokens,
+            mixing=None if self._why_no_norms() else self._matrix,
         )
 
         def progress(done: int, total: int) -> None:
@@ -240,6 +247,8 @@ class ProbeRoom:
             if found is None:
                 yield None
             else:
+                if "value_norms" in found.missing and (why := self._why_no_norms()):
+                    found.missing["value_norms"] = why
                 yield self._told(found, len(command.token_ids), self._clock() - began)
 
     def _attribute(self, command: AttributeToken) -> Answering:
@@ -262,6 +271,17 @@ class ProbeRoom:
                 yield None
             else:
                 yield told(found, graph, self._notes(), self._clock() - began)
+
+    def _why_no_norms(self) -> str:
+        """Why the size of values can't be told; empty where it can."""
+        loaded = self._weights.loaded
+        if loaded.loras:
+            return ADAPTED_VALUES
+        return "" if loaded.type_v in PLAIN else ROUNDED_VALUES
+
+    def _matrix(self, name: str) -> Values:
+        tensors = self._file_tensors()
+        return tensors.rows(name, 0, tensors.shape(name)[0])
 
     def _file_tensors(self) -> FileTensors:
         """Read once: a large vocabulary in the header takes a moment."""
@@ -313,7 +333,6 @@ class ProbeRoom:
         )
 
     def _notes(self) -> list[str]:
-        plain = ("f32", "f16", "bf16")
         loaded = self._weights.loaded
-        is_plain = loaded.type_k in plain and loaded.type_v in plain
+        is_plain = loaded.type_k in PLAIN and loaded.type_v in PLAIN
         return [] if is_plain else [QUANTISED]

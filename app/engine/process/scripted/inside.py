@@ -131,12 +131,16 @@ class MadeUpNetwork:
             stream = stream + attn_out
             ffn_out = self._w_down[layer] @ np.maximum(self._w_up[layer] @ _normed(stream), 0)
             stream = stream + ffn_out
+            slices = self._w_o[layer].reshape(N_EMBD, N_HEAD, D_HEAD)
+            brought = np.einsum("thd,ehd->hte", values[:, group], slices)
+            norms = np.linalg.norm(brought, axis=-1)
             is_wanted = layers is None or layer in layers
             for name, value in (
                 ("q_before", query),
                 ("q_after", turned),
                 ("k_after", keys[-1]),
                 ("attention", rows if is_wanted else np.full_like(rows, np.nan)),
+                ("value_norms", norms if is_wanted else np.full_like(norms, np.nan)),
                 ("heads", heads),
                 ("attn_out", attn_out),
                 ("ffn_out", ffn_out),
@@ -188,6 +192,7 @@ _BY_LAYER: Final = (
     "q_after",
     "k_after",
     "attention",
+    "value_norms",
     "heads",
     "attn_out",
     "ffn_out",

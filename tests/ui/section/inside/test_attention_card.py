@@ -126,6 +126,26 @@ def test_without_the_first_token_the_rest_is_scaled_and_that_is_said(
     assert tones(card)[0] == 0
 
 
+def test_weighed_by_values_a_token_counts_as_much_as_it_brings(
+    card: AttentionCard, qtbot: QtBot
+) -> None:
+    card.view.choose_head(1, 2)
+    assert card.view.seen is not None
+    sizes = rows_of(card)[1, 2] * card.view.seen.arrays["value_norms"][1, 2]
+    qtbot.mouseClick(card.value_switch, Qt.MouseButton.LeftButton)
+    assert card._row == pytest.approx(sizes / sizes.sum(), abs=1e-5)
+    assert "weighted by values" in card.words.text()
+
+
+def test_where_values_cannot_be_read_that_is_said(
+    card: AttentionCard, looking: Looking, inside: AnsweredByHand
+) -> None:
+    looking.select(1)
+    inside.answer(value_norms="The V cache is quantised.")
+    assert not card.value_switch.isEnabled()
+    assert card.value_label.toolTip() == "The V cache is quantised."
+
+
 def test_a_token_under_the_pointer_tells_its_share(card: AttentionCard, qtbot: QtBot) -> None:
     card.view.choose_head(0, 0)
     qtbot.waitUntil(lambda: card.text.is_whole)

@@ -117,6 +117,23 @@ def test_flash_attention_on_and_off_agree_in_float32(small: Any, kind: str) -> N
 
 @EACH
 @FLASH_OR_NOT
+def test_what_a_head_would_bring_has_the_size_of_its_value_mixed(
+    small: Any, kind: str, flash: str
+) -> None:
+    """Values are stored in the cache, in half precision where flash attention reads them so."""
+    case = small(kind, flash)
+    network = Network(case.path)
+    reading = piecewise(network, case.found)
+    for layer in range(network.n_layer):
+        found = case.last["value_norms"][layer]
+        wanted = network.value_norms(layer, reading)
+        is_seen = case.last["attention"][layer] > 0
+        assert is_seen.any(axis=1).all()
+        assert found[is_seen] == pytest.approx(wanted[is_seen], rel=HALF)
+
+
+@EACH
+@FLASH_OR_NOT
 def test_each_row_of_the_lens_is_what_the_file_says(small: Any, kind: str, flash: str) -> None:
     case = small(kind, flash)
     check_lens(case, Network(case.path))

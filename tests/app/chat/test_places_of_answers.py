@@ -431,6 +431,21 @@ PLACES = {
         "ui/section/inside/test_attention_card.py",
         "test_names_that_come_when_other_weights_are_loaded_are_dropped",
     ),
+    "ui/section/inside/embedding_card.py _ask": (
+        "the same token of the same weights is looked at",
+        "ui/section/inside/test_nearest_card.py",
+        "test_lengths_that_come_for_another_token_are_dropped",
+    ),
+    "ui/section/inside/nearest_card.py _ask": (
+        "these words are typed, of the same weights",
+        "ui/section/inside/test_nearest_card.py",
+        "test_an_answer_about_what_is_typed_no_more_is_dropped",
+    ),
+    "ui/section/inside/nearest_card.py _compare": (
+        "as above",
+        "ui/section/inside/test_nearest_card.py",
+        "test_an_answer_about_what_is_typed_no_more_is_dropped",
+    ),
     "ui/section/inside/view.py follow": (
         "the same token of the same reply is chosen, and the same weights are loaded",
         "ui/section/inside/test_view.py",

@@ -17,6 +17,12 @@ def _embedding() -> type[InsideCard]:
     return EmbeddingCard
 
 
+def _nearest() -> type[InsideCard]:
+    from ui.section.inside.nearest_card import NearestCard
+
+    return NearestCard
+
+
 def _way() -> type[InsideCard]:
     from ui.section.inside.way_card import WayCard
 
@@ -61,6 +67,7 @@ def _attention() -> type[InsideCard]:
 
 CARDS: Final[tuple[Callable[[], type[InsideCard]], ...]] = (
     _embedding,
+    _nearest,
     _attention,
     _way,
     _lens,

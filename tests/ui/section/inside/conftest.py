@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from made_embedding import EmbeddingByHand
 from made_inside import AnsweredByHand
 from made_traces import trace_of
 from recording_desk import FakeBridge, FakeDesk, conversation
@@ -19,6 +20,11 @@ PIECES = (b" Paris", b",", b" of", b" course")
 @pytest.fixture
 def inside(desk: FakeDesk) -> AnsweredByHand:
     return AnsweredByHand(desk)
+
+
+@pytest.fixture
+def embedding(desk: FakeDesk) -> EmbeddingByHand:
+    return EmbeddingByHand(desk)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from typing import cast
 
 import numpy as np
 import pytest
+from made_embedding import EmbeddingByHand
 from made_inside import PROMPT, AnsweredByHand
 from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import QHelpEvent
@@ -235,10 +236,11 @@ def test_a_failure_is_a_sentence(
 
 @pytest.mark.parametrize(("zoom", "mode"), [(100, "dark"), (200, "light")])
 def test_all_cards_are_painted_in_every_theme(
-    seen: InsidePanel, theme: Theme, zoom: int, mode: str
+    embedding: EmbeddingByHand, seen: InsidePanel, theme: Theme, zoom: int, mode: str
 ) -> None:
     for each in seen.cards:
         each.set_open(True)
+    embedding.answer("nearest")
     theme.set_zoom(zoom)
     theme.set_mode(mode)
     seen.resize(376 * zoom // 100, 3000)

@@ -256,9 +256,9 @@ class Serving:
             self._open[command.id] = now
             if isinstance(command, Generate):
                 self._unscheduled[command.id] = command
-            if isinstance(command, CacheCommand):
+            if isinstance(command, CacheCommand | InsideCommand):
                 self._looks.add(command.id)
-            elif not isinstance(command, InsideCommand):  # a measurement makes way for it
+            else:  # a measurement makes way for it
                 self._ahead.add(command.id)
                 if self._scheduler is not None:
                     self._scheduler.cache.interrupt()
@@ -425,7 +425,11 @@ class Serving:
                 wake=lambda: self._inbox.put(_Wake()),
             )
             self._inside = ProbeRoom(
-                weights, self._scheduler.sequences, self._scheduler.traits, self._emit
+                weights,
+                self._scheduler.sequences,
+                self._scheduler.traits,
+                self._emit,
+                may_begin=lambda request_id: _taken_out(self._looks, request_id),
             )
         self._finish(command.id, weights.loaded)
 
@@ -457,8 +461,6 @@ class Serving:
     def _ask_inside(self, command: InsideCommand) -> None:
         if self._inside is None:
             self._fail(command.id, "not_loaded", _NOT_LOADED)
-        elif command.id in self._stopped:
-            self._emit(Stopped(command.id, Done()))
         else:
             self._inside.ask(command)
 

@@ -91,9 +91,13 @@ class ProbeRoom:
         traits: Traits,
         emit: Callable[[Event], None],
         clock: Callable[[], float] = time.perf_counter,
+        may_begin: Callable[[int], bool] = lambda request_id: True,
     ) -> None:
+        """`may_begin`: asked once of each question, before its first slice; False where it has been
+        ended from another thread."""
         self._weights = weights
         self._emit = emit
+        self._may_begin = may_begin
         self._clock = clock
         self._probe = Probe(weights, slots, traits, clock)
         self._tensors: FileTensors | None = None
@@ -143,6 +147,8 @@ class ProbeRoom:
         began = self._clock()
         if self._running is None:
             request_id, command = self._waiting.popitem(last=False)
+            if not self._may_begin(request_id):
+                return
             self._running = (request_id, self._answering(command))
         request_id, answering = self._running
         try:

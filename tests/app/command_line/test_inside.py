@@ -169,8 +169,8 @@ def test_attention_is_shared_out_among_what_was_there(middle: Run) -> None:
     assert behind.shape[2] > 0
     assert not behind.any()
     assert (seen >= 0).all()
-    # Each row was divided by its sum; the cache's keys have 11 bits.
-    assert np.abs(seen.sum(axis=2, dtype=np.float64) - 1).max() < 1e-3
+    # Each row was divided by its sum in float32: a rounding for each token at most.
+    assert np.abs(seen.sum(axis=2, dtype=np.float64) - 1).max() < seen.shape[2] * 2**-23
 
 
 @pytest.mark.weights
@@ -670,24 +670,29 @@ def test_ctrl_c_ends_in_order(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """In the middle of the text, which would take ten minutes to read."""
+    """In the middle of the text, which would take half a minute to read."""
+
+    came: list[Progress] = []
 
     class Interrupted(talk.Talk):
         def __init__(self, options: Any, _: Any) -> None:
             super().__init__(options, self.interrupt)
 
         def interrupt(self, event: Event) -> None:
-            if isinstance(event, Progress) and event.phase == "inside" and not self._interrupts:
-                main_thread = threading.main_thread().ident
-                assert main_thread is not None
-                signal.pthread_kill(main_thread, signal.SIGINT)
+            if isinstance(event, Progress) and event.phase == "inside":
+                came.append(event)
+                if len(came) == 1:
+                    main_thread = threading.main_thread().ident
+                    assert main_thread is not None
+                    signal.pthread_kill(main_thread, signal.SIGINT)
 
     monkeypatch.setattr(inside, "Talk", Interrupted)
-    path = script(inside={"ms": 600_000, "chunks": 600_000})
+    path = script(inside={"ms": 30_000, "chunks": 3_000})
     out = tmp_path / "a.npz"
     before = signal.getsignal(signal.SIGINT)
     assert _inside("a b c d", "--raw", "--scripted", path, "--out", str(out)) == 130
     assert capsys.readouterr() == ("", "")
+    assert len(came) < 3_000, "it was read to the end"
     assert not out.exists()
     assert signal.getsignal(signal.SIGINT) is before
 

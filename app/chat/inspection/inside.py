@@ -19,7 +19,15 @@ from app.chat.inspection.prompt_reading import PromptOf, PromptReading
 from app.chat.inspection.questions import Questions
 from app.chat.surroundings import Still
 from app.chat.weights.loading import Loader
-from app.engine.protocol.inside_messages import HeadsMeasured, Inside, LookInside, MeasureHeads
+from app.engine.protocol.cut_messages import Cut
+from app.engine.protocol.inside_messages import (
+    AttributeToken,
+    HeadsMeasured,
+    Inside,
+    LookInside,
+    MeasureHeads,
+    TokenAttributed,
+)
 from app.engine.protocol.messages import TokenTrace
 from app.insight.prompt.parts import PromptTokens
 from app.insight.trace.message_tokens import n_taken_over, pieces_of
@@ -29,6 +37,8 @@ from models.records import Message, MessageState, Role
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+
+    from app.insight.inside.wrote import Written
 
     Values = npt.NDArray[np.float32] | npt.NDArray[np.int32]
 
@@ -41,6 +51,7 @@ LOADING: Final = "A model is loading. Try again when it is ready."
 OTHER_LOADED: Final = "“{name}” wrote this reply, and another model is loaded. Load “{name}”."
 GROWING: Final = "This reply is still being generated. Look inside when it is finished."
 NO_TOKENS: Final = "No tokens were recorded for this reply."
+NO_SCORES: Final = "This model's scores can't be read."
 UNKNOWN_PROMPT: Final = "The exact prompt of this reply is unknown, so it can't be replayed. "
 
 
@@ -277,6 +288,53 @@ class Insides:
             then(names)
 
         self._questions.ask(MeasureHeads(0), HeadsMeasured, take, failed, still=still)
+
+    # --- who wrote it ---------------------------------------------------------------------------
+
+    def attribute(
+        self,
+        text: ReadText,
+        place: int,
+        other: int | None,
+        then: Callable[[Written], None],
+        failed: Callable[[str], None],
+        *,
+        still: Still,
+    ) -> None:
+        """What wrote the token behind `place`, rather than `other` (None: the best one besides)."""
+
+        def take(told: TokenAttributed) -> None:
+            from app.insight.inside.wrote import written_of  # numpy, when somebody looks
+
+            then(written_of(told))
+
+        target = text.ids[place + 1] if place + 1 < len(text) else None
+        command = AttributeToken(0, text.ids[: place + 1].tolist(), target, other)
+        self._questions.ask(command, TokenAttributed, take, failed, still=still)
+
+    def without(
+        self,
+        text: ReadText,
+        place: int,
+        cuts: Sequence[Cut],
+        then: Callable[[Values], None],
+        failed: Callable[[str], None],
+        *,
+        still: Still,
+    ) -> None:
+        """The logits behind `place` when parts are replaced by their mean over the text there."""
+
+        def take(told: Inside) -> None:
+            from app.insight.inside.arrays import arrays_of
+
+            arrays = arrays_of(told)
+            if "logits" in arrays:
+                then(arrays["logits"])
+            else:
+                failed(next((each.sentence for each in told.missing), NO_SCORES))
+
+        command = LookInside(0, text.ids[: place + 1].tolist(), ["logits"], cuts=list(cuts))
+        self._questions.ask(command, Inside, take, failed, still=still)
 
     # --- what is kept ---------------------------------------------------------------------------
 

@@ -461,6 +461,21 @@ PLACES = {
         "ui/section/prompt/test_panel.py",
         "test_another_reply_is_asked_about_and_a_late_answer_is_dropped",
     ),
+    "ui/section/inside/who_card.py _ask_without": (
+        "the same part of the same token is tested",
+        "ui/section/inside/test_who_card.py",
+        "test_the_result_of_a_test_of_another_part_is_dropped",
+    ),
+    "ui/section/inside/who_card.py _read_other": (
+        "the same token is looked at, against the same one",
+        "ui/section/inside/test_who_card.py",
+        "test_a_token_that_was_typed_for_one_that_was_left_is_dropped",
+    ),
+    "ui/section/inside/who_card.py show_seen": (
+        "the same token is looked at, against the same one, with the same weights",
+        "ui/section/inside/test_who_card.py",
+        "test_what_comes_for_a_token_that_was_left_is_dropped",
+    ),
     "ui/section/prompt/panel.py _on_difference": (
         "the difference is looked at still, of the same prompt",
         "ui/section/prompt/test_panel.py",

@@ -47,6 +47,12 @@ def _probabilities() -> type[InsideCard]:
     return ProbabilitiesCard
 
 
+def _who() -> type[InsideCard]:
+    from ui.section.inside.who_card import WhoCard
+
+    return WhoCard
+
+
 def _sampling() -> type[InsideCard]:
     from ui.section.inside.token_cards import SamplingCard
 
@@ -73,6 +79,7 @@ CARDS: Final[tuple[Callable[[], type[InsideCard]], ...]] = (
     _lens,
     _logits,
     _probabilities,
+    _who,
     _sampling,
     _token,
 )

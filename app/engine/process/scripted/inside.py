@@ -19,11 +19,13 @@ import numpy as np
 import numpy.typing as npt
 
 from app.engine.process.scripted.embedding import answer_of, rotations
+from app.engine.protocol.cut_messages import Cut
 from app.engine.protocol.embedding_messages import EmbeddingCommand, EmbeddingResult, Rotations
 from app.engine.protocol.frames import Array
 from app.engine.protocol.inside_messages import (
     AXES,
     HEAD_SCORES,
+    AttributeToken,
     FloatArray,
     GraphOffer,
     HeadsMeasured,
@@ -31,6 +33,7 @@ from app.engine.protocol.inside_messages import (
     IntArray,
     LookInside,
     Missing,
+    TokenAttributed,
 )
 
 N_LAYER: Final = 4
@@ -39,6 +42,8 @@ N_KV_HEAD: Final = 2
 N_EMBD: Final = 32
 D_HEAD: Final = N_EMBD // N_HEAD
 N_LENS: Final = 10
+SCORE_SCALE: Final = 12 / np.sqrt(N_EMBD)
+"""Of the output's rows, which have length 1: with it the vote is as certain as a real one."""
 ROPE_BASE: Final = 100.0
 
 Values = npt.NDArray[np.float32]
@@ -76,7 +81,7 @@ class MadeUpNetwork:
     def look(self, command: LookInside, next_id: int | None, missing: Mapping[str, str]) -> Inside:
         """`next_id`: what the script says behind the text; None: nobody knows. `missing`: what
         this network is said not to offer."""
-        found = self._replay(command.token_ids, command.layers)
+        found = self._replay(command.token_ids, command.layers, command.cuts)
         self._vote(found, next_id, command.token_ids)
         if "lens" in command.want:
             found |= self._lens(found["residual"], command.targets)
@@ -99,6 +104,51 @@ class MadeUpNetwork:
         asked_in_vain = {name: missing[name] for name in command.want if name in missing}
         return Inside(n_tokens, n_tokens - 1, 0, 0, 0.0, floats, ints, _reasons(asked_in_vain))
 
+    def attribute(self, command: AttributeToken, next_id: int | None) -> TokenAttributed:
+        """What wrote the vote, part by part; nothing is left unexplained."""
+        found = self._replay(command.token_ids, None)
+        self._vote(found, next_id, command.token_ids)
+        logits = self._logits(found["residual"][-1])
+        target = int(logits.argmax()) if command.target is None else command.target
+        best = [int(token) for token in np.argsort(-logits)[:2] if token != target]
+        other = best[0] if command.other is None else command.other
+        last = found["residual"][-1]
+        direction = self._unembedding[target] - self._unembedding[other]
+        direction = direction * SCORE_SCALE * (_normed(last) @ last / (last @ last))
+        slices = self._w_o.reshape(N_LAYER, N_EMBD, N_HEAD, D_HEAD)
+        parts = {
+            "heads": np.einsum(
+                "lhd,lehd,e->lh",
+                found["heads"].reshape(N_LAYER, N_HEAD, D_HEAD),
+                slices,
+                direction,
+            ),
+            "attn": found["attn_out"] @ direction,
+            "ffn": found["ffn_out"] @ direction,
+            "others": np.zeros(N_LAYER, np.float32),
+            "attn_bias": np.zeros(N_LAYER, np.float32),
+            "between_heads": np.zeros(N_LAYER, np.float32),
+        }
+        difference = float(logits[target] - logits[other])
+        embedding = float(found["embedding"] @ direction)
+        explained = embedding + float(parts["attn"].sum() + parts["ffn"].sum())
+        axes = ["n_layer", "n_head"]
+        floats = [
+            FloatArray(name, axes[: values.ndim], list(values.shape), _packed(values, "f4"))
+            for name, values in parts.items()
+        ]
+        return TokenAttributed(
+            target,
+            other,
+            difference,
+            difference,
+            embedding,
+            0.0,
+            0.0,
+            difference - explained,
+            floats,
+        )
+
     def embedding(self, command: EmbeddingCommand) -> EmbeddingResult:
         """Raises Refusal."""
         return answer_of(self._embeddings, command)
@@ -106,9 +156,12 @@ class MadeUpNetwork:
     def rotations(self) -> Rotations:
         return rotations(N_LAYER, D_HEAD, ROPE_BASE)
 
-    def _replay(self, ids: Sequence[int], layers: Sequence[int] | None) -> dict[str, Values]:
-        """Everything about the last of `ids`. The keys and values of the tokens before it follow
-        from their embeddings, so that a long text costs no more than one product."""
+    def _replay(
+        self, ids: Sequence[int], layers: Sequence[int] | None, cuts: Sequence[Cut] = ()
+    ) -> dict[str, Values]:
+        """Everything about the last of `ids`. What is cut is nothing. The keys and values of the
+        tokens before it follow from their embeddings, so that a long text costs no more than one
+        product."""
         n_tok = len(ids)
         before = self._embeddings[np.asarray(ids, np.int64)]
         positions = np.arange(n_tok, dtype=np.float32)
@@ -127,9 +180,17 @@ class MadeUpNetwork:
             rows = np.exp(scores - scores.max(axis=1, keepdims=True))
             rows /= rows.sum(axis=1, keepdims=True)
             heads = np.einsum("ht,thd->hd", rows, values[:, group]).reshape(-1)
-            attn_out = self._w_o[layer] @ heads
+            gone = [cut for cut in cuts if cut.layer == layer]
+            whole = {cut.kind for cut in gone}
+            for cut in gone:
+                if cut.kind in ("head", "kv_head"):
+                    heads[
+                        np.repeat(group if cut.kind == "kv_head" else _HEADS, D_HEAD) == cut.index
+                    ] = 0
+            attn_out = self._w_o[layer] @ heads * np.float32(not whole & {"attention", "layer"})
             stream = stream + attn_out
             ffn_out = self._w_down[layer] @ np.maximum(self._w_up[layer] @ _normed(stream), 0)
+            ffn_out = ffn_out * np.float32(not whole & {"ffn", "layer"})
             stream = stream + ffn_out
             slices = self._w_o[layer].reshape(N_EMBD, N_HEAD, D_HEAD)
             brought = np.einsum("thd,ehd->hte", values[:, group], slices)
@@ -167,7 +228,7 @@ class MadeUpNetwork:
 
     def _logits(self, streams: Values) -> Values:
         """Of one stream, or of a row of them."""
-        logits: Values = 12 * (_normed(streams) @ self._unembedding.T) / np.sqrt(N_EMBD)
+        logits: Values = SCORE_SCALE * (_normed(streams) @ self._unembedding.T)
         return logits.astype(np.float32)
 
     def _lens(self, streams: Values, targets: Sequence[int]) -> dict[str, Values]:
@@ -187,6 +248,7 @@ class MadeUpNetwork:
         }
 
 
+_HEADS: Final = np.arange(N_HEAD)
 _BY_LAYER: Final = (
     "q_before",
     "q_after",

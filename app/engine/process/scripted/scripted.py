@@ -42,7 +42,7 @@ from app.engine.protocol import wire
 from app.engine.protocol.cache_messages import ChangeCache, MeasureStep, ReadCache, StepMeasured
 from app.engine.protocol.embedding_messages import EmbeddingCommand, ReadRotations
 from app.engine.protocol.frames import Array, ProtocolError
-from app.engine.protocol.inside_messages import LookInside, MeasureHeads, ReadGraph
+from app.engine.protocol.inside_messages import AttributeToken, LookInside, MeasureHeads, ReadGraph
 from app.engine.protocol.loading_messages import (
     Device,
     DevicesRead,
@@ -190,6 +190,9 @@ class ScriptedEngine:
             self._look_at_cache(command, self._loaded)
         elif isinstance(command, MeasureHeads) and self._loaded:
             self._answer(command.id, self._network().heads())
+        elif isinstance(command, AttributeToken) and self._loaded:
+            next_id = self._said_behind(command.token_ids)
+            self._answer(command.id, self._network().attribute(command, next_id))
         elif isinstance(command, ReadGraph) and self._loaded:
             self._answer(command.id, self._network().offer(self._script.inside.missing))
         elif isinstance(command, ReadRotations) and self._loaded:

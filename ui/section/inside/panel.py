@@ -19,6 +19,7 @@ from ui.widgets.elided import ElidedLabel, PartsLabel
 from ui.widgets.kit import push_button
 
 READING: Final = "Reading the text before this token: {done:,} of {total:,} tokens"
+SHOW_TOKENS: Final = "Show this chat as tokens, so that each can be clicked"
 WORKING: Final = "Replaying this token…"
 
 
@@ -44,6 +45,8 @@ class InsidePanel(Panel):
         self.view.progress_changed.connect(self._say_progress)
         self.cancel_button.clicked.connect(self.view.cancel)
         self.again_button.clicked.connect(self.view.again)
+        self.tokens_button.clicked.connect(lambda _=False: self._show_tokens())
+        self.first_button.clicked.connect(lambda _=False: self._looking.select(0))
         self._say()
         self._say_progress()
 
@@ -57,6 +60,10 @@ class InsidePanel(Panel):
         self.place.setProperty("kind", "small")
         self.sentence = small_label("", self)
         self.sentence.setObjectName("inside_sentence")
+        self.tokens_button = push_button(
+            "Show tokens", self, "inside_tokens_button", hint=SHOW_TOKENS
+        )
+        self.first_button = push_button("First token", self, "inside_first_button")
         self.again_button = push_button("Try again", self, "inside_again_button")
         self.bar = QProgressBar(self)
         self.bar.setObjectName("inside_progress")
@@ -68,7 +75,12 @@ class InsidePanel(Panel):
         theme = self._theme
         theme.font(self.words, Theme.font_text, QFont.Weight.DemiBold)
         theme.font(self.place, Theme.font_small)
-        for button in (self.again_button, self.cancel_button):
+        for button in (
+            self.tokens_button,
+            self.first_button,
+            self.again_button,
+            self.cancel_button,
+        ):
             button.setAutoDefault(False)
             theme.font(button, Theme.font_small)
 
@@ -79,10 +91,15 @@ class InsidePanel(Panel):
         self._sentence_row = QHBoxLayout()
         self._sentence_row.addWidget(self.sentence, 1)
         self._sentence_row.addWidget(self.again_button)
+        self._start_row = QHBoxLayout()
+        self._start_row.addWidget(self.tokens_button)
+        self._start_row.addWidget(self.first_button)
+        self._start_row.addStretch(1)
         self._head = QVBoxLayout()
         self._head.addWidget(self.words)
         self._head.addWidget(self.place)
         self._head.addLayout(self._sentence_row)
+        self._head.addLayout(self._start_row)
         self._head.addWidget(self.bar)
         self._head.addLayout(self._progress_row)
         column = QVBoxLayout(self)
@@ -95,6 +112,7 @@ class InsidePanel(Panel):
         theme.space(self._head, 2)
         theme.space(self._progress_row, 8)
         theme.space(self._sentence_row, 8)
+        theme.space(self._start_row, 8)
         theme.space(self.column.rows, 8)
         theme.at_least(self.column, height=160)
 
@@ -117,6 +135,12 @@ class InsidePanel(Panel):
             self.place.set_text(self._place_words())
         self.sentence.setText(view.sentence)
         self.sentence.setVisible(bool(view.sentence))
+        can_choose = view.sentence == CHOOSE and len(self._looking.traces) > 0
+        if not can_choose and self.first_button.hasFocus():
+            self.setFocus(Qt.FocusReason.OtherFocusReason)
+        self.first_button.setVisible(can_choose)
+        has_tokens = self._tools.desk.settings.now.token_view
+        self.tokens_button.setVisible(can_choose and not has_tokens)
         can_try = bool(view.sentence) and view.sentence not in (CHOOSE, FIRST)
         if self.again_button.hasFocus():
             self.setFocus(Qt.FocusReason.OtherFocusReason)
@@ -125,6 +149,12 @@ class InsidePanel(Panel):
         has_cards = has_place and (view.seen is not None or view.is_waiting)
         self.column.setVisible(has_cards)
         self.blank.setVisible(not has_cards)
+
+    def _show_tokens(self) -> None:
+        """There each is to be clicked."""
+        self.first_button.setFocus(Qt.FocusReason.OtherFocusReason)
+        self.tokens_button.hide()
+        self._tools.desk.settings.set("token_view", True)
 
     def _place_words(self) -> str:
         view, text = self.view, self.view.text

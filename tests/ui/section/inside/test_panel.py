@@ -13,6 +13,7 @@ from PySide6.QtGui import QHelpEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLabel, QToolTip, QWidget
 from pytestqt.qtbot import QtBot
+from recording_desk import FakeDesk
 
 from models.records import Message
 from ui.look.theme import Theme
@@ -70,6 +71,22 @@ def test_without_a_token_one_sentence_says_what_to_click(panel: InsidePanel) -> 
     assert not panel.column.isVisible()
     assert not panel.again_button.isVisible()
     assert panel.sentence.y() < 40  # at the top, and not somewhere in the middle
+
+
+def test_from_there_two_buttons_lead_on(
+    panel: InsidePanel, looking: Looking, inside: AnsweredByHand, desk: FakeDesk
+) -> None:
+    QTest.mouseClick(panel.tokens_button, LEFT)
+    assert desk.settings.now.token_view
+    assert not panel.tokens_button.isVisible()
+    QTest.keyClick(panel.first_button, Qt.Key.Key_Space)
+    assert looking.index == 0
+    inside.answer()
+    assert not panel.first_button.isVisible()
+    assert QApplication.focusWidget() is panel
+    looking.select(None)
+    assert panel.first_button.isVisible()
+    assert not panel.tokens_button.isVisible()
 
 
 def test_its_head_says_what_is_read_and_what_it_votes_for(seen: InsidePanel) -> None:

@@ -78,7 +78,7 @@ class InsideView(QObject):
         looking.trace_changed.connect(self.follow)
         looking.token_changed.connect(self.follow)
         looking.words_changed.connect(self.seen_changed)
-        bridge.on(EngineStateChanged, lambda _event: self.follow())
+        bridge.on(EngineStateChanged, self.follow)
 
     # --- words ----------------------------------------------------------------------------------
 

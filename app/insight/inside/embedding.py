@@ -27,19 +27,29 @@ _MULTIPLE: Final = 1e-3
 
 
 def spelling(text: str) -> str:
-    """What the spellings of a word have in common: ` dog`, `Dog`, `DOGS` and `dogs` are one word.
+    """What the spellings of a word have in common: ` dog`, `Dog` and `DOG` are one.
 
     Spaces at both ends are dropped, compatibility forms (ﬁ, full width) resolved, capitals made
-    small, and English plurals undone: -ies → -y, -es behind a hiss, -s behind anything but s, u and
-    i; 's, too. That folds a few words that are none (`news`); never two that differ elsewhere. What
-    is no word (punctuation, spaces, pieces of characters) keeps its spelling.
+    small. What is spaces alone keeps its spelling.
 
-    >>> [spelling(t) for t in (" dog", "Dogs", " Cities", "boxes", "class", "bus", "'s", " ")]
-    ['dog', 'dog', 'city', 'box', 'class', 'bus', "'s", ' ']
+    >>> [spelling(text) for text in (" dog", "DOG", "Dogs", ". ", " ")]
+    ['dog', 'dog', 'dogs', '.', ' ']
     """
-    word = unicodedata.normalize("NFKC", text).strip().casefold()
-    if not word or not word[0].isalpha():
-        return word or text
+    return unicodedata.normalize("NFKC", text).strip().casefold() or text
+
+
+def singular(text: str) -> str:
+    """The same, with English plurals undone: ` dog`, `Dogs` and `dog's` are one.
+
+    -ies → -y, -es behind a hiss, -s behind anything but s, u and i; 's, too. That folds a few words
+    that are none (`news`); never two that differ elsewhere.
+
+    >>> [singular(text) for text in ("Dogs", " Cities", "boxes", "class", "bus", "'s")]
+    ['dog', 'city', 'box', 'class', 'bus', "'s"]
+    """
+    word = spelling(text)
+    if not word[:1].isalpha():
+        return word
     for ending in ("'s", "’s"):
         word = word.removesuffix(ending)
     if len(word) > 4 and word.endswith("ies"):
@@ -70,14 +80,16 @@ def folded(
     text_of: Callable[[int], str],
     inputs: Sequence[int] = (),
 ) -> tuple[Neighbour, ...]:
-    """A ranking with the spellings of a word in one place. Inputs stay where they are ranked: an
-    analogy that ends at one of its own words is none, and leaving them out would hide that."""
+    """A ranking with the spellings of a word in one place; of a sum (several inputs) plurals stay
+    apart, since they may be what it is about: dogs − dog + cat. Inputs stay where they are ranked:
+    an analogy that ends at one of its own words is none, and leaving them out would hide that."""
     asked = set(inputs)
-    asked_words = {spelling(text_of(token_id)) for token_id in inputs}
+    fold = singular if len(asked) < 2 else spelling
+    asked_words = {fold(text_of(token_id)) for token_id in inputs}
     places: dict[str, int] = {}
     found: list[Neighbour] = []
     for rank, (token_id, cosine) in enumerate(zip(token_ids, cosines, strict=True)):
-        word = spelling(text_of(token_id))
+        word = fold(text_of(token_id))
         at = places.setdefault(word, len(found))
         if at == len(found):
             found.append(Neighbour((), rank, float(cosine), is_variant=word in asked_words))
@@ -116,7 +128,7 @@ def lengths_said(first: float, median: float, last: float) -> str:
     if not median > 0:
         return "All vectors are zero."
     if is_length_telling(first, median, last):
-        return f"98% of all vectors are {first:.2f} to {last:.2f} long, half of them {median:.2f}."
+        return f"98% of all vectors are {first:.2f} to {last:.2f} long; the median is {median:.2f}."
     return f"All vectors are about {median:.2f} long, so length says nothing here."
 
 

@@ -16,6 +16,7 @@ from app.insight.inside.embedding import (
     is_length_telling,
     lengths_said,
     outcome,
+    singular,
     spelling,
     word_map,
 )
@@ -39,7 +40,13 @@ Matrix = np.ndarray[Any, Any]
     ],
 )
 def test_spellings_of_a_word_are_one(word: str, others: list[str]) -> None:
-    assert {spelling(each) for each in others} == {spelling(word)}
+    assert {singular(each) for each in others} == {singular(word)}
+
+
+def test_a_plural_is_no_spelling() -> None:
+    assert {spelling(each) for each in (" dog", "Dog", " DOG", "\tdog\n", "ｄｏｇ")} == {"dog"}
+    assert spelling(" dogs") == "dogs"
+    assert spelling("dog's") == "dog's"
 
 
 @pytest.mark.parametrize(
@@ -59,13 +66,15 @@ def test_spellings_of_a_word_are_one(word: str, others: list[str]) -> None:
 )
 def test_what_are_two_words_stay_two(one: str, other: str) -> None:
     assert spelling(one) != spelling(other)
+    assert singular(one) != singular(other)
 
 
 @given(st.text(max_size=20))
 def test_any_text_has_a_spelling_and_that_is_its_own(text: str) -> None:
-    found = spelling(text)
-    assert bool(found) == bool(text)
-    assert spelling(f" {found}") == spelling(found) or not found.strip()
+    for fold in (spelling, singular):
+        found = fold(text)
+        assert bool(found) == bool(text)
+        assert fold(f" {text}") == found or not text.strip()
 
 
 WORDS = {1: " dog", 2: " dogs", 3: " cat", 4: "Dog", 5: " wolf", 6: "cats", 7: " king"}
@@ -78,6 +87,13 @@ def test_a_ranking_is_folded_where_its_first_spelling_stands() -> None:
         Neighbour((3, 6), 2, 0.5),
         Neighbour((5,), 5, pytest.approx(0.3)),
     )
+
+
+def test_plurals_may_be_what_a_sum_is_about() -> None:
+    """dogs − dog + cat"""
+    near = folded([3, 2, 6, 1], [0.9, 0.8, 0.7, 0.1], WORDS.__getitem__, inputs=[2, 1, 3])
+    assert [each.token_ids for each in near] == [(3,), (2,), (6,), (1,)]
+    assert outcome(near) == near[2], "cats"
 
 
 def test_inputs_stay_in_the_ranking_and_are_marked_apart_from_their_spellings() -> None:
@@ -101,7 +117,7 @@ def test_inputs_stay_in_the_ranking_and_are_marked_apart_from_their_spellings() 
 @pytest.mark.parametrize(
     ("spread", "says", "sentence"),
     [
-        ((1.8, 3.1, 7.5), True, "98% of all vectors are 1.80 to 7.50 long, half of them 3.10."),
+        ((1.8, 3.1, 7.5), True, "98% of all vectors are 1.80 to 7.50 long; the median is 3.10."),
         (
             (1.02, 1.03, 1.04),
             False,

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from app.engine.process.native.weights import Weights
     from app.engine.process.probe.room import ProbeRoom
 
+pytestmark = pytest.mark.weights
+
 
 class Asking:
     """A room, and what it says."""
@@ -179,3 +181,22 @@ def test_rotations_are_those_of_the_file(asking: Asking, weights: Weights) -> No
         assert {each.order for each in told.rotations} == {"halves"}
         assert {each.n_dims for each in told.rotations} == {256}
     assert all(isinstance(each, Rotation) and not each.factors.size for each in told.rotations)
+
+
+def test_what_an_adapter_adds_is_said_to_be_left_out(tmp_path: Path, native_log: Any) -> None:
+    from gguf_writer import bpe_vocabulary, tiny_llama, tiny_lora
+    from native_session import load_quietly
+
+    from app.engine.process.probe.room import ADAPTED
+    from app.engine.protocol.loading_messages import Lora
+
+    tiny_llama(tmp_path / "m.gguf", vocabulary=bpe_vocabulary(["hello"]))
+    tiny_lora(tmp_path / "l.gguf")
+    loras = [Lora(str(tmp_path / "l.gguf"))]
+    weights = load_quietly(tmp_path / "m.gguf", native_log, n_ctx=256, n_threads=1, loras=loras)
+    adapted = Asking(weights)
+    try:
+        assert adapted.answer(ReadEmbedding(1, [3])).notes == [ADAPTED]
+    finally:
+        adapted.room.close()
+        weights.close()

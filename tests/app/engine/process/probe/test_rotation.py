@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 from gguf_writer import Shape, Tensor, Vocabulary, bpe_vocabulary, tiny_llama
 
+from app.engine.process.probe.graph import NO_ATTENTION, NO_ROTATION
 from app.engine.protocol.embedding_messages import ReadRotations, Rotations
 from app.engine.protocol.inside_messages import Inside, LookInside
 from app.gguf.header import read_header
 from app.insight.inside.arrays import arrays_of
 from app.insight.inside.position import (
+    NO_POSITION,
     Rope,
     frequencies,
     magnitude,
@@ -28,6 +30,8 @@ from app.insight.inside.position import (
 if TYPE_CHECKING:
     from app.engine.process.native.native import NativeLog
     from app.engine.process.native.weights import Weights
+
+pytestmark = pytest.mark.weights
 
 
 def told(weights: Weights, ids: list[int]) -> tuple[Rotations, dict[str, Any]]:
@@ -165,3 +169,23 @@ def test_scaled_positions_are_followed(scaled: tuple[str, Weights]) -> None:
         np.testing.assert_allclose(
             frequencies(said.rope), frequencies(rope_of(rotation)), rtol=1e-6
         )
+
+
+def test_what_rotates_nothing_says_so_and_what_rotates_in_part_is_told_in_part(
+    tmp_path: Path, native_log: NativeLog
+) -> None:
+    """Mamba has no attention; Jamba has some, which rotates nothing either."""
+    from native_session import load_quietly
+    from recurrent_gguf import tiny_jamba, tiny_mamba
+
+    for write, sentence in ((tiny_mamba, NO_ATTENTION), (tiny_jamba, NO_ROTATION)):
+        path = tmp_path / f"{write.__name__}.gguf"
+        write(path)
+        weights = load_quietly(path, native_log, n_ctx=256, n_threads=1)
+        try:
+            rotations, _ = told(weights, [3, 4, 5])
+        finally:
+            weights.close()
+        assert rotations.rotations == []
+        assert rotations.sentence == sentence
+        assert position_of(read_header(path)).sentence == NO_POSITION

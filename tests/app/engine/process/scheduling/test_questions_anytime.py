@@ -28,6 +28,17 @@ from app.engine.protocol.cache_messages import (
     ReadCache,
     StepMeasured,
 )
+from app.engine.protocol.embedding_messages import (
+    DescribeEmbedding,
+    EmbeddingFacts,
+    EmbeddingRows,
+    FindNearest,
+    NearestTokens,
+    ReadEmbedding,
+    ReadRotations,
+    Rotations,
+    Term,
+)
 from app.engine.protocol.loading_messages import (
     DevicesRead,
     LoadOptions,
@@ -106,6 +117,21 @@ def questions() -> list[tuple[Any, object]]:
         (ReadPrompt(number(), TextPrompt("ab", generated=[(-LARGE, LARGE), (5, 2)])), PromptShown),
         (ReadPrompt(number(), ChatPrompt([_attached((-LARGE, LARGE), (5, 2))])), PromptShown),
         (ReadPrompt(number(), ChatPrompt([])), PromptShown),
+        (ReadEmbedding(number(), [5, 0]), EmbeddingRows),
+        (ReadEmbedding(number(), [LARGE]), "IDs from 0 to"),
+        (ReadEmbedding(number(), [-LARGE, 3]), "IDs from 0 to"),
+        (ReadEmbedding(number(), []), "IDs from 0 to"),
+        (ReadEmbedding(number(), [1] * 100_000), "At most"),
+        (DescribeEmbedding(number()), EmbeddingFacts),
+        (FindNearest(number(), [Term(5), Term(6, -1.0)], 9), NearestTokens),
+        (FindNearest(number(), [Term(LARGE)]), "IDs from 0 to"),
+        (FindNearest(number(), [Term(5, math.nan)]), "Factors must be"),
+        (FindNearest(number(), [Term(5, -math.inf)]), "Factors must be"),
+        (FindNearest(number(), [Term(5), Term(5, -1.0)]), "cancel each other"),
+        (FindNearest(number(), [Term(5)], LARGE), "nearest tokens"),
+        (FindNearest(number(), [Term(5)], -LARGE), "nearest tokens"),
+        (FindNearest(number(), []), "IDs from 0 to"),
+        (ReadRotations(number()), Rotations),
         (CheckGrammar(number(), 'root ::= "a"', "{}"), GrammarChecked),
         (CheckGrammar(number()), GrammarChecked),
         (CheckGrammar(number(), "root ::= " + "(" * 5000), GrammarChecked),
@@ -280,6 +306,22 @@ def test_stopping_a_question_about_a_text_breaks_no_measurement_off(talk: Conver
         talk.say(text)
         talk.say(Stop(text.id))
     assert isinstance(talk.ending(measured.id).result, StepMeasured)
+
+
+def test_nearest_tokens_are_looked_for_beside_a_reply_and_stopped_alone(
+    talk: Conversation,
+) -> None:
+    reply, found = generate(1500), FindNearest(next(_ids), [Term(500)])
+    talk.say(reply)
+    talk.hear(TokenArrived, reply.id)
+    talk.say(found)
+    talk.hear(Progress, found.id)
+    talk.say(Stop(found.id))
+    assert talk.ending(found.id) == Stopped(found.id, Done())
+    talk.hear(TokenArrived, reply.id)
+    talk.say(Stop(reply.id))
+    assert isinstance(talk.ending(reply.id), Stopped)
+    assert isinstance(talk.ask(FindNearest(next(_ids), [Term(500)])).result, NearestTokens)
 
 
 def test_nothing_is_measured_while_a_request_waits(session: NativeSession) -> None:

@@ -18,6 +18,7 @@ from app.engine.protocol.loading_messages import Loaded
 from app.engine.protocol.messages import Event, Progress
 from app.engine.protocol.pieces import Pieces
 from app.insight.inside.attention import HardLook, hardest_look
+from app.insight.inside.votes import lens_of, votes
 from app.insight.inside.way import norms, way
 
 Values = np.ndarray[Any, Any]
@@ -129,12 +130,11 @@ def _looks(seen: Seen, n_layer: int) -> list[HardLook | None]:
 
 
 def _lens(seen: Seen, n_layer: int) -> list[Candidate | None]:
-    arrays = seen.arrays
-    if not {"lens_ids", "lens_logits", "lens_total"} <= arrays.keys():
+    lens = lens_of(seen.arrays)
+    if lens is None:
         return [None] * n_layer
-    ids, logits, totals = (arrays[name] for name in ("lens_ids", "lens_logits", "lens_total"))
     return [
-        Candidate(int(ids[at, 0]), float(logits[at, 0]), math.exp(logits[at, 0] - totals[at]))
+        Candidate(int(lens.ids[at, 0]), float(lens.logits[at, 0]), lens.probability(at))
         for at in range(n_layer)
     ]
 
@@ -144,11 +144,8 @@ def next_tokens(seen: Seen) -> list[Candidate]:
     logits = seen.arrays.get("logits")
     if logits is None:
         return []
-    best = np.argsort(-logits, kind="stable")[:N_BEST]
-    # The largest is taken out first, or exp would overflow.
-    shares = np.exp(logits.astype(np.float64) - logits[best[0]])
-    shares /= shares.sum()
-    return [Candidate(int(i), float(logits[i]), float(shares[i])) for i in best]
+    rows = votes(logits, N_BEST).rows
+    return [Candidate(each.token_id, each.logit, each.probability) for each in rows]
 
 
 def _number(value: float) -> float | None:

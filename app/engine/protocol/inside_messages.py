@@ -11,7 +11,8 @@ asked for by name, and comes as arrays whose axes are named:
                                               to 1, less what a learned sink takes; 0 where it
                                               can't see
     value_norms   [n_layer, n_head, n_tok]    how large what a head brings from each token would be
-                                              with all of its attention: ‖v · W_O‖
+                                              with all of its attention: ‖v · W_O‖; 0 where it
+                                              can't see
     heads         [n_layer, n_head · d_head]  what all heads found, before it is mixed
     attn_out      [n_layer, n_embd]           what attention adds to the stream …
     ffn_out       [n_layer, n_embd]           … and the feed-forward network

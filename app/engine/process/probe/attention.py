@@ -96,12 +96,18 @@ def rows_of_softmax_of(node: Tensor) -> Row:
 
 def values_in_cells(node: Tensor) -> Values:
     """The values that attention weighs, [n_kv_head, n_cells, d], from the sources of a
-    FLASH_ATTN_EXT node, or of the product of values and rows (where they lie transposed)."""
+    FLASH_ATTN_EXT node, or of the product of values and rows (where they lie transposed). 0 in
+    cells that the first token can't see: what lies there depends on where the text came from."""
     if op_of(node) == "FLASH_ATTN_EXT":
         values: Values = read(node.src[2].contents)[0]
-        return values
-    transposed: Values = read(node.src[0].contents)[0].transpose(0, 2, 1)
-    return transposed
+        mask = node.src[3]
+    else:
+        values = read(node.src[0].contents)[0].transpose(0, 2, 1)
+        mask = node.src[1].contents.src[1]
+    if mask:
+        is_seen = np.isfinite(read(mask.contents)[0, 0, 0, : values.shape[1]])
+        values = np.where(is_seen[:, None], values, np.float32(0))
+    return values
 
 
 def value_norms(values: Values, mixing: Values, n_head: int) -> Values:

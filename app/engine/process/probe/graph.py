@@ -18,6 +18,7 @@ guessed; what cannot be found for certain is missing, with a reason for a person
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -66,7 +67,9 @@ class LayerNodes:
     `heads`: the outputs of all `n_head` heads, which share `n_kv_head` KV heads, before they are
     mixed (`kqv_out`); `mix`: how they become what attention writes. `attn_writes`, `ffn_writes`:
     what is added to the stream; `other_writes`: of blocks that are neither (a state space, a
-    convolution). `residual`: the stream after this layer. `cache_write`: SET_ROWS of K.
+    convolution). `residual`: the stream after this layer. `cache_write`: SET_ROWS of K; `cache`:
+    which of the graph's caches its queries read, that of an earlier layer where it has no keys of
+    its own.
     `rotation`: what the query's rotation was given; `rotation_factors`: the tensor that has a
     factor for each pair, where there is one.
     """
@@ -84,6 +87,7 @@ class LayerNodes:
     ffn_writes: list[int] = field(default_factory=list)
     other_writes: list[int] = field(default_factory=list)
     residual: int | None = None
+    cache: int | None = None
     cache_write: int | None = None
     rotation: tuple[int, ...] = ()
     rotation_factors: str = ""
@@ -135,6 +139,7 @@ _SAME: Final = frozenset(("VIEW", "RESHAPE", "PERMUTE", "TRANSPOSE", "CONT", "CP
 """They change where numbers lie, and not the numbers."""
 
 _BLOCK: Final = re.compile(r"blk\.(\d+)\.")
+_ATTENTION: Final = re.compile(r"blk\.(\d+)\.attn_")
 _CACHE_K: Final = re.compile(r"cache_k_l(\d+)")
 _ATTENTION_OUTPUT: Final = re.compile(r"blk\.\d+\.attn_(output|out|o)\.weight$")
 
@@ -312,10 +317,12 @@ def _find_attention(nodes: Sequence[Node], found: GraphMap) -> None:
                 if number < len(found.layers) and isinstance(source, int):
                     found.layers[number].heads = source
             continue
-        if layer is None or layer >= len(found.layers):
+        cache = next((c for c, layers in enumerate(found.caches) if layer in layers), None)
+        layer = _layer_of_query(nodes, query)
+        if cache is None or layer is None or layer >= len(found.layers):
             continue
         at = found.layers[layer]
-        at.attention = ordinal
+        at.attention, at.cache = ordinal, cache
         at.weighted = ordinal if node.op == "FLASH_ATTN_EXT" else _weighing(nodes, ordinal)
         # [d_head, n_head, n_tok] of the one, [n_cells, n_tok, n_head] of the other
         at.n_head = node.shape[1 if node.op == "FLASH_ATTN_EXT" else 2]
@@ -328,6 +335,21 @@ def _find_attention(nodes: Sequence[Node], found: GraphMap) -> None:
             at.rotation = rotation.params
             if len(rotation.sources) == 3 and isinstance(last, Leaf):
                 at.rotation_factors = last.name
+
+
+def _layer_of_query(nodes: Sequence[Node], query: int | Leaf) -> int | None:
+    """Whose queries these are: the layer of the nearest matrix of attention that they come from."""
+    waiting, seen = deque([query]), {query}
+    while waiting:
+        source = waiting.popleft()
+        if isinstance(source, Leaf):
+            if match := _ATTENTION.match(source.name):
+                return int(match[1])
+            continue
+        new = [each for each in nodes[source].sources if each not in seen]
+        seen.update(new)
+        waiting.extend(new)
+    return None
 
 
 def _weighing(nodes: Sequence[Node], softmax: int) -> int | None:
@@ -479,8 +501,10 @@ def _name_what_is_missing(found: GraphMap) -> None:
         note("q_after", [n.q_after is not None for n in layers], NO_ROTATION)
         note("k_after", [n.k_after is not None for n in layers], NO_ROTATION)
         note("heads", [n.heads is not None for n in layers], NO_HEADS)
+        mixed = [n.weighted is not None and n.mix is not None for n in layers]
+        note("value_norms", mixed, NO_HEADS)
     else:
-        names = ("q_before", "q_after", "k_after", "heads")
+        names = ("value_norms", "q_before", "q_after", "k_after", "heads")
         found.missing |= dict.fromkeys(names, NO_ATTENTION)
     note("attn_out", [n.attn_writes for n in layers], NO_ATTENTION)
     note("ffn_out", [n.ffn_writes for n in layers], "This architecture has no feed-forward block.")

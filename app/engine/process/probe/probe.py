@@ -463,7 +463,7 @@ class Probe:
 
     def _attention_reader(self, graph: GraphMap, layer: int, position: int) -> Look:
         """Reads [n_head, n_tok] of a layer: cells are put where their words stand."""
-        cache = next(at for at, layers in enumerate(graph.caches) if layer in layers)
+        cache = _ordinal(graph.layers[layer].cache)
         node = self._nodes[_ordinal(graph.layers[layer].attention)]
         rows_of = rows_of_flash_attention if node.op == "FLASH_ATTN_EXT" else rows_of_softmax
 
@@ -473,7 +473,7 @@ class Probe:
         self, graph: GraphMap, layer: int, position: int, mixing: Callable[[str], Values]
     ) -> Look:
         """Reads [n_head, n_tok] of a layer: how much each head would bring from each token."""
-        cache = next(at for at, layers in enumerate(graph.caches) if layer in layers)
+        cache = _ordinal(graph.layers[layer].cache)
         nodes = graph.layers[layer]
 
         def look(tensor: Tensor) -> Values:

@@ -36,6 +36,8 @@ pytestmark = pytest.mark.weights
 IDS: Final = some_ids(90)
 FLASH: Final = pytest.mark.parametrize("flash", ["off", "on"])
 
+ATTENTION: Final = ("attention", "value_norms", "q_before", "q_after", "k_after", "heads")
+
 SAME: Final = {"off": 1e-4, "on": 0.01}
 """How far two ways to the same cells may lie apart, relative: float32's last bits, which go another
 way in batches of another shape; float16 in flash attention."""
@@ -232,7 +234,7 @@ def test_a_state_space_has_reasons(tmp_path: Path, native_log: NativeLog) -> Non
     with weights_of(tmp_path / "mamba.gguf", native_log) as weights, probe_of(weights) as probe:
         for ids in (IDS[:20], IDS[:21], IDS[:9]):  # it can't go back: the last is read anew
             found = look(probe, ids, targets=[3])
-            attention = ("attention", "q_before", "q_after", "k_after", "heads", "attn_out")
+            attention = (*ATTENTION, "attn_out")
             assert {found.missing[name] for name in attention} == {NO_ATTENTION}
             assert set(found.missing) == {*attention, "ffn_out"}
             agree(found.arrays, anew(weights, ids) | _targets(found.arrays))
@@ -288,7 +290,7 @@ def test_a_network_for_embeddings_has_reasons(tmp_path: Path, native_log: Native
         llama.llama_model_free(model)
     assert graph.missing == {
         **dict.fromkeys(("attn_out", "ffn_out", "residual"), NO_STREAM),
-        **dict.fromkeys(("attention", "q_before", "q_after", "k_after", "heads"), NO_ATTENTION),
+        **dict.fromkeys(ATTENTION, NO_ATTENTION),
         "logits": NO_LOGITS,
     }
 

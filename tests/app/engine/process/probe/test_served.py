@@ -38,7 +38,7 @@ OPTIONS: Final = LoadOptions(n_ctx=512, n_ubatch=64, n_slots=2, n_threads=1)
 GREEDY: Final = Sampling(filters=[], select=Greedy())
 EVERYTHING: Final = list(WANTED)
 MISSING_OF_MAMBA: Final = {
-    *("attention", "q_before", "q_after", "k_after", "heads", "attn_out", "ffn_out")
+    *("attention", "value_norms", "q_before", "q_after", "k_after", "heads", "attn_out", "ffn_out")
 }
 
 

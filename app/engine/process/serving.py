@@ -34,6 +34,7 @@ from app.engine.process.memory_limit import limit_memory
 from app.engine.process.native import native
 from app.engine.process.native.native import NativeLog
 from app.engine.process.native.weights import LoadCancelled, Weights, load
+from app.engine.process.probe.cut_replies import CutReplies
 from app.engine.process.probe.room import ProbeRoom
 from app.engine.process.pulse import Pulse
 from app.engine.process.sampling.grammar import checked_grammar
@@ -151,6 +152,8 @@ class Serving:
         self._weights_lock = threading.Lock()
         self._scheduler: Scheduler | None = None
         self._inside: ProbeRoom | None = None
+        self._cut_replies: CutReplies | None = None
+        self._is_turn_of_cuts = False
         self._open: dict[int, float] = {}
         self._stopped: set[int] = set()
         self._is_hold_wanted: dict[int, bool] = {}
@@ -206,8 +209,13 @@ class Serving:
 
     def _waits_for_a_person(self) -> bool:
         """Whether nothing can go on before a held reply does."""
-        scheduler = self._scheduler
-        return len(self._at_rest) == 2 and scheduler is not None and scheduler.is_held
+        return len(self._at_rest) == 2 and any(s.is_held for s in self._schedulers())
+
+    def _schedulers(self) -> list[Scheduler]:
+        """Those that write: of ordinary replies, and of one with cuts."""
+        cuts = self._cut_replies
+        found = [self._scheduler, cuts.scheduler if cuts is not None else None]
+        return [scheduler for scheduler in found if scheduler is not None]
 
     def _leave(self) -> None:
         """End soon: in an orderly way if native code lets us, by force if not."""
@@ -281,25 +289,23 @@ class Serving:
         # First the mark, then the scheduler: a request that is just on its way into the
         # scheduler finds the mark afterwards.
         self._stopped.add(target)
-        if self._scheduler is not None:
-            self._scheduler.stop(target)
+        for scheduler in self._schedulers():
+            scheduler.stop(target)
             if target == self._looking:
-                self._scheduler.cache.interrupt()
+                scheduler.cache.interrupt()
         self._inbox.put(_StopInside(target))
 
     def _steer(self, command: Hold | Choose | Resume) -> None:
         if command.target in self._open and not isinstance(command, Choose):
             # First the mark, as for Stop.
             self._is_hold_wanted[command.target] = isinstance(command, Hold)
-        scheduler = self._scheduler
-        if scheduler is None:
-            return
-        if isinstance(command, Hold):
-            scheduler.hold(command.target)
-        elif isinstance(command, Choose):
-            scheduler.choose(command.target, command.token_id)
-        else:
-            scheduler.resume(command.target)
+        for scheduler in self._schedulers():
+            if isinstance(command, Hold):
+                scheduler.hold(command.target)
+            elif isinstance(command, Choose):
+                scheduler.choose(command.target, command.token_id)
+            else:
+                scheduler.resume(command.target)
         self._inbox.put(_Wake())
 
     # --- endings --------------------------------------------------------------------------
@@ -343,19 +349,27 @@ class Serving:
         if self._weights_lock.acquire(timeout=_LEAVE_AFTER_S / 2):
             if self._scheduler is not None:
                 self._scheduler.end_all("not_loaded", _UNLOADED)
+            if self._cut_replies is not None:
+                self._cut_replies.close("not_loaded", _UNLOADED)
             if self._inside is not None:
                 self._inside.close()
             if self._weights is not None:
                 self._weights.close()
-            self._scheduler = self._weights = self._inside = None
+            self._scheduler = self._weights = self._inside = self._cut_replies = None
             self._weights_lock.release()
 
     def _go_on(self) -> bool:
         """A step of replies, or a slice of what is asked about the inside. False: nothing to do."""
         replies = self._scheduler is not None and self._scheduler.has_work
-        if self._inside is not None and self._inside.has_work(beside_replies=replies):
+        cuts = self._cut_replies
+        has_cuts = cuts is not None and cuts.has_work
+        if self._inside is not None and self._inside.has_work(beside_replies=replies or has_cuts):
             self._inside.step()
+        elif cuts is not None and has_cuts and (self._is_turn_of_cuts or not replies):
+            self._is_turn_of_cuts = False
+            cuts.step()
         elif replies:
+            self._is_turn_of_cuts = True
             self._step()
         else:
             return False
@@ -364,12 +378,13 @@ class Serving:
     def _next_job(self) -> Job | None:
         """Wait for a job. What nobody looks into any more is given back meanwhile."""
         while True:
-            idle_s = self._inside.idle_s if self._inside is not None else None
+            rooms = [room for room in (self._inside, self._cut_replies) if room is not None]
+            idle = [room.idle_s for room in rooms if room.idle_s is not None]
             try:
-                return self._inbox.get(timeout=idle_s)
+                return self._inbox.get(timeout=min(idle, default=None))
             except queue.Empty:
-                if self._inside is not None:
-                    self._inside.give_back()
+                for room in rooms:
+                    room.give_back()
 
     def _step(self) -> None:
         scheduler = self._scheduler
@@ -394,8 +409,11 @@ class Serving:
             self._guard(job.id, lambda: self._look_at_cache(job))
         elif isinstance(job, InsideCommand):
             self._guard(job.id, lambda: self._ask_inside(job))
-        elif isinstance(job, _StopInside) and self._inside is not None:
-            self._inside.stop(job.target)
+        elif isinstance(job, _StopInside):
+            if self._inside is not None:
+                self._inside.stop(job.target)
+            if self._cut_replies is not None:
+                self._cut_replies.stop(job.target)
         if isinstance(job, LoadWeights | SetThreads | Generate):
             self._ahead.discard(job.id)
 
@@ -424,12 +442,22 @@ class Serving:
                 options=command.options,
                 wake=lambda: self._inbox.put(_Wake()),
             )
+            slots, traits = self._scheduler.sequences, self._scheduler.traits
             self._inside = ProbeRoom(
                 weights,
-                self._scheduler.sequences,
-                self._scheduler.traits,
+                slots,
+                traits,
                 self._emit,
                 may_begin=lambda request_id: _taken_out(self._looks, request_id),
+            )
+            self._cut_replies = CutReplies(
+                weights,
+                slots,
+                traits,
+                self._emit,
+                self._log,
+                wake=lambda: self._inbox.put(_Wake()),
+                is_hold_wanted=self._is_hold_wanted.get,
             )
         self._finish(command.id, weights.loaded)
 
@@ -441,6 +469,8 @@ class Serving:
         else:
             if self._scheduler is not None:
                 self._scheduler.set_threads(command.n_threads)
+            if self._cut_replies is not None:
+                self._cut_replies.set_threads(command.n_threads)
             self._finish(command.id, Done())
 
     def _look_at_cache(self, command: CacheCommand) -> None:
@@ -480,8 +510,12 @@ class Serving:
             return
         if prepared.failed is not None:
             self._emit(prepared.failed)
-        elif self._scheduler is None or prepared.prompt is None:
+        elif self._scheduler is None or self._cut_replies is None or prepared.prompt is None:
             self._fail(generate.id, "not_loaded", _UNLOADED)
+        elif generate.cuts:
+            self._cut_replies.add(generate, prepared.prompt, prepared.timeline)
+            if generate.id in self._stopped:
+                self._cut_replies.stop(generate.id)
         else:
             timeline = prepared.timeline
             self._scheduler.add(generate, prepared.prompt, timeline.arrived, timeline)

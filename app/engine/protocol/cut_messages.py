@@ -16,6 +16,7 @@ CutKind = Literal["head", "kv_head", "attention", "ffn", "layer"]
 CutMode = Literal["mean", "zero"]
 
 MAX_CUTS: Final = 4096
+_MANY: Final = 1 << 16
 
 
 class Cut(WireMessage, frozen=True, tag=True):
@@ -28,15 +29,16 @@ class Cut(WireMessage, frozen=True, tag=True):
 
 
 def check_cuts(
-    cuts: Sequence[Cut], n_layer: int = 1 << 16, n_head: int = 1 << 16, n_kv_head: int = 1 << 16
+    cuts: Sequence[Cut], n_layer: int = _MANY, n_head: int = 0, n_kv_head: int = 0
 ) -> None:
-    """Raise BadSetting for a part that the loaded weights don't have."""
+    """Raise BadSetting for a part that the loaded weights don't have. Numbers of heads are those of
+    most layers, 0 where the first layer has none: each layer's own are known by its graph."""
     if len(cuts) > MAX_CUTS:
         raise BadSetting("cuts", f"Cut at most {MAX_CUTS:,} parts at once.")
     for cut in cuts:
         if not 0 <= cut.layer < n_layer:
             raise BadSetting("cuts", f"This model has the layers 0 to {n_layer - 1}.")
-        most = {"head": n_head, "kv_head": n_kv_head}.get(cut.kind)
+        most = {"head": n_head or _MANY, "kv_head": n_kv_head or _MANY}.get(cut.kind)
         if most is None and cut.index:
             raise BadSetting("cuts", "Attention and FFN can only be cut as a whole.")
         if most is not None and not 0 <= cut.index < most:

@@ -29,6 +29,7 @@ from app.engine.protocol.cache_messages import (
     ReadCache,
     StepMeasured,
 )
+from app.engine.protocol.cut_messages import Cut, CutMode
 from app.engine.protocol.embedding_messages import (
     DescribeEmbedding,
     EmbeddingFacts,
@@ -127,7 +128,8 @@ class Generate(WireMessage, frozen=True, tag=True):
     evaluate how probable each prompt token was (PromptScores; no reuse then). `forced_ids`: the
     reply's first tokens, chosen instead of drawn; they are measured like any other. `reply_id`:
     the message that the reply becomes, named where the cache is shown. `stop_in_reasoning`: texts
-    in `stop` end the reply inside its reasoning as well, and not in its answer alone.
+    in `stop` end the reply inside its reasoning as well, and not in its answer alone. `cuts`: parts
+    of the network that are cut from the prompt's last token on, by `cut_mode`.
     """
 
     id: Amount
@@ -148,6 +150,8 @@ class Generate(WireMessage, frozen=True, tag=True):
     forced_ids: list[int] = msgspec.field(default_factory=list)
     reply_id: str = ""
     stop_in_reasoning: bool = False
+    cuts: list[Cut] = msgspec.field(default_factory=list)
+    cut_mode: CutMode = "mean"
 
 
 class Stop(WireMessage, frozen=True, tag=True):

@@ -124,8 +124,14 @@ def _gelu(x: Values) -> Values:
     return bent
 
 
-def write_network(path: Path, architecture: str, seed: int = 3) -> Network:
-    """Write a file of random numbers; gains and biases are no ones and zeros."""
+def write_network(
+    path: Path,
+    architecture: str,
+    seed: int = 3,
+    change: Callable[[dict[str, Values]], None] = lambda tensors: None,
+) -> Network:
+    """Write a file of random numbers; gains and biases are no ones and zeros. `change` is done to
+    the tensors before they are written."""
     vocabulary = bpe_vocabulary()
     random = np.random.default_rng(seed)
     tensors: dict[str, Values] = {}
@@ -168,6 +174,7 @@ def write_network(path: Path, architecture: str, seed: int = 3) -> Network:
         if architecture == "gemma2":
             norm(at + "post_attention_norm")
             norm(at + "post_ffw_norm")
+    change(tensors)
     key = architecture + "."
     epsilon = "layer_norm_epsilon" if architecture == "gpt2" else "layer_norm_rms_epsilon"
     write_gguf(

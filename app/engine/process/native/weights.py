@@ -113,6 +113,10 @@ class Weights:
             llama.llama_set_n_threads(context, self.n_threads, self.n_threads)
         return context
 
+    def decode(self, batch: Any) -> int:
+        """Compute a llama_batch; llama.cpp's code, 0 where it has."""
+        return int(llama.llama_decode(self.context, batch))
+
     def set_threads(self, n_threads: int) -> None:
         """Takes effect with the next step."""
         llama.llama_set_n_threads(self.context, n_threads, n_threads)

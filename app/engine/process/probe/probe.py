@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -120,6 +120,17 @@ class Looked:
         self.mean_over = 0
 
 
+class Lent(NamedTuple):
+    """The context, for somebody who writes in it. Its first sequence holds `ids`. `graphs`: nodes
+    and map of a decode of one token, and of several whose last one asks for scores."""
+
+    context: Any
+    watch: Watch
+    graphs: tuple[tuple[list[Node], GraphMap], tuple[list[Node], GraphMap]]
+    ids: list[int]
+    means: Means | None
+
+
 class Probe:
     """The context, and what it has read. Belongs to the thread that owns the weights' contexts."""
 
@@ -129,8 +140,11 @@ class Probe:
         slots: Callable[[], Iterable[Cells]] = lambda: (),
         traits: Traits | None = None,
         clock: Callable[[], float] = time.perf_counter,
+        no_room: str = _NO_ROOM,
     ) -> None:
-        """`slots`: the sequences from which a beginning may be copied."""
+        """`slots`: the sequences from which a beginning may be copied. `no_room`: what is said
+        where there is no memory for the context."""
+        self._no_room = no_room
         self._weights = weights
         self._slots = slots
         self._traits = traits or Traits()
@@ -144,7 +158,7 @@ class Probe:
         self._map: GraphMap | None = None
         self._lens_nodes: list[Node] = []
         self._many: tuple[list[Node], GraphMap] | None = None
-        self._means: tuple[list[int], Means] | None = None
+        self._means: tuple[tuple[bool, list[int]], Means] | None = None
         self.used_at = 0.0
 
     # --- the context --------------------------------------------------------------------------
@@ -190,7 +204,7 @@ class Probe:
             return
         self.close()
         needed = needed_bytes(self._weights, n_ctx)
-        refusal = Refusal("out_of_memory", _NO_ROOM.format(needed=bytes_words(needed)))
+        refusal = Refusal("out_of_memory", self._no_room.format(needed=bytes_words(needed)))
         if free_bytes(self._weights) < needed:
             raise refusal
         self._context = self._weights.open_beside(n_ctx, watch=self._watch.callback, n_slots=2)
@@ -242,7 +256,8 @@ class Probe:
         self.used_at = self._clock()
         try:
             needs_means = bool(asked.cuts) and asked.cut_mode == "mean"
-            self._open(len(asked.ids) + (len(asked.mean_ids) if needs_means else 0))
+            more = self._mean_cells(len(asked.mean_ids)) if needs_means else 0
+            self._open(len(asked.ids) + more)
             yield None
             found = Looked()
             graph = self._learn(asked.ids[0])
@@ -496,10 +511,22 @@ class Probe:
 
     # --- means --------------------------------------------------------------------------------
 
-    def means(self, ids: Sequence[int]) -> Generator[None, None, Means]:
+    def _mean_cells(self, n_tokens: int) -> int:
+        """Cells that means take beside a text of so many tokens."""
+        can_share = not (self._traits.n_swa or self._traits.is_recurrent)
+        return min(n_tokens, MEAN_OVER) if can_share else n_tokens
+
+    @property
+    def mean_over(self) -> int:
+        """Positions of the last means."""
+        return self._means[1].n if self._means is not None else 0
+
+    def means(self, ids: Sequence[int], *, is_alone: bool = False) -> Generator[None, None, Means]:
         """What each part writes, averaged over the last positions of a text whose beginning is in
-        the cells; read once per text. A generator that returns Means. Raises Refusal."""
-        if self._means is not None and self._means[0] == list(ids):
+        the cells; read once per text. `is_alone`: nothing that is there already is made use of, so
+        that each run is the same to the last bit. Returns Means. Raises Refusal."""
+        key = (is_alone, list(ids))
+        if self._means is not None and self._means[0] == key:
             return self._means[1]
         found, n_tokens = Means(), len(ids)
         first = max(n_tokens - MEAN_OVER, 0)
@@ -508,7 +535,8 @@ class Probe:
         # A sequence beside the text's, so that its cells stay to the last bit what they are. It
         # shares what comes before, unless a window or a state has moved on from there.
         is_there = common_length(self._cells.ids, ids) >= first
-        start = first if is_there and self._cells.usable(first) is None else 0
+        is_there = is_there and not is_alone and self._cells.usable(first) is None
+        start = first if is_there else 0
         try:
             if start:
                 llama.llama_memory_seq_cp(self._memory, 0, 1, 0, start)
@@ -531,21 +559,57 @@ class Probe:
                 yield None
         finally:
             llama.llama_memory_seq_rm(self._memory, 1, -1, -1)
-        self._means = (list(ids), found)
+        self._means = (key, found)
         return found
+
+    def lend(
+        self, ids: Sequence[int], n_tokens: int, *, needs_means: bool, is_alone: bool
+    ) -> Generator[None, None, Lent]:
+        """Have the context, with room for `n_tokens`, hold all but the last of `ids` (`is_alone`:
+        nothing at all), for somebody else to write in. Call `take_back` then. Raises Refusal."""
+        self.used_at = self._clock()
+        try:
+            more = self._mean_cells(len(ids)) if needs_means and not is_alone else 0
+            self._open(max(n_tokens, len(ids) + more))
+            yield None
+            graph = self._learn(ids[0])
+            yield None
+            if is_alone:
+                self._forget()
+            else:
+                yield from self._read_before(Asked(ids, ()), Looked(), lambda done, total: None)
+            means = None
+            if needs_means:
+                means = yield from self.means(ids, is_alone=is_alone)
+            one = (self._nodes, graph)
+            several = self._learned([ids[0], ids[0]], want_all=False)
+        except Exception:
+            self.close()
+            raise
+        return Lent(self._context, self._watch, (one, several), list(self._cells.ids), means)
+
+    def take_back(self) -> None:
+        """Whoever wrote in the context is done: only what was there before is left."""
+        self.used_at = self._clock()
+        if self._cells.ids:
+            self._cells.repair()
+        else:
+            self._forget()
 
     def _graphs(self, ids: Sequence[int]) -> tuple[tuple[list[Node], GraphMap], ...]:
         """Of one token, and of several that all ask for scores."""
         assert self._map is not None
-        one = (self._nodes, self._map)
         if self._many is None and len(ids) > 1:
-            try:
-                nodes = self._watch.learn(lambda: self._decode(ids[:2], 0, 1, want_all=True))
-            finally:
-                llama.llama_memory_seq_rm(self._memory, 1, -1, -1)
-            graph = read_graph(nodes, self._weights.n_layer, self._weights.n_embd)
-            self._many = (nodes, graph)
-        return (one, self._many or one)
+            self._many = self._learned(ids[:2], want_all=True)
+        return ((self._nodes, self._map), self._many or (self._nodes, self._map))
+
+    def _learned(self, tokens: Sequence[int], *, want_all: bool) -> tuple[list[Node], GraphMap]:
+        """The graph of several tokens, which are decoded for it beside the text's and dropped."""
+        try:
+            nodes = self._watch.learn(lambda: self._decode(tokens, 0, 1, want_all=want_all))
+        finally:
+            llama.llama_memory_seq_rm(self._memory, 1, -1, -1)
+        return nodes, read_graph(nodes, self._weights.n_layer, self._weights.n_embd)
 
     # --- the lens -----------------------------------------------------------------------------
 

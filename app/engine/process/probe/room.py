@@ -306,7 +306,7 @@ class ProbeRoom:
         n_vocab = self._weights.vocabulary.n_vocab
         check_ids([*command.token_ids, *command.targets], n_vocab)
         n_layer, loaded = self._weights.n_layer, self._weights.loaded
-        check_cuts(command.cuts, n_layer, loaded.n_head, max(loaded.n_head_kv, 1))
+        check_cuts(command.cuts, n_layer, loaded.n_head, loaded.n_head_kv)
         if command.mean_tokens is not None and not (
             0 < command.mean_tokens <= len(command.token_ids)
         ):

@@ -180,6 +180,11 @@ class Scheduler:
         """What each slot holds now, to copy from."""
         return [slot.cells for slot in self._slots if len(slot.cells)]
 
+    def begin_with(self, ids: list[int]) -> None:
+        """The context's first sequence holds these tokens already."""
+        if ids:
+            self._slots[0].cells.extend(ids)
+
     @property
     def is_held(self) -> bool:
         """Whether a reply waits for a choice. From any thread."""
@@ -208,7 +213,7 @@ class Scheduler:
         is_watched = self._threads.wants_processor_time
         processor_s = time.process_time() if is_watched else 0.0
         started = self._clock()
-        code = llama.llama_decode(self._weights.context, self._batch.native)
+        code = self._weights.decode(self._batch.native)
         with self._lock:  # from here on `stop` breaks nothing off: a probe may decode before us
             self._in_flight = frozenset()
         if not self._on_processor:

@@ -109,3 +109,27 @@ def test_no_gap_while_a_long_reply_streams(person):
         person.window.new_chat()
 
     assert median_gap_ms(stream) < LONGEST_GAP_MS
+
+
+def test_no_gap_while_one_goes_through_a_long_reply_inside(person):
+    """Every card is open, and the text before each token has thousands of them."""
+    person.send("stream")
+    person.wait_ended()
+    person.window.action_registry.run("panel_inside")
+    looking = person.window.section_acts.looking()
+    person.wait(lambda: len(looking.traces) and looking.words is not None)
+    panel = person.window.section_acts.section().panel()
+    looking.select(len(looking.traces) - 20)
+    person.wait(lambda: panel.view.seen is not None)
+    for card in panel.cards:
+        card.set_open(True)
+    person.wait(lambda: panel.view.seen.is_whole and not panel.view.is_waiting)
+
+    def step() -> None:
+        for _ in range(4):
+            panel.view.step(1)
+            at = looking.index
+            person.wait(lambda at=at: panel.view.index == at and panel.view.seen is not None)
+            person.wait(lambda: not panel.view.is_waiting)
+
+    assert median_gap_ms(step) < LONGEST_GAP_MS

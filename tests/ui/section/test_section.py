@@ -87,6 +87,14 @@ def test_a_panel_is_loaded_when_it_is_first_shown(section: Section, qtbot: QtBot
     assert LOADED == ["First", "Second"]
 
 
+def test_a_panel_leads_to_another_one(section: Section, qtbot: QtBot) -> None:
+    first = show(section, qtbot)
+    with qtbot.waitSignal(section.tab_changed) as told:
+        first.panel_wanted.emit("Second", "")
+    assert told.args == ["Second"]
+    assert isinstance(section.panel(), Second)
+
+
 def test_only_the_panel_on_screen_is_told(
     section: Section, looking: Looking, desk: FakeDesk, bridge: FakeBridge, qtbot: QtBot
 ) -> None:

@@ -211,7 +211,7 @@ class InsideView(QObject):
         loaded = self._desk.loader.loaded
         key = (
             None if message is None else (message.id, message.state),
-            len(looking.traces) if looking.is_growing else bool(len(looking.traces)),
+            "" if len(looking.traces) else looking.sentence,
             index,
             self._own,
             id(loaded),

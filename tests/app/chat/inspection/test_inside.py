@@ -235,6 +235,29 @@ def test_a_failure_is_told_in_the_engine_s_words(make_room: Any) -> None:
     assert (looked.seen, looked.failed) == ([], ["No room for that."])
 
 
+def test_after_a_restart_it_is_the_same_text(make_room: Any) -> None:
+    looked = watched(make_room(SCRIPT).start_ready())
+    before = looked.text(looked.room.ask("Which city?"))
+    looked.room.close()
+    again = watched(make_room(SCRIPT).start_ready())
+    reply = again.room.until(again.room.ended_reply, "the stored reply")
+    text = again.text(reply)
+    assert text.ids == before.ids
+    assert text.pieces(0, len(text)) == before.pieces(0, len(before))
+    again.look(text, len(text) - 2)
+    assert again.seen[-1].target == text.ids[-1]
+
+
+def test_a_document_is_looked_into_as_well(looked: Looked) -> None:
+    room = looked.room
+    room.desk.shelf.open_new_text()
+    room.desk.text.save("Once upon a time", 4)
+    assert room.desk.text.go_on("Once upon a time", 4)
+    reply = room.until(room.ended_reply, "the continuation")
+    text = looked.text(reply)
+    assert b"".join(text.pieces(0, len(text))) == b"OnceIt is Paris."
+
+
 # --- what cannot be looked into -----------------------------------------------------------------
 
 

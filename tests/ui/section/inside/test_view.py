@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from made_inside import PROMPT, AnsweredByHand
 from pytestqt.qtbot import QtBot
-from recording_desk import FakeBridge, FakeDesk
+from recording_desk import FakeBridge, FakeDesk, conversation
 
-from app.chat.events import EngineStateChanged
+from app.chat.events import ConversationOpened, EngineStateChanged, TraceRead
 from models.records import Message
 from ui.section.inside.view import CANCELLED, CHOOSE, InsideView
-from ui.section.looking import Looking
+from ui.section.looking import READING, Looking
 
 N_PROMPT = len(PROMPT)
 
@@ -140,6 +142,36 @@ def test_a_reply_that_cannot_be_looked_into_says_why_and_when_it_can_it_is(
     desk.loader.loaded = None
     bridge.emit_event(EngineStateChanged("stopped"))
     assert (view.seen, view.place, view.sentence) == (None, None, "No model is loaded.")
+
+
+def test_a_trace_that_cannot_be_read_says_so(
+    looking: Looking,
+    desk: FakeDesk,
+    bridge: FakeBridge,
+    inside: AnsweredByHand,
+    ask: Callable[..., tuple[Message, ...]],
+    qtbot: QtBot,
+) -> None:
+    view = InsideView(looking, desk, bridge)  # type: ignore[arg-type]
+    looking.set_awake(True)
+    view.set_awake(True)
+    desk.shelf.path = ask()
+    bridge.emit_event(ConversationOpened(conversation(1, "Chat"), desk.shelf.path))
+    assert view.sentence == READING
+    bridge.emit_event(TraceRead(desk.shelf.path[-1].id, (), "It can't be read."))
+    assert view.sentence == "It can't be read."
+
+
+def test_while_a_reply_is_written_nothing_is_asked_and_nothing_shown_anew(
+    view: InsideView, looking: Looking, inside: AnsweredByHand, qtbot: QtBot
+) -> None:
+    inside.why_not = "This reply is still being generated."
+    looking.is_growing = True
+    view.set_awake(True)
+    assert view.sentence == inside.why_not
+    with qtbot.assertNotEmitted(view.seen_changed):
+        looking.traces = (*looking.traces, looking.traces[0])
+        looking.trace_changed.emit()
 
 
 def test_a_failure_is_shown_and_one_can_ask_again(

@@ -31,6 +31,7 @@ WORDS: Final = {
     "queen": (QUEEN,),
     "dog": (DOG,),
     "cat": (CAT,),
+    **{word: (20 + at,) for at, word in enumerate(("cow", "red", "blue", "Paris", "Rome"))},
     "strawberry": (200, 201),
 }
 """What is typed, and its tokens."""

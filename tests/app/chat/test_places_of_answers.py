@@ -436,6 +436,16 @@ PLACES = {
         "ui/section/inside/test_nearest_card.py",
         "test_lengths_that_come_for_another_token_are_dropped",
     ),
+    "ui/section/inside/map_card.py _find": (
+        "these words are typed, of the same weights",
+        "ui/section/inside/test_map_card.py",
+        "test_a_map_of_words_that_are_typed_no_more_is_dropped",
+    ),
+    "ui/section/inside/map_card.py _place": (
+        "as above",
+        "ui/section/inside/test_map_card.py",
+        "test_a_map_of_words_that_are_typed_no_more_is_dropped",
+    ),
     "ui/section/inside/nearest_card.py _ask": (
         "these words are typed, of the same weights",
         "ui/section/inside/test_nearest_card.py",

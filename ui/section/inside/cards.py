@@ -23,6 +23,12 @@ def _nearest() -> type[InsideCard]:
     return NearestCard
 
 
+def _map() -> type[InsideCard]:
+    from ui.section.inside.map_card import MapCard
+
+    return MapCard
+
+
 def _way() -> type[InsideCard]:
     from ui.section.inside.way_card import WayCard
 
@@ -74,6 +80,7 @@ def _attention() -> type[InsideCard]:
 CARDS: Final[tuple[Callable[[], type[InsideCard]], ...]] = (
     _embedding,
     _nearest,
+    _map,
     _attention,
     _way,
     _lens,

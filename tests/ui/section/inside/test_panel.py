@@ -258,6 +258,7 @@ def test_all_cards_are_painted_in_every_theme(
     for each in seen.cards:
         each.set_open(True)
     embedding.answer("nearest")
+    embedding.answer("map")
     theme.set_zoom(zoom)
     theme.set_mode(mode)
     seen.resize(376 * zoom // 100, 3000)

@@ -42,6 +42,7 @@ from app.chat.hub.hub_questions import HubQuestions
 from app.chat.inbox import Inbox
 from app.chat.inspection.cache import CacheLook
 from app.chat.inspection.embedding import Embeddings
+from app.chat.inspection.exchange import Exchanges
 from app.chat.inspection.inside import Insides
 from app.chat.inspection.prompt_reading import PromptReading
 from app.chat.inspection.prompt_scoring import PromptScoring
@@ -213,6 +214,7 @@ class Desk:
         self.what_ifs: Final = WhatIfs(around, self.questions, self.prompts)
         self.inside: Final = Insides(loader, self.questions, self.prompts)
         self.embedding: Final = Embeddings(around, loader, self.questions)
+        self.word_order: Final = Exchanges(around, self.questions)
         self.scoring: Final = PromptScoring(self.questions, self.growing)
         self.temporary: Final = TemporaryChat(
             around, shelf, self.replies, self.attachments, self.edits, self.cache

@@ -3,7 +3,7 @@ ones that scale their positions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from app.engine.protocol.embedding_messages import ReadRotations, Rotations
 from app.engine.protocol.inside_messages import Inside, LookInside
 from app.gguf.header import read_header
 from app.insight.inside.arrays import arrays_of
+from app.insight.inside.exchange import compare, exchanged
 from app.insight.inside.position import (
     NO_POSITION,
     Rope,
@@ -34,8 +35,10 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.weights
 
 
-def told(weights: Weights, ids: list[int]) -> tuple[Rotations, dict[str, Any]]:
-    """The rotations, and the last token's queries before and after."""
+def told(
+    weights: Weights, ids: list[int], want: Sequence[str] = ("q_before", "q_after")
+) -> tuple[Rotations, dict[str, Any]]:
+    """The rotations, and the last token's queries before and after, or what else is wanted."""
     from app.engine.process.cache.cells import Traits
     from app.engine.process.probe.room import ProbeRoom
     from app.engine.protocol.messages import Finished
@@ -49,7 +52,7 @@ def told(weights: Weights, ids: list[int]) -> tuple[Rotations, dict[str, Any]]:
     )
     try:
         room.ask(ReadRotations(1))
-        room.ask(LookInside(2, ids, ["q_before", "q_after"]))
+        room.ask(LookInside(2, ids, [*want]))
         while room.has_work(beside_replies=False):
             room.step()
     finally:
@@ -189,3 +192,19 @@ def test_what_rotates_nothing_says_so_and_what_rotates_in_part_is_told_in_part(
         assert rotations.rotations == []
         assert rotations.sentence == sentence
         assert position_of(read_header(path)).sentence == NO_POSITION
+
+
+@pytest.mark.parametrize("name", ["starter", "gemma"])
+def test_two_words_exchanged_change_the_vote(request: pytest.FixtureRequest, name: str) -> None:
+    """The last token is the same and stands where it stood: only the order before it differs."""
+    weights: Weights = request.getfixturevalue(name)
+    ids = weights.vocabulary.tokenize("The dog chased the cat because the", False, True)
+    (dog,), (cat,) = (weights.vocabulary.tokenize(f" {word}") for word in ("dog", "cat"))
+    one, other = ids.index(dog), ids.index(cat)
+    want = ["embedding", "residual", "logits"]
+    other_ids = exchanged(ids, (one, one + 1), (other, other + 1))
+    before, after = (told(weights, each, want)[1] for each in (ids, other_ids))
+    np.testing.assert_array_equal(before["embedding"], after["embedding"])
+    found = compare(before["logits"], after["logits"], (before["residual"], after["residual"]))
+    assert found.bits > 0.01
+    assert (found.turned > 1e-4).all(), "from the first layer on, which looks at the words before"

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from PySide6.QtCore import QRectF, QSize
 from PySide6.QtGui import QColor, QFontMetrics, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from ui.look.theme import Theme
-from ui.section.inside.rows import LEFT, RIGHT
+from ui.section.inside.rows import LEFT
 
 
 class BarLegend(QWidget):
     """Entries (words, a colour of the theme) at the left, what stands above the right column, and
-    between them the scale, as far as they fit."""
+    between them the scale, as far as they fit. `end_room`: how wide that column is."""
 
-    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+    def __init__(
+        self,
+        theme: Theme,
+        end_room: Callable[[Theme, float], float],
+        parent: QWidget | None = None,
+    ) -> None:
         super().__init__(parent)
         self._theme = theme
+        self._end_room = end_room
         self._entries: tuple[tuple[str, str], ...] = ()
         self._end = self._scale = ""
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
@@ -53,8 +61,10 @@ class BarLegend(QWidget):
             painter.drawText(QRectF(left, 0, width + px(2), self.height()), LEFT, words)
             left += width + px(12)
         painter.setPen(QColor(colors.dim))
-        end = self.width() - metrics.horizontalAdvance(self._end)
+        needed = metrics.horizontalAdvance(self._end) + px(2)
+        end = self.width() - max(self._end_room(self._theme, self.width()), needed)
         if left + metrics.horizontalAdvance(self._scale) + px(12) <= end:
             painter.drawText(QRectF(left, 0, end - left, self.height()), LEFT, self._scale)
-        if left <= end:
-            painter.drawText(QRectF(left, 0, self.width() - left, self.height()), RIGHT, self._end)
+        end = max(left, end)
+        if end + needed <= self.width():
+            painter.drawText(QRectF(end, 0, self.width() - end, self.height()), LEFT, self._end)

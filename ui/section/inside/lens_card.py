@@ -27,6 +27,12 @@ HELP: Final = (
 SHOWN: Final = 3
 _NUMBER_PX: Final = 24
 _RANK_PX: Final = 52
+_MOST_PX: Final = 560
+"""In a wide panel, words and ranks stay side by side."""
+
+
+def used_width(theme: Theme, width: float) -> float:
+    return min(width, theme.px(_MOST_PX))
 
 
 class LensRows(PaintedRows):
@@ -46,7 +52,7 @@ class LensRows(PaintedRows):
         """Where a candidate of a layer stands."""
         px = self._theme.px
         rect = self.rect_of(row)
-        first, end = px(_NUMBER_PX), rect.width() - px(_RANK_PX)
+        first, end = px(_NUMBER_PX), used_width(self._theme, rect.width()) - px(_RANK_PX)
         width = (end - first) / SHOWN
         return QRectF(first + at * width, rect.top(), width, rect.height())
 
@@ -67,7 +73,8 @@ class LensRows(PaintedRows):
         if lens.ranks is not None:
             rank = int(lens.ranks[row])
             painter.setPen(QColor(colors.accent if rank == 1 else colors.dim))
-            painter.drawText(rect, RIGHT, f"{rank:,}")
+            place = QRectF(0, rect.top(), used_width(self._theme, rect.width()), rect.height())
+            painter.drawText(place, RIGHT, f"{rank:,}")
 
     def words_of(self, row: int, x: float) -> str:
         if self.lens is None:
@@ -101,7 +108,8 @@ class LensHeading(QWidget):
         painter.setPen(QColor(self._theme.colors.dim))
         first = self._theme.px(_NUMBER_PX)
         painter.drawText(QRectF(first, 0, self.width() - first, self.height()), LEFT, "Best three")
-        painter.drawText(QRectF(self.rect()), RIGHT, self.words)
+        width = used_width(self._theme, self.width())
+        painter.drawText(QRectF(0, 0, width, self.height()), RIGHT, self.words)
 
 
 class LensCard(InsideCard):

@@ -30,6 +30,7 @@ PROBABILITIES_HELP: Final = (
 )
 _RANK_PX: Final = 30
 _NAME_SHARE: Final = 0.34
+_MOST_NAME_PX: Final = 160
 _FIGURE_PX: Final = 54
 _BAR_PX: Final = 7
 
@@ -63,7 +64,8 @@ class VoteRows(PaintedRows):
         painter.setPen(QColor(colors.dim))
         rank = QRectF(rect.left(), rect.top(), px(_RANK_PX) - px(6), rect.height())
         elided(painter, rank, f"{vote.rank:,}", RIGHT)
-        name = QRectF(rank.right() + px(6), rect.top(), rect.width() * _NAME_SHARE, rect.height())
+        width = min(rect.width() * _NAME_SHARE, px(_MOST_NAME_PX))
+        name = QRectF(rank.right() + px(6), rect.top(), width, rect.height())
         painter.setPen(QColor(colors.accent if is_next else colors.ink))
         elided(painter, name, self._view.word(vote.token_id))
         room = QRectF(name.right() + px(6), rect.top(), 0, rect.height())

@@ -32,8 +32,14 @@ HELP: Final = (
 )
 _NUMBER_PX: Final = 24
 _WORD_SHARE: Final = 0.34
+_MOST_WORD_PX: Final = 160
 _FIGURE_PX: Final = 40
 _BAR_PX: Final = 5
+
+
+def word_room(theme: Theme, width: float) -> float:
+    """How wide the column of words and their figures is, at the right."""
+    return min(width * _WORD_SHARE, theme.px(_MOST_WORD_PX)) + theme.px(_FIGURE_PX)
 
 
 class WayRows(PaintedRows):
@@ -61,7 +67,7 @@ class WayRows(PaintedRows):
         painter.setPen(QColor(colors.dim))
         number = QRectF(rect.left(), rect.top(), px(_NUMBER_PX), rect.height())
         painter.drawText(number.adjusted(0, 0, -px(6), 0), RIGHT, str(row))
-        word = rect.adjusted(rect.width() * (1 - _WORD_SHARE) - px(_FIGURE_PX), 0, 0, 0)
+        word = rect.adjusted(rect.width() - word_room(self._theme, rect.width()), 0, 0, 0)
         room = QRectF(number.right(), rect.top(), word.left() - number.right(), rect.height())
         room.adjust(0, 0, -px(8), 0)
         height = px(_BAR_PX)
@@ -120,7 +126,7 @@ class WayCard(InsideCard):
 
     def __init__(self, tools: Tools, view: InsideView, parent: QWidget | None = None) -> None:
         super().__init__(tools, view, parent)
-        self.legend = BarLegend(tools.theme, self.content)
+        self.legend = BarLegend(tools.theme, word_room, self.content)
         self.layers = WayRows(tools.theme, view, self.content)
         self.lacking = small_label("", self.content)
         self.rows.addWidget(self.legend)

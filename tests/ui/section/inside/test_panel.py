@@ -262,7 +262,9 @@ def test_all_cards_are_painted_in_every_theme(
     theme.set_zoom(zoom)
     theme.set_mode(mode)
     seen.resize(376 * zoom // 100, 3000)
-    for rows in seen.findChildren(PaintedRows):
+    filled = [rows for rows in seen.findChildren(PaintedRows) if rows.n_rows]
+    assert len(filled) >= 5  # some have rows only when their own question is answered
+    for rows in filled:
         image = rows.grab().toImage()
         pixels = {image.pixel(x, y) for x in range(0, image.width(), 3) for y in range(3, 12)}
         assert len(pixels) > 2, rows.objectName()

@@ -38,7 +38,8 @@ class Reading:
     `q_before[i]`, `q_after[i]`: [n_tok, n_head, d_head]; `k_after[i]`, `values[i]`: [n_tok,
     n_kv_head, d_head];
     `attention[i]`: [n_head, n_tok, n_tok], who looks (rows) at whom; `heads[i]`: [n_tok, n_head ·
-    d_head]; `visible[i]`: [n_tok, n_tok], whether it may be seen.
+    d_head]; `visible[i]`: [n_tok, n_tok], whether it may be seen; `experts[i]`,
+    `expert_weights[i]`: [n_tok, n_used], where there are experts.
     """
 
     embedding: Values
@@ -52,6 +53,8 @@ class Reading:
     attn_out: list[Values] = field(default_factory=list)
     ffn_out: list[Values] = field(default_factory=list)
     residual: list[Values] = field(default_factory=list)
+    experts: list[Values] = field(default_factory=list)
+    expert_weights: list[Values] = field(default_factory=list)
 
     def at(self, position: int) -> dict[str, Values]:
         """What belongs to one token, in the shapes of `inside_messages.AXES`. No token depends on
@@ -241,7 +244,7 @@ class Network:
         block = f"blk.{layer}"
         h = self._norm(x, f"{block}.ffn_norm.weight")
         if f"{block}.ffn_gate_inp.weight" in self._file:
-            write = self._experts(block, h)
+            write = self._experts(block, h, reading)
         else:
             gate = self._product(f"{block}.ffn_gate.weight", h)
             up = self._product(f"{block}.ffn_up.weight", h)
@@ -260,7 +263,7 @@ class Network:
         bent = (0.5 * x * (1 + bend)).astype(np.float16).astype(np.float32)
         return np.where(gate <= -10, 0, np.where(gate >= 10, gate, bent)).astype(np.float32) * up
 
-    def _experts(self, block: str, h: Values) -> Values:
+    def _experts(self, block: str, h: Values, reading: Reading) -> Values:
         """A router gives each expert a share, by softmax over all of them; the best few take part,
         and their shares are made to sum to 1 again."""
         n_used = int(self._file.number("expert_used_count"))
@@ -268,12 +271,16 @@ class Network:
         gate, up, down = (
             self._file.tensor(f"{block}.ffn_{part}_exps.weight") for part in ("gate", "up", "down")
         )
+        chosen = np.argsort(-shares, axis=1)[:, :n_used]
+        parts = np.take_along_axis(shares, chosen, axis=1)
+        parts /= parts.sum(axis=1, keepdims=True)
+        reading.experts.append(chosen)
+        reading.expert_weights.append(parts)
         out = np.zeros_like(h)
         for token, row in enumerate(h):
-            best = np.argsort(-shares[token])[:n_used]
-            for expert in best:
+            for expert, share in zip(chosen[token], parts[token], strict=True):
                 found = down[expert] @ self._gated(gate[expert] @ row, up[expert] @ row)
-                out[token] += shares[token, expert] / shares[token, best].sum() * found
+                out[token] += share * found
         return out
 
 

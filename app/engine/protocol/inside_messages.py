@@ -17,6 +17,9 @@ asked for by name, and comes as arrays whose axes are named:
     attn_out      [n_layer, n_embd]           what attention adds to the stream …
     ffn_out       [n_layer, n_embd]           … and the feed-forward network
     residual      [n_layer, n_embd]           the stream after each layer
+    experts       [n_layer, n_used]           which experts of each layer this token passes, best
+                                              first; −1 where a layer has none
+    expert_weights  [n_layer, n_used]         how much each of them counts
     result_norm   [n_embd]                    the stream after the last norm
     lens          five arrays, see below
     logits        [n_vocab]                   raw scores of the next token
@@ -52,6 +55,7 @@ from app.engine.protocol.frames import (
     Word,
     check_equal,
 )
+from app.engine.protocol.machine_messages import MachineCommand
 
 AXES: Final[dict[str, tuple[str, ...]]] = {
     "embedding": ("n_embd",),
@@ -64,6 +68,8 @@ AXES: Final[dict[str, tuple[str, ...]]] = {
     "attn_out": ("n_layer", "n_embd"),
     "ffn_out": ("n_layer", "n_embd"),
     "residual": ("n_layer", "n_embd"),
+    "experts": ("n_layer", "n_used"),
+    "expert_weights": ("n_layer", "n_used"),
     "result_norm": ("n_embd",),
     "logits": ("n_vocab",),
     "lens_ids": ("n_layer", "n_lens"),
@@ -85,6 +91,8 @@ WANTED: Final = (
     "attn_out",
     "ffn_out",
     "residual",
+    "experts",
+    "expert_weights",
     "result_norm",
     "lens",
     "logits",
@@ -92,6 +100,11 @@ WANTED: Final = (
 """What may be asked for."""
 
 MAX_TARGETS: Final = 64
+
+OF_EXPERTS: Final = ("experts", "expert_weights")
+"""What only files with experts have."""
+
+NO_EXPERTS: Final = "This model has no experts: all tokens pass the same feed-forward networks."
 
 _RANK: Final = msgspec.Meta(max_length=MAX_ARRAY_RANK)
 
@@ -253,7 +266,13 @@ class TokenAttributed(WireMessage, frozen=True, tag=True):
 
 
 InsideCommand = (
-    LookInside | ReadGraph | MeasureHeads | AttributeToken | ReadRotations | EmbeddingCommand
+    LookInside
+    | ReadGraph
+    | MeasureHeads
+    | AttributeToken
+    | ReadRotations
+    | EmbeddingCommand
+    | MachineCommand
 )
 """What is answered a slice at a time, beside replies."""
 

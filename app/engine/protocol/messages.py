@@ -86,6 +86,12 @@ from app.engine.protocol.loading_messages import (
     LoadWeights,
     ReadDevices,
 )
+from app.engine.protocol.machine_messages import (
+    CompareFlash,
+    FlashCompared,
+    ProfileStep,
+    StepProfiled,
+)
 from app.engine.protocol.prompt_messages import (
     ContextPolicy,
     CutMessage,
@@ -252,6 +258,8 @@ Command = (
     | ReadEmbedding
     | DescribeEmbedding
     | FindNearest
+    | ProfileStep
+    | CompareFlash
     | Shutdown
 )
 
@@ -371,6 +379,8 @@ Result = (
     | EmbeddingRows
     | EmbeddingFacts
     | NearestTokens
+    | StepProfiled
+    | FlashCompared
     | DevicesRead
     | Done
 )

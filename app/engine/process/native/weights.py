@@ -11,7 +11,9 @@ import ctypes
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
+
+import msgspec
 
 from app.engine.planning.load_checks import (
     check_options,
@@ -40,6 +42,8 @@ from app.gguf.local.split_names import part_names, split_name
 from app.gguf.token_check import read_for_load
 from app.refusal import Refusal
 
+FlashAttention = Literal["auto", "on", "off"]
+
 MAX_OUTPUTS: Final = 16
 """Batch rows that may ask for scores at once; the compute buffer holds room for them."""
 
@@ -64,14 +68,17 @@ class Weights:
         context: Any,
         loaded: Loaded,
         abort: AbortFlag,
-        open_context: Callable[[int, int, Any], Any] | None = None,
+        open_context: Callable[[int, int, Any, FlashAttention | None], Any] | None = None,
+        log: NativeLog | None = None,
     ) -> None:
-        """`open_context(n_ctx, n_slots, watch)`: another one like `context`, or nothing."""
+        """`open_context(n_ctx, n_slots, watch, flash_attention)`: another one like `context`, or
+        nothing. `log`: where llama.cpp says what it takes."""
         self.model = model
         self.context = context
         self.loaded = loaded
         self.abort = abort
         self._open_context = open_context
+        self._log = log
         self.vocabulary = Vocabulary(llama.llama_model_get_vocab(model))
         self.vocabulary.eog_ids = loaded.eog_ids  # found once, or the first reply would wait
         self.n_ctx = loaded.n_ctx
@@ -108,7 +115,7 @@ class Weights:
         the caller. A false value where there is no room for it."""
         context = None
         if self._open_context is not None:
-            context = self._open_context(n_ctx, n_slots, watch)
+            context = self._open_context(n_ctx, n_slots, watch, None)
         if context:
             llama.llama_set_n_threads(context, self.n_threads, self.n_threads)
         return context
@@ -116,6 +123,17 @@ class Weights:
     def decode(self, batch: Any) -> int:
         """Compute a llama_batch; llama.cpp's code, 0 where it has."""
         return int(llama.llama_decode(self.context, batch))
+
+    def open_measured(self, n_ctx: int, *, flash_attention: bool) -> tuple[Any, LoadReport]:
+        """The same with flash attention or without, and what llama.cpp's log said as it was made:
+        its sizes, and whether it has it."""
+        if self._open_context is None or self._log is None:
+            return None, LoadReport()
+        with self._log.recording() as lines:
+            context = self._open_context(n_ctx, 1, None, "on" if flash_attention else "off")
+        if context:
+            llama.llama_set_n_threads(context, self.n_threads, self.n_threads)
+        return context, read_load(lines)
 
     def set_threads(self, n_threads: int) -> None:
         """Takes effect with the next step."""
@@ -157,8 +175,15 @@ def load(
             handles = load_adapters(model, adapters, lines)
             abort = AbortFlag()
 
-            def open_context(n_ctx: int, n_slots: int, watch: Any = None) -> Any:
-                made = _new_context(model, options, plan_, abort, n_ctx, n_slots, watch)
+            def open_context(
+                n_ctx: int,
+                n_slots: int,
+                watch: Any = None,
+                flash_attention: FlashAttention | None = None,
+            ) -> Any:
+                flash = flash_attention or options.flash_attention
+                own = msgspec.structs.replace(options, flash_attention=flash)
+                made = _new_context(model, own, plan_, abort, n_ctx, n_slots, watch)
                 if made:
                     apply_adapters(made, adapters, handles)
                 return made
@@ -172,7 +197,7 @@ def load(
         report = read_load(lines)
     notes = [*plan_.notes, *_notes_after(options, report), *(a.note for a in adapters)]
     loaded = _describe(model, context, header, options, report, plan_, notes, started)
-    return Weights(model, context, loaded, abort, open_context)
+    return Weights(model, context, loaded, abort, open_context, log)
 
 
 # --- before native code ---------------------------------------------------------------------------

@@ -23,6 +23,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from app.engine.protocol.inside_messages import NO_EXPERTS
+
 
 class Leaf(NamedTuple):
     """A tensor that is not computed: a weight, an input, a cache. Inputs of two caches bear one
@@ -138,6 +140,9 @@ _NORMS: Final = frozenset(("RMS_NORM", "NORM", "GROUP_NORM", "L2_NORM"))
 _SAME: Final = frozenset(("VIEW", "RESHAPE", "PERMUTE", "TRANSPOSE", "CONT", "CPY", "DUP", "CAST"))
 """They change where numbers lie, and not the numbers."""
 
+_EXPERT_WEIGHTS: Final = frozenset(
+    f"ffn_moe_weights{step}" for step in ("", "_softmax", "_norm", "_scaled")
+)
 _BLOCK: Final = re.compile(r"blk\.(\d+)\.")
 _ATTENTION: Final = re.compile(r"blk\.(\d+)\.attn_")
 _CACHE_K: Final = re.compile(r"cache_k_l(\d+)")
@@ -420,8 +425,8 @@ def _find_output(nodes: Sequence[Node], found: GraphMap) -> None:
             layer = found.layers[int(number)]
             if name == "ffn_moe_topk":
                 layer.experts = ordinal
-            elif name in ("ffn_moe_weights", "ffn_moe_weights_norm"):
-                layer.expert_weights = ordinal
+            elif name in _EXPERT_WEIGHTS:
+                layer.expert_weights = ordinal  # the last of them is what counts
     if found.logits is None:
         found.missing["logits"] = NO_LOGITS
 
@@ -509,5 +514,7 @@ def _name_what_is_missing(found: GraphMap) -> None:
     note("attn_out", [n.attn_writes for n in layers], NO_ATTENTION)
     note("ffn_out", [n.ffn_writes for n in layers], "This architecture has no feed-forward block.")
     note("residual", [n.residual is not None for n in layers], NO_STREAM)
+    note("experts", [n.experts is not None for n in layers], NO_EXPERTS)
+    note("expert_weights", [n.expert_weights is not None for n in layers], NO_EXPERTS)
     if found.embedding is None:
         found.missing["embedding"] = NO_STREAM

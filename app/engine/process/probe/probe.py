@@ -16,7 +16,7 @@ cap, on whatever device. So the last row must be the real scores.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -129,6 +129,21 @@ class Lent(NamedTuple):
     graphs: tuple[tuple[list[Node], GraphMap], tuple[list[Node], GraphMap]]
     ids: list[int]
     means: Means | None
+
+
+class Again:
+    """The last token of a text, to be decoded as often as one likes: nothing stays of it."""
+
+    def __init__(self, graph: GraphMap, decode: Callable[..., None]) -> None:
+        self.graph = graph
+        self._decode = decode
+        self.is_sound = True
+
+    def decode(self, wanted: Mapping[int, Take], begins: Callable[[], None] | None = None) -> None:
+        """Once, and hand out the wanted nodes; see `Watch.during`. Raises Refusal."""
+        self.is_sound = False
+        self._decode(wanted, begins)
+        self.is_sound = True
 
 
 class Probe:
@@ -278,6 +293,41 @@ class Probe:
         self.used_at = self._clock()
         yield found
 
+    def again(
+        self, ids: Sequence[int], progress: Callable[[int, int], None] = lambda done, total: None
+    ) -> Iterator[Again | None]:
+        """Have everything before the last of `ids` read, a slice for each `next`; then its last
+        token, once. It must be done with when the next value is asked for. Raises Refusal."""
+        n_ctx = self._weights.n_ctx
+        if not 0 < len(ids) <= n_ctx:
+            raise Refusal("bad_setting", _TOO_LONG.format(n=len(ids), n_ctx=n_ctx))
+        self.used_at = self._clock()
+        again: Again | None = None
+        try:
+            self._open(len(ids))
+            yield None
+            graph = self._learn(ids[0])
+            yield None
+            yield from self._read_before(Asked(ids, ()), Looked(), progress)
+
+            def decode(wanted: Mapping[int, Take], begins: Callable[[], None] | None) -> None:
+                once = partial(self._decode, ids[-1:], len(ids) - 1, 1)
+                llama.llama_memory_seq_cp(self._memory, 0, 1, 0, -1)
+                try:
+                    self._watch.during(once, wanted, self._nodes, begins)
+                finally:
+                    llama.llama_memory_seq_rm(self._memory, 1, -1, -1)
+
+            again = Again(graph, decode)
+            yield again
+        except Exception:
+            self.close()
+            raise
+        finally:
+            if again is not None and not again.is_sound:
+                self.close()  # it stopped in the middle of a step
+        self.used_at = self._clock()
+
     def over_text(
         self, ids: Sequence[int], pick: Callable[[GraphMap, Sequence[Node], int], dict[int, Take]]
     ) -> Iterator[None]:
@@ -418,6 +468,8 @@ class Probe:
             take("other_out", number, layer.other_writes, _vector)
             take("mix", number, [layer.mix.ordinal if layer.mix else None], _vector)
             take("residual", number, [layer.residual], _vector)
+            take("experts", number, [layer.experts], _vector)
+            take("expert_weights", number, [layer.expert_weights], _vector)
             if number in chosen and layer.attention is not None:
                 look = self._attention_reader(graph, number, position)
                 take("attention", number, [layer.attention], look)
@@ -452,7 +504,7 @@ class Probe:
         only: Sequence[int] | None = None,
     ) -> None:
         """An array of the answer: one row for each layer, or each of `only`; NaN where a layer has
-        none."""
+        none, and −1 of whole numbers."""
         if name in graph.missing and (not by_layer or name == "embedding"):
             found.missing[name] = graph.missing[name]
             return
@@ -468,7 +520,9 @@ class Probe:
             found.missing[name] = "The layers of this architecture have different sizes."
             return
         layers = range(self._weights.n_layer) if only is None else only
-        rows = np.full((len(layers), *shapes.pop()), np.nan, np.float32)
+        is_whole = all(value.dtype.kind == "i" for value in by_layer.values())
+        none, kind = (-1, np.int32) if is_whole else (np.nan, np.float32)
+        rows = np.full((len(layers), *shapes.pop()), none, kind)
         for row, layer in enumerate(layers):
             if layer in by_layer:
                 rows[row] = by_layer[layer]

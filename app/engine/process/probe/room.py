@@ -21,8 +21,10 @@ from app.engine.process.probe.attribution import attribute, told
 from app.engine.process.probe.behaviour import N_RANDOM, N_TEXTS, N_TIMES, HeadScores
 from app.engine.process.probe.embedding import Embedding
 from app.engine.process.probe.file_tensors import FileTensors
+from app.engine.process.probe.flash import compare_flash
 from app.engine.process.probe.graph import GraphMap
 from app.engine.process.probe.probe import Asked, Looked, Probe
+from app.engine.process.probe.profile import profile_step
 from app.engine.process.probe.rotation import told_rotations
 from app.engine.process.probe.tensors import Values
 from app.engine.process.scheduling.admission import check_ids, reason_of
@@ -49,6 +51,12 @@ from app.engine.protocol.inside_messages import (
     MeasureHeads,
     Missing,
     TokenAttributed,
+)
+from app.engine.protocol.machine_messages import (
+    FlashCompared,
+    MachineCommand,
+    ProfileStep,
+    StepProfiled,
 )
 from app.engine.protocol.messages import Done, Event, Failed, Finished, Log, Progress, Stopped
 from app.refusal import Refusal
@@ -77,7 +85,15 @@ QUANTISED: Final = (
 ADAPTED: Final = "LoRA adapters aren't included: these are the vectors in the model's own file."
 
 Answering = Iterator[
-    Inside | GraphOffer | HeadsMeasured | TokenAttributed | Rotations | EmbeddingResult | None
+    Inside
+    | GraphOffer
+    | HeadsMeasured
+    | TokenAttributed
+    | Rotations
+    | EmbeddingResult
+    | StepProfiled
+    | FlashCompared
+    | None
 ]
 
 
@@ -181,7 +197,23 @@ class ProbeRoom:
             )
         if isinstance(command, ReadRotations):
             return self._rotations()
+        if isinstance(command, MachineCommand):
+            return self._measure(command)
         return self._offer()
+
+    def _measure(self, command: MachineCommand) -> Answering:
+        """On a text, by the clock."""
+        weights = self._weights
+        check_ids(command.token_ids, weights.vocabulary.n_vocab)
+
+        def progress(done: int, total: int) -> None:
+            self._emit(Progress(command.id, "inside", done, total))
+
+        if isinstance(command, ProfileStep):
+            yield from profile_step(self._probe, command.token_ids, weights.n_threads, progress)
+        else:
+            self._probe.close()  # its memory may be needed
+            yield from compare_flash(weights, command.token_ids, progress)
 
     def _measure_heads(self) -> Answering:
         vocabulary, loaded = self._weights.vocabulary, self._weights.loaded

@@ -38,6 +38,7 @@ class Watch:
         self._wanted: Mapping[int, Take] = {}
         self._expected: Mapping[int, tuple[str, str]] = {}
         self._writes: Take | None = None
+        self._begins: Callable[[], None] | None = None
         self._at = -1
         self._fault: Exception | None = None
 
@@ -52,11 +53,16 @@ class Watch:
             self._nodes = None
 
     def during(
-        self, decode: Callable[[], None], wanted: Mapping[int, Take], nodes: Sequence[Node]
+        self,
+        decode: Callable[[], None],
+        wanted: Mapping[int, Take],
+        nodes: Sequence[Node],
+        begins: Callable[[], None] | None = None,
     ) -> None:
         """Run `decode` and hand out the wanted nodes, by ordinal. `nodes`: what they must be.
-        Raises OtherGraph where they are something else, and what a `Take` raised."""
-        self._wanted, self._at, self._fault = wanted, -1, None
+        `begins` is called before the first node is computed. Raises OtherGraph where they are
+        something else, and what a `Take` raised."""
+        self._wanted, self._at, self._fault, self._begins = wanted, -1, None, begins
         self._expected = {at: (nodes[at].name, nodes[at].op) for at in wanted}
         try:
             decode()
@@ -64,7 +70,7 @@ class Watch:
             if self._at < max(wanted, default=-1):
                 raise OtherGraph
         finally:
-            self._wanted, self._expected = {}, {}
+            self._wanted, self._expected, self._begins = {}, {}, None
 
     def on_writes(self, decode: Callable[[], None], take: Take) -> None:
         """Run `decode`, of any number of tokens, and hand out each write to a cache of keys."""
@@ -90,6 +96,8 @@ class Watch:
 
     def _asked(self, address: int) -> bool:
         self._at += 1
+        if self._begins is not None and self._at == 0:
+            self._begins()
         if self._nodes is not None:
             self._nodes.append(self._node(address))
             return False

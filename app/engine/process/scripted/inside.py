@@ -25,6 +25,8 @@ from app.engine.protocol.frames import Array
 from app.engine.protocol.inside_messages import (
     AXES,
     HEAD_SCORES,
+    NO_EXPERTS,
+    OF_EXPERTS,
     AttributeToken,
     FloatArray,
     GraphOffer,
@@ -35,12 +37,14 @@ from app.engine.protocol.inside_messages import (
     Missing,
     TokenAttributed,
 )
+from app.engine.protocol.machine_messages import FlashCompared, FlashSide, StepProfiled
 
 N_LAYER: Final = 4
 N_HEAD: Final = 4
 N_KV_HEAD: Final = 2
 N_EMBD: Final = 32
 D_HEAD: Final = N_EMBD // N_HEAD
+_WITHOUT_EXPERTS: Final = dict.fromkeys(OF_EXPERTS, NO_EXPERTS)
 N_LENS: Final = 10
 SCORE_SCALE: Final = 12 / np.sqrt(N_EMBD)
 """Of the output's rows, which have length 1: with it the vote is as certain as a real one."""
@@ -70,7 +74,9 @@ class MadeUpNetwork:
         self._w_down = drawn(N_LAYER, N_EMBD, 2 * N_EMBD)
 
     def offer(self, missing: Mapping[str, str]) -> GraphOffer:
-        return GraphOffer(N_LAYER, _reasons(missing), [], bytes_per_token=0, fixed_bytes=0)
+        return GraphOffer(
+            N_LAYER, _reasons({**_WITHOUT_EXPERTS, **missing}), [], bytes_per_token=0, fixed_bytes=0
+        )
 
     def heads(self) -> HeadsMeasured:
         """Head 1 of layer 2 is an induction head; the others do nothing that has a name."""
@@ -78,9 +84,31 @@ class MadeUpNetwork:
         scores[2, 1, HEAD_SCORES.index("induction")] = 0.9
         return HeadsMeasured(N_LAYER, N_HEAD, _packed(scores, "f4"), 3, 101)
 
+    def profiled(self, n_tokens: int, n_threads: int) -> StepProfiled:
+        """As if its last layer took longest, and cutting a twentieth."""
+        attention = [1.0 + layer for layer in range(N_LAYER)]
+        ffn, others = [2 * ms for ms in attention], [0.0] * N_LAYER
+        total = 0.5 + 0.25 + sum(attention) + sum(ffn) + 4.0
+        return StepProfiled(
+            *(n_tokens, 7, n_threads, 0.5, 0.25),
+            attention=attention,
+            others=others,
+            ffn=ffn,
+            output=4.0,
+            total=total,
+            plain=total / 1.05,
+        )
+
+    def flash(self, n_tokens: int, n_threads: int) -> FlashCompared:
+        """As if flash attention were a quarter faster."""
+        on = FlashSide([75.0] * 5, [7.5] * 5, 16 << 20, 7)
+        off = FlashSide([100.0] * 5, [10.0] * 5, 24 << 20, 7)
+        return FlashCompared(n_tokens, min(64, n_tokens - 1), n_threads, on, off, 0.125)
+
     def look(self, command: LookInside, next_id: int | None, missing: Mapping[str, str]) -> Inside:
         """`next_id`: what the script says behind the text; None: nobody knows. `missing`: what
         this network is said not to offer."""
+        missing = {**_WITHOUT_EXPERTS, **missing}
         found = self._replay(command.token_ids, command.layers, command.cuts)
         self._vote(found, next_id, command.token_ids)
         if "lens" in command.want:

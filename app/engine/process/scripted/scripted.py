@@ -50,6 +50,7 @@ from app.engine.protocol.loading_messages import (
     LoadWeights,
     ReadDevices,
 )
+from app.engine.protocol.machine_messages import MachineCommand, ProfileStep
 from app.engine.protocol.messages import (
     PROTOCOL_VERSION,
     Alive,
@@ -95,6 +96,9 @@ if TYPE_CHECKING:
     from app.engine.process.scripted.inside import MadeUpNetwork
 
 _LEAVE_AFTER_S: Final = 0.2
+
+_Slow = LookInside | EmbeddingCommand | MachineCommand
+"""What is answered after a while."""
 
 
 def main(path: str) -> int:
@@ -200,9 +204,7 @@ class ScriptedEngine:
         elif isinstance(command, MeasureStep) and self._cache.is_busy:
             self._fail(command.id, BUSY)
         else:
-            if isinstance(
-                command, Generate | LoadWeights | MeasureStep | LookInside | EmbeddingCommand
-            ):
+            if isinstance(command, Generate | LoadWeights | MeasureStep | _Slow):
                 self._steering.expect(command)
             self._jobs.put(command)
 
@@ -238,8 +240,8 @@ class ScriptedEngine:
             self._answer(job.id, Done())
         elif isinstance(job, MeasureStep) and self._loaded:
             self._play_measured(job, self._loaded.n_threads)
-        elif isinstance(job, LookInside | EmbeddingCommand) and self._loaded:
-            self._play_inside(job)
+        elif isinstance(job, _Slow) and self._loaded:
+            self._play_inside(job, self._loaded.n_threads)
         else:
             self._fail(cast("CountPrompt", job).id, _NOT_LOADED)
 
@@ -253,10 +255,10 @@ class ScriptedEngine:
             steps = StepMeasured(n_tokens, [*measured.step_ms], [*measured.replay_ms], n_threads)
             self._answer(job.id, steps)
 
-    def _play_inside(self, job: LookInside | EmbeddingCommand) -> None:
+    def _play_inside(self, job: _Slow, n_threads: int) -> None:
         inside = self._script.inside
         phase, total = "embedding", len(self._vocabulary.pieces)
-        if isinstance(job, LookInside):
+        if isinstance(job, LookInside | MachineCommand):
             phase, total = "inside", len(job.token_ids) - 1
         try:
             for chunk in range(1, inside.chunks + 1):
@@ -270,6 +272,10 @@ class ScriptedEngine:
         elif isinstance(job, LookInside):
             next_id = self._said_behind(job.token_ids)
             self._answer(job.id, self._network().look(job, next_id, inside.missing))
+        elif isinstance(job, MachineCommand):
+            network, n_tokens = self._network(), len(job.token_ids)
+            tell = network.profiled if isinstance(job, ProfileStep) else network.flash
+            self._answer(job.id, tell(n_tokens, n_threads))
         else:
             try:
                 self._answer(job.id, self._network().embedding(job))

@@ -11,6 +11,7 @@ from app.engine.protocol.cache_messages import MeasureStep
 from app.engine.protocol.embedding_messages import EmbeddingCommand
 from app.engine.protocol.inside_messages import LookInside
 from app.engine.protocol.loading_messages import LoadWeights
+from app.engine.protocol.machine_messages import MachineCommand
 from app.engine.protocol.messages import Choose, Generate, Hold, Resume, Stop
 
 PULSE_S: Final = 0.2
@@ -36,7 +37,13 @@ class Steering:
         self._ended = False
 
     def expect(
-        self, command: Generate | LoadWeights | MeasureStep | LookInside | EmbeddingCommand
+        self,
+        command: Generate
+        | LoadWeights
+        | MeasureStep
+        | LookInside
+        | EmbeddingCommand
+        | MachineCommand,
     ) -> None:
         """A request that may be stopped from now on, also before it is played."""
         with self._changed:

@@ -51,6 +51,7 @@ from app.engine.protocol.inside_messages import (
     TokenAttributed,
 )
 from app.engine.protocol.loading_messages import Device, DevicesRead, Loaded, Lora, MemoryPart
+from app.engine.protocol.machine_messages import FlashCompared, FlashSide, StepProfiled
 from app.engine.protocol.messages import (
     Alive,
     Done,
@@ -180,6 +181,7 @@ ROWS = EmbeddingRows(1, NUMBERS, NUMBERS, ["A note."])
 FACTS = EmbeddingFacts(9, 2, "Q8_0", NUMBERS, Array.of("f4", [1, 2, 3, 4, 5]), 0.4, ["A note."])
 NEAR = NearestTokens(Array.of("i4", [7, 8]), NUMBERS, Array.of("i4", [0, 4]), NUMBERS, 9)
 TURN = Rotation([0, 1], "halves", 4, 0, 1e4, 1.0, 0.0, 1.0, 32.0, 1.0, 64, NUMBERS)
+SIDE = FlashSide([9.0, 8.0], [1.0], 64, 7)
 RESULTS: list[WireMessage] = [
     *(LOADED, SUMMARY, Tokens([1], [b"Hi"]), PromptCount(3, 64), PROMPT, WORDS),
     *(GrammarChecked("No.", 1, 2, ["A note."]), CACHE, StepMeasured(3, [1.0], [2.0], 1)),
@@ -188,6 +190,8 @@ RESULTS: list[WireMessage] = [
     HeadsMeasured(1, 1, Array.of("f4", [0.5] * 5), 1, 9),
     TokenAttributed(1, 2, *[0.5] * 6, [ROW], 0.1, MISSING, ["A note."]),
     *(ROWS, FACTS, NEAR, Rotations([TURN], 2, "None.")),
+    StepProfiled(9, 5, 2, 0.1, 0.2, [1.0, 1.0], [0.0, 0.0], [2.0, 2.0], 3.0, 9.0, 8.0),
+    FlashCompared(9, 8, 2, SIDE, SIDE, 0.1),
 ]
 EVENTS: list[WireMessage] = [
     Hello(1, "llama.cpp", "1", 1, [DEVICE], 2, ["A note."], repacked=["Q4_0"]),
@@ -289,6 +293,9 @@ def test_every_kind_of_event_and_result_is_attacked() -> None:
 put = msgspec.structs.replace
 FAR = 2**31
 NO_FIT: dict[str, WireMessage] = {
+    "a layer without its times": StepProfiled(
+        9, 5, 2, 0.1, 0.2, [1.0, 1.0], [0.0], [2.0, 2.0], 3.0, 9.0, 8.0
+    ),
     # What each of these did in the window is behind it.
     "a context beyond what Qt counts": put(SUMMARY, context_size=FAR),  # QProgressBar.setRange
     "a count beyond what Qt counts": put(SUMMARY, context_used=FAR),  # setValue

@@ -34,6 +34,7 @@ from app.engine.protocol.inside_messages import (
     IntArray,
     TokenAttributed,
 )
+from app.engine.protocol.machine_messages import StepProfiled
 from app.engine.protocol.messages import (
     Finished,
     Generate,
@@ -120,6 +121,9 @@ _TOGETHER: dict[type[WireMessage], st.SearchStrategy[WireMessage]] = {
     ),
     Rotation: st.integers(0, 3).map(
         lambda n: Rotation([0], "halves", 2 * n, 0, 1e4, 1.0, 0.0, 1.0, 32.0, 1.0, 64, _row(n))
+    ),
+    StepProfiled: st.integers(0, 3).map(
+        lambda n: StepProfiled(9, 5, 2, 0.1, 0.2, [1.0] * n, [0.0] * n, [2.0] * n, 3.0, 9.0, 8.0)
     ),
 }
 """Structs whose fields must fit each other."""

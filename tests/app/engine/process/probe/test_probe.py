@@ -28,7 +28,7 @@ from app.engine.process.probe.probe import Asked, Probe
 from app.engine.process.probe.state import positions_in
 from app.engine.process.probe.watch import Watch
 from app.engine.process.scheduling.scheduler import traits_of
-from app.engine.protocol.inside_messages import AXES, WANTED
+from app.engine.protocol.inside_messages import AXES, NO_EXPERTS, OF_EXPERTS, WANTED
 from app.refusal import Refusal
 
 pytestmark = pytest.mark.weights
@@ -236,7 +236,7 @@ def test_a_state_space_has_reasons(tmp_path: Path, native_log: NativeLog) -> Non
             found = look(probe, ids, targets=[3])
             attention = (*ATTENTION, "attn_out")
             assert {found.missing[name] for name in attention} == {NO_ATTENTION}
-            assert set(found.missing) == {*attention, "ffn_out"}
+            assert set(found.missing) == {*attention, "ffn_out", *OF_EXPERTS}
             agree(found.arrays, anew(weights, ids) | _targets(found.arrays))
             lens, logits = found.arrays["lens_logits"][-1], found.arrays["logits"]
             assert np.array_equal(lens, np.sort(logits)[::-1][: len(lens)])
@@ -292,6 +292,7 @@ def test_a_network_for_embeddings_has_reasons(tmp_path: Path, native_log: Native
         **dict.fromkeys(("attn_out", "ffn_out", "residual"), NO_STREAM),
         **dict.fromkeys(ATTENTION, NO_ATTENTION),
         "logits": NO_LOGITS,
+        **dict.fromkeys(OF_EXPERTS, NO_EXPERTS),
     }
 
 
@@ -467,7 +468,7 @@ def test_a_closed_probe_may_be_closed_and_asked_again(small: Callable[..., Weigh
     weights = small()
     probe = Probe(weights, traits=traits_of(weights))
     probe.close()
-    assert set(look(probe, IDS[:3]).arrays) == set(AXES)
+    assert set(look(probe, IDS[:3]).arrays) == set(AXES) - set(OF_EXPERTS)
     probe.close()
     probe.close()
     assert not probe.is_open

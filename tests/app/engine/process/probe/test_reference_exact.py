@@ -71,6 +71,18 @@ def test_the_whole_way_is_exact_in_float32(small: Any, kind: str) -> None:
     assert distance(case.last["logits"], network.scores(streams)[-1]) < EXACT
 
 
+def test_a_token_passes_the_experts_that_the_router_chooses(small: Any) -> None:
+    case = small("experts", "off")
+    reading = Network(case.path).read(IDS)
+    for at, arrays in enumerate(case.found):
+        chosen = np.stack([layer[at] for layer in reading.experts])
+        shares = np.stack([layer[at] for layer in reading.expert_weights])
+        assert arrays["experts"].dtype == np.int32
+        assert arrays["experts"].tolist() == chosen.tolist()
+        assert distance(arrays["expert_weights"], shares).max() < EXACT
+    assert len({tuple(arrays["experts"][0]) for arrays in case.found}) > 3, "they differ"
+
+
 @EACH
 def test_with_flash_attention_only_attention_rounds(small: Any, kind: str) -> None:
     case = small(kind, "on")
@@ -164,8 +176,11 @@ def test_every_array_comes_with_its_axes(small: Any, kind: str) -> None:
         "n_vocab": len(bpe_vocabulary()),
         "n_lens": N_LENS,
         "n_targets": 2,
+        "n_used": 2,
     }
-    assert set(arrays) == set(AXES)
-    for name, axes in AXES.items():
+    has_experts = kind == "experts"
+    assert set(arrays) == {name for name in AXES if has_experts or "expert" not in name}
+    for name in arrays:
+        axes = AXES[name]
         assert arrays[name].shape == tuple(sizes[axis] for axis in axes), name
         assert np.isfinite(arrays[name]).all(), name

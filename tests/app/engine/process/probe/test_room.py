@@ -22,11 +22,18 @@ from app.engine.protocol import wire
 from app.engine.protocol.inside_messages import (
     AXES,
     MAX_TARGETS,
+    OF_EXPERTS,
     WANTED,
     GraphOffer,
     Inside,
     LookInside,
     ReadGraph,
+)
+from app.engine.protocol.machine_messages import (
+    CompareFlash,
+    FlashCompared,
+    ProfileStep,
+    StepProfiled,
 )
 from app.engine.protocol.messages import (
     Event,
@@ -105,16 +112,39 @@ def test_each_question_ends_once_and_in_turn(room: Room) -> None:
     assert told == [(59, 59)], "what had been read for the second is there"
 
 
+def test_the_machine_is_measured_as_a_question_is_answered(room: Room) -> None:
+    room.room.ask(ProfileStep(1, IDS))
+    room.room.ask(CompareFlash(2, IDS))
+    room.room.ask(CompareFlash(3, IDS))
+    room.room.ask(ProfileStep(4, [5, 10**6]))
+    room.ask(5, IDS[:20])
+    while not room.endings():
+        room.room.step()
+    room.room.step()
+    assert room.room.idle_s is None, "it is at work"
+    room.room.stop(2)
+    room.run()
+    assert isinstance(room.answer(1), StepProfiled)
+    assert isinstance(room.answer(2), Stopped)
+    assert isinstance(room.answer(3), FlashCompared)
+    assert isinstance(room.answer(4), Failed), "no such token"
+    assert room.answer(5).n_tokens == 20
+    assert {p.total for p in room.said if isinstance(p, Progress) and p.id == 3} == {2 * len(IDS)}
+
+
 def test_what_is_said_comes_through_the_wire(room: Room) -> None:
     room.ask(1)
     room.room.ask(ReadGraph(2))
+    room.room.ask(ProfileStep(3, IDS))
+    room.room.ask(CompareFlash(4, IDS))
     room.run()
     for event in room.said:
         found = wire.decode_event(msgspec.msgpack.encode(event))
         assert found == event
     answer = room.answer(1)
     arrays = [*answer.floats, *answer.ints]
-    assert {array.name: tuple(array.axes) for array in arrays} == AXES
+    axes = {array.name: tuple(array.axes) for array in arrays}
+    assert axes == {name: AXES[name] for name in AXES if name not in OF_EXPERTS}
 
 
 def test_a_question_may_be_stopped_in_every_state(room: Room) -> None:
@@ -308,7 +338,7 @@ def test_the_offer_names_the_layers_with_a_window(
         offer = room.answer(1)
     assert offer.window_layers == windows
     assert offer.n_layer == weights.n_layer
-    assert offer.missing == []
+    assert [each.name for each in offer.missing] == [*OF_EXPERTS] * (kind != "experts")
     assert offer.bytes_per_token > 0
     assert offer.fixed_bytes > 0
 

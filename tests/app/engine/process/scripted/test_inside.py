@@ -13,11 +13,18 @@ from scripted_talk import PATIENCE_S, ScriptedTalk, ask
 from app.engine.client.engine import Engine
 from app.engine.protocol.inside_messages import (
     AXES,
+    OF_EXPERTS,
     WANTED,
     GraphOffer,
     Inside,
     LookInside,
     ReadGraph,
+)
+from app.engine.protocol.machine_messages import (
+    CompareFlash,
+    FlashCompared,
+    ProfileStep,
+    StepProfiled,
 )
 from app.engine.protocol.messages import Failed, Finished, Progress, Stopped, Tokenize, Tokens
 from app.engine.protocol.prompt_messages import ReadPrompt
@@ -61,7 +68,7 @@ def test_its_arrays_obey_the_laws(talk: ScriptedTalk) -> None:
     ids = _ids(engine, "The capital of France is Paris.")
     told = _look(engine, ids, *WANTED, targets=[7, 9])
     found = _arrays(told)
-    assert set(found) == set(AXES)
+    assert set(found) == set(AXES) - set(OF_EXPERTS)
     n_tok = len(ids)
     assert found["attention"].shape == (4, 4, n_tok)
     np.testing.assert_allclose(found["attention"].sum(axis=2), 1, rtol=1e-5)
@@ -104,7 +111,7 @@ def test_what_it_is_said_not_to_have_is_missing_with_the_reason(talk: ScriptedTa
     ending = engine.wait_for(engine.request(ReadGraph(0)), PATIENCE_S)
     assert isinstance(ending, Finished)
     assert isinstance(ending.result, GraphOffer)
-    assert (ending.result.n_layer, len(ending.result.missing)) == (4, 1)
+    assert (ending.result.n_layer, len(ending.result.missing)) == (4, 1 + len(OF_EXPERTS))
 
 
 def test_it_says_how_far_it_is_and_can_be_stopped_and_fails_in_words(talk: ScriptedTalk) -> None:
@@ -116,6 +123,21 @@ def test_it_says_how_far_it_is_and_can_be_stopped_and_fails_in_words(talk: Scrip
     assert [(step.phase, step.done, step.total) for step in steps] == [
         ("inside", done, 8) for done in (2, 4, 6, 8)
     ]
+
+
+def test_it_measures_its_machine(talk: ScriptedTalk) -> None:
+    engine = talk.loaded_engine({**SCRIPT, "inside": {"ms": 4, "chunks": 2}})
+    profiled = engine.wait_for(engine.request(ProfileStep(0, [5] * 9)), PATIENCE_S)
+    assert isinstance(profiled, Finished)
+    assert isinstance(profiled.result, StepProfiled)
+    told = profiled.result
+    assert (told.n_tokens, len(told.attention)) == (9, 4)
+    parts = told.prepare + told.embedding + sum(told.attention) + sum(told.ffn) + told.output
+    assert parts == told.total > told.plain
+    compared = engine.wait_for(engine.request(CompareFlash(0, [5] * 9)), PATIENCE_S)
+    assert isinstance(compared, Finished)
+    assert isinstance(compared.result, FlashCompared)
+    assert (compared.result.n_tokens, compared.result.n_chunk) == (9, 8)
 
 
 def test_it_can_be_stopped(talk: ScriptedTalk) -> None:

@@ -65,11 +65,14 @@ def piecewise(network: Network, found: list[Arrays]) -> Reading:
     return reading
 
 
-def all_distances(reading: Reading, found: list[Arrays], name: str) -> np.ndarray[Any, Any]:
-    """[n_tok, n_layer]"""
-    return np.stack(
-        [distance(arrays[name], reading.at(at)[name]) for at, arrays in enumerate(found)]
-    )
+def all_distances(reading: Reading, found: list[Arrays]) -> dict[str, np.ndarray[Any, Any]]:
+    """How far each array is from the reference, [n_tok, n_layer]."""
+    wanted = [reading.at(at) for at in range(len(found))]
+    return {
+        name: np.stack([distance(f[name], w[name]) for f, w in zip(found, wanted, strict=True)])
+        for name in wanted[0]
+        if name != "embedding"
+    }
 
 
 def shares_of(case: Case) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:

@@ -42,7 +42,6 @@ from reference_checks import (
 from reference_network import Network
 
 from app.engine.process.native.native import NativeLog
-from app.engine.protocol.inside_messages import WANTED
 
 pytestmark = pytest.mark.weights
 
@@ -63,7 +62,7 @@ def real(starter_gguf: Path, gemma_gguf: Path, native_log: NativeLog) -> Iterato
                 probe_of(weights) as probe,
             ):
                 ids = weights.vocabulary.tokenize(TEXT, False, True)
-                found = walk(probe, ids, set(WANTED) - {"lens"})
+                found = walk(probe, ids, (*PIECES, "embedding", "attention", "heads"))
                 found[-1] = look(probe, ids, targets=[ids[0], 7]).arrays
                 cases[name, flash] = Case(path, ids, found)
         return cases[name, flash]
@@ -78,8 +77,7 @@ def test_each_piece_is_what_its_input_makes(real: Any, name: str, flash: str) ->
     case = real(name, flash)
     reading = piecewise(Network(case.path, as_cpu=True), case.found)
     assert np.array_equal(case.last["embedding"], reading.embedding[-1])
-    for array in (*PIECES, "attention", "heads"):
-        apart = all_distances(reading, case.found, array)
+    for array, apart in all_distances(reading, case.found).items():
         assert apart.max() < ONE_ROUNDING, array
         is_half = flash == "on" and array in ("attention", "heads")
         assert np.median(apart) < (HALF if is_half else EXACT), array

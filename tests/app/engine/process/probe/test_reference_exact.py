@@ -88,10 +88,8 @@ def test_with_flash_attention_only_attention_rounds(small: Any, kind: str) -> No
     case = small(kind, "on")
     network = Network(case.path, half_cache=True)
     reading = piecewise(network, case.found)
-    for array in PIECES:
-        assert all_distances(reading, case.found, array).max() < EXACT, array
-    for array in ("attention", "heads"):
-        assert all_distances(reading, case.found, array).max() < HALF, array
+    for array, apart in all_distances(reading, case.found).items():
+        assert apart.max() < (EXACT if array in PIECES else HALF), array
     stream = case.last["residual"][-1:]
     assert distance(case.last["logits"], network.scores(stream)[0]) < EXACT
 

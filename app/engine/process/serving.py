@@ -363,6 +363,8 @@ class Serving:
         replies = self._scheduler is not None and self._scheduler.has_work
         cuts = self._cut_replies
         has_cuts = cuts is not None and cuts.has_work
+        if self._inside is not None:
+            self._inside.give_back()
         if self._inside is not None and self._inside.has_work(beside_replies=replies or has_cuts):
             self._inside.step()
         elif cuts is not None and has_cuts and (self._is_turn_of_cuts or not replies):

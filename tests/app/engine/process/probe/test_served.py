@@ -73,6 +73,7 @@ import sys
 sys.path.insert(0, {str(ROOT)!r})
 from app.engine.process.child import main
 from app.engine.process import serving
+from app.engine.process.scheduling.scheduler import Scheduler
 
 def fail(*_, **__):
     raise KeyError("what nobody foresaw")
@@ -143,6 +144,50 @@ def test_questions_between_the_tokens_of_a_held_reply(talk: ScriptedTalk, small:
         said.append(token_id)
         engine.request(Choose(reply, token_id))
     assert tokens_of(engine.wait_for(reply, PATIENCE_S)) == alone
+
+
+def test_its_memory_is_given_back_beside_a_long_reply(
+    talk: ScriptedTalk, small: Path, tmp_path: Path
+) -> None:
+    mark = tmp_path / "mark"
+    patch = f"""
+import threading
+from app.engine.process.probe import probe, room
+room.IDLE_S, room._SHARE = 0.0, 1.0
+close, init, made = probe.Probe.close, Scheduler.__init__, []
+take, decode, asked = serving.Serving._take, serving.native.llama.llama_decode, threading.Event()
+
+def noting(self, command):
+    take(self, command)
+    if "LookInside" in str(type(command)):
+        asked.set()
+
+def waiting(context, batch):
+    if batch.n_tokens == 1:  # the reply goes on when it has been asked
+        asked.wait()
+    return decode(context, batch)
+
+serving.Serving._take, serving.native.llama.llama_decode = noting, waiting
+
+def keep(self, *arguments, **named):
+    init(self, *arguments, **named)
+    made.append(self)
+
+def noted(self):
+    if self.is_open:
+        with open({str(mark)!r}, "a") as file:
+            file.write("beside " if made[-1].has_work else "after ")
+    close(self)
+
+probe.Probe.close, Scheduler.__init__ = noted, keep
+"""
+    engine = loaded(talk, small, engine_with(patch))
+    reply = engine.generate(generate(400))
+    talk.wait_for_tokens(1)
+    answer = engine.wait_for(engine.request(question(IDS)), PATIENCE_S)
+    assert isinstance(answer, Finished)
+    assert tokens_of(engine.wait_for(reply, PATIENCE_S))
+    assert mark.read_text() == "beside "
 
 
 # --- stopping ---------------------------------------------------------------------------------

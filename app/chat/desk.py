@@ -399,6 +399,7 @@ class Desk:
             case StateChanged():
                 self.loader.take_state(event)
                 self.fits.take_state(event)
+                self.inside.take_state()
                 self._settle_rest()
             case Log():
                 self.loader.take_log(event)

@@ -338,11 +338,16 @@ class Insides:
 
     # --- what is kept ---------------------------------------------------------------------------
 
-    def _known(self, key: tuple[object, ...]) -> Seen | None:
-        """Whatever is loaded anew may compute otherwise: with another cache type, say."""
+    def take_state(self) -> None:
+        """Something was loaded or unloaded. Whatever is loaded anew may compute otherwise: with
+        another cache type, say."""
         if self._kept_for is not self._loader.loaded:
             self._kept.clear()
+            self._text = None
             self._kept_for = self._loader.loaded
+
+    def _known(self, key: tuple[object, ...]) -> Seen | None:
+        self.take_state()
         if key in self._kept:
             self._kept.move_to_end(key)
         return self._kept.get(key)

@@ -215,6 +215,22 @@ def test_the_oldest_answers_go_first(looked: Looked, monkeypatch: pytest.MonkeyP
     assert len(looked.commands()) == n_asked + 1
 
 
+def test_nothing_is_kept_of_what_is_unloaded(looked: Looked) -> None:
+    room = looked.room
+    reply = room.ask("Which city?")
+    text = looked.text(reply)
+    looked.look(text, 3, QUICK)
+    path = room.desk.loader.path
+    room.desk.loader.unload()
+    room.until(lambda: room.desk.loader.loaded is None, "unloaded")
+    room.until(lambda: not room.desk.inside._kept, "nothing is kept")
+    room.desk.loader.load(path)
+    room.until(lambda: room.desk.loader.state.state == "ready", "loaded again")
+    n_asked = len(looked.commands())
+    assert looked.look(looked.text(reply), 3, QUICK).is_whole
+    assert len(looked.commands()) == n_asked + 1
+
+
 def test_what_a_network_does_not_offer_is_asked_for_once(make_room: Any) -> None:
     missing = {"lens": "No lens here.", "residual": "No stream here."}
     looked = watched(make_room({**SCRIPT, "inside": {"missing": missing}}).start_ready())

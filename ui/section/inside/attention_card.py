@@ -10,7 +10,8 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-from PySide6.QtGui import QColor, QResizeEvent
+from PySide6.QtCore import QRectF
+from PySide6.QtGui import QColor, QPainter, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from app.chat.inspection.inside import HeadNames, ReadText, Seen
@@ -29,9 +30,11 @@ from ui.look.tints import tint_colors
 from ui.section.card import small_label
 from ui.section.inside.card import InsideCard
 from ui.section.inside.head_grid import Head, HeadGrid
+from ui.section.inside.rows import LEFT, RIGHT, PaintedRows, elided
 from ui.section.inside.view import InsideView
 from ui.section.panel import Tools
 from ui.section.prompt.text import Look, PromptText
+from ui.section.segments import Segments
 from ui.section.switch import Switch
 from ui.widgets.kit import push_button, rest_timer
 
@@ -49,25 +52,62 @@ ROLES: Final = {
 """What a person calls the scores of `HEAD_SCORES`."""
 
 ORIGINS: Final = {
-    "system": "system",
-    "user": "you",
-    "assistant": "earlier replies",
-    "scaffold": "template",
-    "tool": "tools",
+    "system": "System",
+    "user": "You",
+    "assistant": "Reply",
+    "scaffold": "Template",
+    "tool": "Tool",
+    "attachment": "Attachment",
+    "reply": "This reply",
+    "text": "Text",
 }
+LASTS: Final = (0, 64, 16)
+"""How many of the last tokens are shown; 0: all."""
+
+MOST_SPANS: Final = 6
+_NAME_SHARE: Final = 0.6
+_FIGURE_PX: Final = 40
+_BAR_PX: Final = 7
 
 
 class _Head:
     """The text as far as it may be seen: nothing behind the token that looks (the causal mask)."""
 
-    def __init__(self, text: ReadText, place: int) -> None:
-        self._text, self._end = text, place + 1
+    def __init__(self, text: ReadText, place: int, first: int) -> None:
+        self._text, self._first, self._end = text, first, place + 1
 
     def __len__(self) -> int:
-        return self._end
+        return self._end - self._first
 
     def pieces(self, first: int, end: int) -> list[bytes]:
-        return self._text.pieces(first, min(end, self._end))
+        return self._text.pieces(first + self._first, min(end + self._first, self._end))
+
+
+class SpanRows(PaintedRows):
+    """A row for each message that is looked at most, in the order of the text; a click goes there.
+    The template's own tokens are one row."""
+
+    def __init__(self, theme: Theme, parent: QWidget) -> None:
+        super().__init__(theme, "inside_attention_spans", parent, can_choose=True)
+        self.entries: list[tuple[str, float, int]] = []
+
+    def show_spans(self, entries: list[tuple[str, float, int]]) -> None:
+        """Words, share, and the first token of each."""
+        self.entries = entries
+        self.set_rows(len(entries))
+        self.setAccessibleName("; ".join(f"{words} {share:.0%}" for words, share, _ in entries))
+
+    def paint_row(self, painter: QPainter, row: int, rect: QRectF) -> None:
+        words, share, _ = self.entries[row]
+        colors, px = self._theme.colors, self._theme.px
+        name = QRectF(rect.left(), rect.top(), rect.width() * _NAME_SHARE, rect.height())
+        painter.setPen(QColor(colors.ink))
+        elided(painter, name, words, LEFT)
+        painter.drawText(rect, RIGHT, f"{share:.0%}")
+        room = rect.right() - px(_FIGURE_PX) - name.right() - px(6)
+        top = rect.center().y() - px(_BAR_PX) / 2
+        bar = QRectF(name.right() + px(6), top, max(room * share, 1.0), px(_BAR_PX))
+        painter.fillRect(bar, QColor(colors.accent))
 
 
 class AttentionCard(InsideCard):
@@ -82,7 +122,8 @@ class AttentionCard(InsideCard):
         theme = tools.theme
         self._pointed: Head | None = None
         self._row: Values = np.zeros(0, np.float32)
-        self._shown: tuple[object, int] | None = None
+        self._shown: tuple[object, int, int] | None = None
+        self._first = 0
         self._names: HeadNames | None = None
         self._names_of: object = None
         self.words = small_label("", self.content)
@@ -90,8 +131,14 @@ class AttentionCard(InsideCard):
         self.text = PromptText(theme, self.content)
         self.text.setObjectName("inside_attention_text")
         self.text.setAccessibleName("The text, tinted by what the token looks at")
-        self.spans = small_label("", self.content)
-        self.spans.setObjectName("inside_attention_spans")
+        self.spans = SpanRows(theme, self.content)
+        self.last = Segments(
+            theme,
+            ["All", *(f"Last {n}" for n in LASTS[1:])],
+            "How many tokens are shown",
+            self.content,
+        )
+        self.last.setObjectName("inside_attention_last")
         self.sink_switch = Switch(theme, "Hide the first token, which takes most", self.content)
         self.sink_switch.setObjectName("inside_attention_sink")
         self.sink_label = small_label("Hide first token", self.content)
@@ -121,6 +168,8 @@ class AttentionCard(InsideCard):
         self.name_button.clicked.connect(lambda _=False: self._measure())
         for switch in (self.sink_switch, self.value_switch):
             switch.toggled.connect(lambda _on: self.refresh())
+        self.last.currentChanged.connect(lambda _at: self._show_anew())
+        self.spans.row_chosen.connect(self._go_to_span)
         self.text.hovered.connect(lambda _token: self._say())
         view.head_changed.connect(self.refresh)
         view.layer_changed.connect(self.refresh)
@@ -142,7 +191,7 @@ class AttentionCard(InsideCard):
         for button in (self.mean_button, self.name_button):
             button.setAutoDefault(False)
             theme.font(button, Theme.font_small)
-        for widget in (self.words, self.text, self.spans):
+        for widget in (self.words, self.last, self.text, self.spans):
             self.rows.addWidget(widget)
         self.rows.addLayout(switches)
         self.rows.addLayout(buttons)
@@ -168,13 +217,15 @@ class AttentionCard(InsideCard):
         keys = seen.arrays.get("k_after")
         self._n_kv_head = keys.shape[1] if keys is not None else rows.shape[1]
         shown = without_sink(rows)[0] if self.sink_switch.isChecked() else rows
-        self.grid.show_rows(shown, self._n_kv_head)
+        self._first = self._first_shown(rows.shape[2])
+        self.last.setVisible(rows.shape[2] > LASTS[-1])
+        self.grid.show_rows(shown[..., self._first :], self._n_kv_head)
         self.grid.show_current(self._chosen(seen))
         text, place = self.view.text, self.view.place
-        if text is not None and place is not None and (text, place) != self._shown:
-            self._shown = (text, place)
-            self.text.show_tokens(_Head(text, place), Look())
-            self.text.choose(place)
+        if text is not None and place is not None and (text, place, self._first) != self._shown:
+            self._shown = (text, place, self._first)
+            self.text.show_tokens(_Head(text, place, self._first), Look())
+            self.text.choose(place - self._first)
             self._fit_text()
         self._paint(seen)
 
@@ -185,7 +236,7 @@ class AttentionCard(InsideCard):
         if wanted != self.text.height():
             self.text.setFixedHeight(wanted)
             if self.view.place is not None:
-                self.text.choose(self.view.place)
+                self.text.choose(self.view.place - self._first)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -230,11 +281,15 @@ class AttentionCard(InsideCard):
         tints = tint_colors(self._tools.theme.colors)
         levels = np.floor(np.sqrt(self._row / highest) * len(tints)).astype(int)
 
+        first = self._first
+
         def tone(token: int) -> QColor | None:
-            level = levels[token] if token < len(levels) else 0
+            level = levels[token + first] if token + first < len(levels) else 0
             return tints[min(level, len(tints)) - 1] if level else None
 
-        self.text.set_look(Look(tone, is_struck=lambda token: token < hidden, has_borders=False))
+        self.text.set_look(
+            Look(tone, is_struck=lambda token: token + first < hidden, has_borders=False)
+        )
         self._say()
 
     # --- words ----------------------------------------------------------------------------------
@@ -244,9 +299,9 @@ class AttentionCard(InsideCard):
         if seen is None or "attention" not in seen.arrays or not len(self._row):
             return
         self.words.setText(self._words(seen))
-        spans = self._span_words()
-        self.spans.setText(spans)
-        self.spans.setVisible(bool(spans))
+        spans = self._spans()
+        self.spans.show_spans(spans)
+        self.spans.setVisible(len(spans) > 1)
         notes = [*seen.notes]
         if self._hidden:
             notes.insert(0, f"This layer can't see the first {self._hidden:,} tokens (window).")
@@ -255,7 +310,7 @@ class AttentionCard(InsideCard):
 
     def _words(self, seen: Seen) -> str:
         meant = self._pointed or self._chosen(seen)
-        token = self.text.pointed
+        token = self.text.pointed + self._first if self.text.pointed >= 0 else -1
         if meant is None:
             layer = self.view.layer
             who = "Mean of all heads" if layer is None else f"Layer {layer}, mean of its heads"
@@ -278,23 +333,38 @@ class AttentionCard(InsideCard):
         sink += ", hidden; the rest is scaled to 100%" if self.sink_switch.isChecked() else ""
         return f"{who}: {best} · {bits:.1f} bits{sink}"
 
-    def _span_words(self) -> str:
-        """How much falls on each kind of part of the text."""
-        text = self.view.text
+    def _spans(self) -> list[tuple[str, float, int]]:
+        """How much falls on each message: those that get most, in the order of the text, and the
+        template's tokens together. The words are its role and how it begins."""
+        text, end = self.view.text, len(self._row)
         if text is None:
-            return ""
-        end = len(self._row)
+            return []
         spans = [(p.origin, p.start, min(p.end, end)) for p in text.prompt.parts if p.start < end]
         if text.n_prompt < end:
             spans.append(("reply", text.n_prompt, end))
         shares = by_span(self._row, [(start, stop) for _, start, stop in spans])
-        together: dict[str, float] = {}
-        for (origin, _, _), share in zip(spans, shares, strict=True):
-            name = "this reply" if origin == "reply" else ORIGINS.get(origin, origin)
-            together[name] = together.get(name, 0.0) + float(share)
-        if len(together) < 2:
-            return ""
-        return " · ".join(f"{name} {share:.0%}" for name, share in together.items())
+        template, found = 0.0, []
+        for (origin, start, stop), share in zip(spans, shares, strict=True):
+            if origin == "scaffold":
+                template += float(share)
+                continue
+            begins = b"".join(text.pieces(start, min(stop, start + 12))).decode("utf-8", "replace")
+            name = ORIGINS.get(origin, origin)
+            found.append((f"{name}: {' '.join(begins.split())}", float(share), start))
+        found = sorted(sorted(found, key=lambda each: -each[1])[:MOST_SPANS], key=lambda e: e[2])
+        return [*found, *([(ORIGINS["scaffold"], template, 0)] if template else [])]
+
+    def _go_to_span(self, row: int) -> None:
+        if 0 <= row < len(self.spans.entries):
+            self.text.scroll_to(max(self.spans.entries[row][2] - self._first, 0))
+
+    def _first_shown(self, n_tokens: int) -> int:
+        count = LASTS[max(self.last.currentIndex(), 0)]
+        return max(n_tokens - count, 0) if count else 0
+
+    def _show_anew(self) -> None:
+        self._shown = None
+        self.refresh()
 
     # --- pointer and roles ----------------------------------------------------------------------
 

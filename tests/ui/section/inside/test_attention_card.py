@@ -173,6 +173,41 @@ def test_heads_get_names_with_their_scores(
     assert "·" not in card.words.text().split(":")[0]
 
 
+def test_each_message_has_its_share(
+    card: AttentionCard, looking: Looking, inside: AnsweredByHand, qtbot: QtBot
+) -> None:
+    """The prompt of these tests is one text, and then comes the reply."""
+    card.view.choose_head(1, 2)
+    assert card.spans.isHidden()  # all falls on one text
+    looking.select(2)
+    inside.answer()
+    row = rows_of(card)[1, 2]
+    shares = [float(row[: len(PROMPT)].sum()), float(row[len(PROMPT) :].sum())]
+    assert [each[0].split(":")[0] for each in card.spans.entries] == ["Text", "This reply"]
+    assert [each[1] for each in card.spans.entries] == pytest.approx(shares, abs=1e-5)
+    assert "The capital" in card.spans.entries[0][0]
+    assert sum(shares) == pytest.approx(1.0, abs=1e-4)
+    at = card.spans.rect_of(1).center().toPoint()
+    qtbot.mouseClick(card.spans, Qt.MouseButton.LeftButton, pos=at)
+
+
+def test_of_a_long_text_the_last_tokens_alone_can_be_shown(
+    card: AttentionCard, qtbot: QtBot
+) -> None:
+    assert card.last.isHidden()  # a short text is shown whole
+    view = card.view
+    assert view.seen is not None
+    assert view.text is not None
+    n_tokens = len(PROMPT)
+    card.last.setCurrentIndex(2)
+    assert card.grid._rows.shape[2] == n_tokens
+    assert card._first_shown(100) == 84
+    card.last.setCurrentIndex(1)
+    assert card._first_shown(100) == 36
+    card.last.setCurrentIndex(0)
+    assert card._first_shown(100) == 0
+
+
 def test_measuring_that_fails_is_said_and_can_be_tried_again(
     card: AttentionCard, desk: FakeDesk, qtbot: QtBot
 ) -> None:

@@ -52,6 +52,7 @@ from app.chat.inspection.words import Words
 from app.chat.replies.again import Again, compared
 from app.chat.replies.branch_at import BranchAt
 from app.chat.replies.counting import ContextCounter
+from app.chat.replies.cuts import Cuts
 from app.chat.replies.growing import Growing
 from app.chat.replies.replies import Replies
 from app.chat.replies.room import RoomMaker
@@ -208,6 +209,7 @@ class Desk:
         self.branches: Final = BranchAt(
             around, shelf, loader, self.replies, self.questions, self.text
         )
+        self.cuts: Final = Cuts(around, shelf, loader, self.branches)
         self.prompts: Final = PromptReading(
             around, shelf, loader, self.questions, self.attachments, self.text
         )

@@ -17,6 +17,7 @@ import msgspec
 
 from app.chat.inspection.prompt_reading import PromptOf, PromptReading
 from app.chat.inspection.questions import Questions
+from app.chat.replies.cut_versions import CUTS
 from app.chat.surroundings import Still, Surroundings
 from app.engine.protocol.messages import TokenTrace
 from app.engine.protocol.replay_messages import (
@@ -32,6 +33,7 @@ from app.insight.trace.message_tokens import n_taken_over
 from app.insight.trace.table import TraceTable
 from models.records import Message
 
+WITH_CUTS: Final = "The engine can't replay a reply that was written with parts of the model cut."
 OTHER_PROMPT: Final = "The engine can't replay this: the exact prompt of this reply is unknown. "
 _TOLD_BY_NOBODY: Final = frozenset(("grammar", "banned-strings"))
 """Where one of them decided, what else it forbade was not recorded."""
@@ -109,6 +111,9 @@ class WhatIfs:
         """The same, where the engine draws again what the record left unsure. `then` or `failed`
         (with a sentence) is called once."""
         still = self._begin()
+        if CUTS in question.message.settings:
+            failed(WITH_CUTS)
+            return
 
         def read(prompt: PromptOf) -> None:
             if prompt.tokens is None or not prompt.is_given:

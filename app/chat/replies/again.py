@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from app.chat.conversations.shelf import Shelf
 from app.chat.events import Noticed
+from app.chat.replies.cut_versions import CUTS
 from app.chat.replies.recorded import settings_of
 from app.chat.replies.replies import Replies
 from app.chat.replies.reply import NOTHING, Beginning, Branch, Reply
@@ -58,6 +59,8 @@ class Again:
             name: as_stored(getattr(settings, name)) for name in SHAPING if name not in numbers
         }
         changes |= {"seed": message.seed, "repeatable": True, AGAIN: message}
+        if CUTS in message.settings:
+            changes[CUTS] = message.settings[CUTS]
         if message.state is not MessageState.COMPLETE and message.token_ids:
             changes["max_tokens"] = len(message.token_ids)  # it was cut there, not by itself
         self._replies.answer(message_id, (changes,), given_to(message))

@@ -14,7 +14,7 @@ types is tokenised, and it alone. What must hold:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -86,11 +86,13 @@ class BranchAt:
         message_id: str,
         index: int,
         *chosen_ids: int,
-        settings: Mapping[str, Any] = MappingProxyType({}),
+        settings: Mapping[str, Any] | Sequence[Mapping[str, Any]] = MappingProxyType({}),
     ) -> None:
         """Another version of a reply of the open chat: what it says before the token at this place
         of its trace, then this one (or these) instead, then the engine writes on. A reply that
-        grows is stopped first. `settings`: of this version alone, over those of the chat."""
+        grows is stopped first. `settings`: of this version alone, over those of the chat; a list
+        has as many versions written, which begin alike."""
+        own = (settings,) if isinstance(settings, Mapping) else tuple(settings)
         message = self._source(message_id)
         if message is None or not self._is_known(message):
             return
@@ -101,7 +103,7 @@ class BranchAt:
                 message_id,
                 index,
                 lambda head, count, sentence: self._go(
-                    message_id, index, chosen_ids, head, count, settings, sentence
+                    message_id, index, chosen_ids, head, count, own, sentence
                 ),
                 still=lambda: self._shelf.is_on_path(message_id),
             )
@@ -112,7 +114,7 @@ class BranchAt:
             return
         head = traces.head(index)
         growing.stop_then(
-            message_id, lambda: self._go(message_id, index, chosen_ids, head, count, settings)
+            message_id, lambda: self._go(message_id, index, chosen_ids, head, count, own)
         )
 
     def at_text(self, message_id: str, index: int, text: str) -> None:
@@ -164,7 +166,7 @@ class BranchAt:
         chosen_ids: tuple[int, ...],
         head: TraceTable,
         count: int,
-        own: Mapping[str, Any],
+        own: tuple[Mapping[str, Any], ...],
         sentence: str = "",
     ) -> None:
         """The old tokens are here. The chat on screen may be another one by now."""
@@ -197,7 +199,8 @@ class BranchAt:
             weights_hash=message.weights_hash or "",
             drawn_with=tuple(chains_before(message.settings, index)),
         )
-        self._replies.answer(message_id, ({**own, **changes},), branch, place)
+        answers = tuple({**each, **changes} for each in own)
+        self._replies.answer(message_id, answers, branch, place)
 
     def _ids_before(
         self, message: Message, index: int, head: TraceTable, count: int

@@ -27,6 +27,7 @@ from app.chat.conversations.paths import Paths
 from app.chat.conversations.shelf import Shelf, new_id, new_message
 from app.chat.documents.text_document import PLACE
 from app.chat.events import AnswersBegan, Noticed, SendQueued
+from app.chat.replies.cut_versions import CUTS, with_cuts
 from app.chat.replies.growing import Growing
 from app.chat.replies.prompts import clean_message, is_encodable
 from app.chat.replies.queue import MessageQueue
@@ -519,6 +520,9 @@ class Replies:
         recorded = at_start(resolved, request, self._loader.loaded)
         if place is not None:
             recorded[PLACE] = place
+        if (cuts := reply.changes.get(CUTS)) is not None:
+            recorded[CUTS] = cuts
+            request = with_cuts(request, cuts)
         if reply.beginning:
             recorded["given"] = reply.beginning.as_recorded()
         if isinstance(reply.beginning, Branch):

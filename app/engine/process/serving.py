@@ -514,7 +514,7 @@ class Serving:
             self._emit(prepared.failed)
         elif self._scheduler is None or self._cut_replies is None or prepared.prompt is None:
             self._fail(generate.id, "not_loaded", _UNLOADED)
-        elif generate.cuts:
+        elif generate.cuts is not None:
             self._cut_replies.add(generate, prepared.prompt, prepared.timeline)
             if generate.id in self._stopped:
                 self._cut_replies.stop(generate.id)

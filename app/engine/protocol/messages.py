@@ -135,7 +135,8 @@ class Generate(WireMessage, frozen=True, tag=True):
     reply's first tokens, chosen instead of drawn; they are measured like any other. `reply_id`:
     the message that the reply becomes, named where the cache is shown. `stop_in_reasoning`: texts
     in `stop` end the reply inside its reasoning as well, and not in its answer alone. `cuts`: parts
-    of the network that are cut from the prompt's last token on, by `cut_mode`.
+    of the network that are cut from the prompt's last token on, by `cut_mode`; none of them in an
+    empty list, which is written as those are, in a context of their own, to be held against them.
     """
 
     id: Amount
@@ -156,7 +157,7 @@ class Generate(WireMessage, frozen=True, tag=True):
     forced_ids: list[int] = msgspec.field(default_factory=list)
     reply_id: str = ""
     stop_in_reasoning: bool = False
-    cuts: list[Cut] = msgspec.field(default_factory=list)
+    cuts: list[Cut] | None = None
     cut_mode: CutMode = "mean"
 
 

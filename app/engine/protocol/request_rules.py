@@ -43,7 +43,7 @@ def check_request(generate: Generate, n_vocab: int | None = None) -> None:
     """Raise BadSetting for the first value that cannot be used. Without the size of the vocabulary
     a token's ID may be any that a vocabulary could have; grammars are not looked at."""
     check_stages(generate.sampling, n_vocab)
-    check_cuts(generate.cuts)
+    check_cuts(generate.cuts or ())
     for field, label, bounds in _NUMBERS:
         check_number(getattr(generate, field), label, field, bounds)
     if len(generate.stop) > MAX_STOPS:

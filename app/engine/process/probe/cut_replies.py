@@ -150,7 +150,7 @@ class CutReplies:
     def add(self, generate: Generate, prompt: PreparedPrompt, timeline: Timeline) -> None:
         """Queue a request. Raises Refusal."""
         loaded = self._weights.loaded
-        check_cuts(generate.cuts, loaded.n_layer, loaded.n_head, loaded.n_head_kv)
+        check_cuts(generate.cuts or (), loaded.n_layer, loaded.n_head, loaded.n_head_kv)
         check_ids(prompt.ids, self._weights.vocabulary.n_vocab)
         if generate.score_prompt:
             raise BadSetting("score_prompt", NO_SCORES)
@@ -248,11 +248,11 @@ class CutReplies:
         if wanted is not None:
             (scheduler.hold if wanted else scheduler.resume)(generate.id)
         if generate.cuts:
-            n = self._probe.mean_over
-            words = [CUT_FROM_HERE, *([MEAN.format(n=n)] if generate.cut_mode == "mean" else [])]
-            for sentence in words:
-                request.notes.append(sentence)
-                self._emit_event(Note(generate.id, "cuts", sentence))
+            sentence = CUT_FROM_HERE
+            if generate.cut_mode == "mean":
+                sentence = f"{sentence} {MEAN.format(n=self._probe.mean_over)}"
+            request.notes.append(sentence)
+            self._emit_event(Note(generate.id, "cuts", sentence))
 
     def _getting_ready(self, waiting: _Waiting) -> Generator[Scheduler | None, None, None]:
         """The context with the prompt's cells, and what to put in place of what is cut. Raises

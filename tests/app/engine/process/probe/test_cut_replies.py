@@ -320,8 +320,9 @@ def test_a_prefix_comes_from_an_ordinary_slot(real: CutSession) -> None:
 def test_it_is_said_what_was_cut_and_from_where(session: CutSession) -> None:
     by_mean = session.cut_reply(PROMPT, [Cut("ffn", 1)], cut_mode="mean")
     by_zero = session.cut_reply(PROMPT, [Cut("ffn", 1)])
-    words = MEAN.format(n=len(PROMPT))
-    for request_id, expected in ((by_mean, [CUT_FROM_HERE, words]), (by_zero, [CUT_FROM_HERE])):
+    words = f"{CUT_FROM_HERE} {MEAN.format(n=len(PROMPT))}"
+    whole = session.cut_reply(PROMPT, [])
+    for request_id, expected in ((by_mean, [words]), (by_zero, [CUT_FROM_HERE]), (whole, [])):
         result = session.ending(request_id).result  # type: ignore[union-attr]
         assert isinstance(result, Summary)
         assert result.notes == expected

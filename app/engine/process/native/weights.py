@@ -348,9 +348,10 @@ def _new_context(
     threads = options.n_threads or native.physical_cores()
     params = llama.llama_context_default_params()
     params.n_ctx = n_ctx
-    params.n_batch = params.n_ubatch = plan_.n_ubatch
+    n_ubatch = max(plan_.n_ubatch, n_slots)  # llama.cpp aborts where a sequence has no row
+    params.n_batch = params.n_ubatch = n_ubatch
     params.n_seq_max = n_slots
-    params.n_outputs_max = min(max(MAX_OUTPUTS, n_slots), plan_.n_ubatch)
+    params.n_outputs_max = min(max(MAX_OUTPUTS, n_slots), n_ubatch)
     params.kv_unified = True
     params.n_threads = params.n_threads_batch = threads
     params.flash_attn_type = _FLASH[options.flash_attention]

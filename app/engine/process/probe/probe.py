@@ -52,6 +52,9 @@ _LENS_ROWS: Final = 8
 _CHUNK: Final = 64
 """Tokens read at once, so that a message that is sent waits for no more."""
 
+_SEQUENCES: Final = 2
+"""The text's, and one beside it for the lens and for means."""
+
 _WORTH_COPYING: Final = 32
 """Fewer tokens are read as fast as they are copied."""
 
@@ -165,8 +168,8 @@ class Probe:
         self._traits = traits or Traits()
         self._clock = clock
         self._watch = Watch()
-        self._chunk = min(_CHUNK, weights.n_ubatch)
-        self._lens_rows = min(_LENS_ROWS, weights.n_ubatch)
+        most = max(weights.n_ubatch, _SEQUENCES)
+        self._chunk, self._lens_rows = min(_CHUNK, most), min(_LENS_ROWS, most)
         self._context: Any = None
         self._n_ctx = 0
         self._nodes: list[Node] = []
@@ -222,11 +225,13 @@ class Probe:
         refusal = Refusal("out_of_memory", self._no_room.format(needed=bytes_words(needed)))
         if free_bytes(self._weights) < needed:
             raise refusal
-        self._context = self._weights.open_beside(n_ctx, watch=self._watch.callback, n_slots=2)
+        self._context = self._weights.open_beside(
+            n_ctx, watch=self._watch.callback, n_slots=_SEQUENCES
+        )
         if not self._context:
             raise refusal
         self._n_ctx = n_ctx
-        self._batch = Batch(max(self._chunk, self._lens_rows), 2)
+        self._batch = Batch(max(self._chunk, self._lens_rows), _SEQUENCES)
         self._memory = llama.llama_get_memory(self._context)
         self._cells = Cells(self._context, 0, self._traits)
         self._positions: list[Values] = []

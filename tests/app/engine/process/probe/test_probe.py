@@ -211,7 +211,7 @@ def test_a_copy_that_does_not_come_is_read(
     agree(found.arrays, anew(weights, IDS))
 
 
-@pytest.mark.parametrize("n_ubatch", [2, 5, 16])
+@pytest.mark.parametrize("n_ubatch", [1, 2, 5, 16])
 def test_small_batches_find_the_same(small: Callable[..., Weights], n_ubatch: int) -> None:
     """llama.cpp ends the process where more is decoded at once than its batch holds."""
     found = anew(small(n_ubatch=n_ubatch), IDS)

@@ -28,6 +28,7 @@ from app.engine.process.probe.probe import Asked, Probe
 from app.engine.process.probe.state import positions_in
 from app.engine.process.probe.watch import Watch
 from app.engine.process.scheduling.scheduler import traits_of
+from app.engine.protocol.cut_messages import Cut
 from app.engine.protocol.inside_messages import AXES, NO_EXPERTS, OF_EXPERTS, WANTED
 from app.refusal import Refusal
 
@@ -214,8 +215,11 @@ def test_a_copy_that_does_not_come_is_read(
 @pytest.mark.parametrize("n_ubatch", [1, 2, 5, 16])
 def test_small_batches_find_the_same(small: Callable[..., Weights], n_ubatch: int) -> None:
     """llama.cpp ends the process where more is decoded at once than its batch holds."""
-    found = anew(small(n_ubatch=n_ubatch), IDS)
-    agree(found, anew(small(n_ubatch=64), IDS))
+    found, wanted = small(n_ubatch=n_ubatch), small(n_ubatch=64)
+    agree(anew(found, IDS), anew(wanted, IDS))
+    cuts = [Cut("head", 1, 2)]
+    with probe_of(found) as first, probe_of(wanted) as second:
+        agree(look(first, IDS, cuts=cuts).arrays, look(second, IDS, cuts=cuts).arrays)
 
 
 def test_attention_of_some_layers_alone(small: Callable[..., Weights]) -> None:

@@ -11,7 +11,8 @@ from recording_desk import FakeDesk
 
 from app.chat.inspection.embedding import Placed, unheard
 from app.chat.surroundings import Still
-from app.engine.process.scripted.embedding import answer_of
+from app.engine.process.scripted.embedding import answer_of, rotations
+from app.engine.process.scripted.inside import D_HEAD, N_LAYER, ROPE_BASE
 from app.engine.protocol.embedding_messages import (
     DescribeEmbedding,
     FindNearest,
@@ -23,7 +24,7 @@ from app.insight.inside.embedding import word_map
 
 N_VOCAB: Final = 300
 N_EMBD: Final = 32
-KING, MAN, WOMAN, QUEEN, KINGS, DOG, CAT = range(10, 17)
+KING, MAN, WOMAN, QUEEN, CAPITAL_KING, DOG, CAT = range(10, 17)
 WORDS: Final = {
     "king": (KING,),
     "man": (MAN,),
@@ -43,17 +44,17 @@ def pieces() -> Pieces:
     for word, ids in WORDS.items():
         if len(ids) == 1:
             texts[ids[0]] = f" {word}".encode()
-    texts[KINGS], texts[200], texts[201] = b"Kings", b" straw", b"berry"
+    texts[CAPITAL_KING], texts[200], texts[201] = b"King", b" straw", b"berry"
     return made_pieces(texts)
 
 
 def rows() -> np.ndarray:
-    """[N_VOCAB, N_EMBD]: queen is king − man + woman, nearly, and kings nearly king; all share a
+    """[N_VOCAB, N_EMBD]: queen is king − man + woman, nearly, and King nearly king; all share a
     long component."""
     chance = np.random.default_rng(5)
     found = chance.standard_normal((N_VOCAB, N_EMBD))
     found[QUEEN] = found[KING] - found[MAN] + found[WOMAN] + 0.3 * found[QUEEN]
-    found[KINGS] = found[KING] + 0.2 * found[KINGS]
+    found[CAPITAL_KING] = found[KING] + 0.2 * found[CAPITAL_KING]
     return (found + 3).astype(np.float32)
 
 
@@ -72,6 +73,8 @@ class EmbeddingByHand:
         part = desk.embedding
         part.find, part.nearest, part.lay_out = self._find, self._nearest, self._lay_out
         part.read, part.describe = self._read, self._describe
+        part.rotations = self._rotations
+        self.told = rotations(N_LAYER, D_HEAD, ROPE_BASE)
 
     def _find(self, word: str, then: Any, failed: Any, *, still: Still) -> None:
         self.asked.append(("find", word))
@@ -134,6 +137,9 @@ class EmbeddingByHand:
             failed,
             still,
         )
+
+    def _rotations(self, then: Any, failed: Any, *, still: Still) -> None:
+        self._ask("turn", None, lambda: self.told, then, failed, still)
 
     # --- answering ------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from app.gguf.header import Entry, Scalar
     from app.gguf.items import ShownText
     from app.gguf.rewrite import Changes
+    from app.insight.inside.position import Position
     from app.library.header_shown import HeaderShown
 
 _log = logging.getLogger(__name__)
@@ -63,6 +64,19 @@ class HeaderFiles:
             from app.library.header_shown import read_shown
 
             return read_shown(path)
+
+        self._ask(work, then, failed, still)
+
+    def position(
+        self, path: Path, then: Callable[[Position], None], failed: Say, *, still: Still
+    ) -> None:
+        """How the file tells the order of words, as far as its header says it."""
+
+        def work() -> Position:
+            from app.gguf.header import read_header
+            from app.insight.inside.position import position_of
+
+            return position_of(read_header(path))
 
         self._ask(work, then, failed, still)
 

@@ -456,6 +456,16 @@ PLACES = {
         "ui/section/inside/test_nearest_card.py",
         "test_an_answer_about_what_is_typed_no_more_is_dropped",
     ),
+    "ui/section/inside/position_card.py _ask": (
+        "the same weights are loaded",
+        "ui/section/inside/test_position_card.py",
+        "test_how_other_weights_do_it_is_dropped",
+    ),
+    "ui/section/inside/word_swap.py _on_button": (
+        "the same two words of the same text are chosen, and the same token is looked at",
+        "ui/section/inside/test_position_card.py",
+        "test_a_swap_that_comes_when_another_token_is_looked_at_is_dropped",
+    ),
     "ui/section/inside/view.py follow": (
         "the same token of the same reply is chosen, and the same weights are loaded",
         "ui/section/inside/test_view.py",

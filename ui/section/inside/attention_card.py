@@ -70,7 +70,7 @@ _FIGURE_PX: Final = 40
 _BAR_PX: Final = 7
 
 
-class _Head:
+class TextSoFar:
     """The text as far as it may be seen: nothing behind the token that looks (the causal mask)."""
 
     def __init__(self, text: ReadText, place: int, first: int) -> None:
@@ -224,7 +224,7 @@ class AttentionCard(InsideCard):
         text, place = self.view.text, self.view.place
         if text is not None and place is not None and (text, place, self._first) != self._shown:
             self._shown = (text, place, self._first)
-            self.text.show_tokens(_Head(text, place, self._first), Look())
+            self.text.show_tokens(TextSoFar(text, place, self._first), Look())
             self.text.choose(place - self._first)
             self._fit_text()
         self._paint(seen)

@@ -29,6 +29,12 @@ def _map() -> type[InsideCard]:
     return MapCard
 
 
+def _position() -> type[InsideCard]:
+    from ui.section.inside.position_card import PositionCard
+
+    return PositionCard
+
+
 def _way() -> type[InsideCard]:
     from ui.section.inside.way_card import WayCard
 
@@ -81,6 +87,7 @@ CARDS: Final[tuple[Callable[[], type[InsideCard]], ...]] = (
     _embedding,
     _nearest,
     _map,
+    _position,
     _attention,
     _way,
     _lens,

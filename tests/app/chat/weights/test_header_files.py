@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gguf_writer import tiny_llama
+from gguf_writer import Shape, tiny_llama
 
 from app.chat.alarms import Alarms
 from app.chat.surroundings import ALWAYS, Surroundings
@@ -72,6 +72,18 @@ def test_a_header_and_its_values(turns: Turns, path: Path) -> None:
         path, shown.header.entries["tokenizer.ggml.model"], put, put, still=ALWAYS
     )
     assert turns.answer().text == "gpt2"
+
+
+def test_how_a_file_tells_the_order_of_words(turns: Turns, path: Path) -> None:
+    put = turns.answers.append
+    turns.files.position(path, put, put, still=ALWAYS)
+    found = turns.answer()
+    assert (found.kind, found.scaling) == ("rope", "none")
+    assert found.rope.n_dims == Shape().n_embd // Shape().n_head
+    assert found.rope.base == 10_000
+    path.write_bytes(b"<!DOCTYPE html>")
+    turns.files.position(path, put, put, still=ALWAYS)
+    assert "a web page" in turns.answer()
 
 
 def test_what_cannot_be_read_is_a_sentence(turns: Turns, path: Path) -> None:

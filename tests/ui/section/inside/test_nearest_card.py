@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from made_embedding import CAT, DOG, KING, KINGS, MAN, QUEEN, WOMAN, EmbeddingByHand
+from made_embedding import CAPITAL_KING, CAT, DOG, KING, MAN, QUEEN, WOMAN, EmbeddingByHand
 from made_inside import AnsweredByHand
 from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import QHelpEvent
@@ -121,7 +121,7 @@ def test_a_sum_keeps_its_inputs_in_the_ranking_and_marks_them(
     embedding.answer("nearest")
     by_word = {token_id: each for each in card.table.found for token_id in each.token_ids}
     assert by_word[KING].is_input
-    assert by_word[KINGS] is by_word[KING], "a spelling of an input"
+    assert by_word[CAPITAL_KING] is by_word[KING], "a spelling of an input"
     assert card.table.best is by_word[QUEEN]
     assert card.words.text() == "“·king” − “·man” + “·woman” → “·queen”"
     centred = embedding.rows - embedding.rows.mean(axis=0)

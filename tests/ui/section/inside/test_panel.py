@@ -253,12 +253,19 @@ def test_a_failure_is_a_sentence(
 
 @pytest.mark.parametrize(("zoom", "mode"), [(100, "dark"), (200, "light")])
 def test_all_cards_are_painted_in_every_theme(
-    embedding: EmbeddingByHand, seen: InsidePanel, theme: Theme, zoom: int, mode: str
+    embedding: EmbeddingByHand,
+    seen: InsidePanel,
+    inside: AnsweredByHand,
+    theme: Theme,
+    zoom: int,
+    mode: str,
 ) -> None:
     for each in seen.cards:
         each.set_open(True)
     embedding.answer("nearest")
     embedding.answer("map")
+    embedding.answer("turn")
+    inside.answer()
     theme.set_zoom(zoom)
     theme.set_mode(mode)
     seen.resize(376 * zoom // 100, 3000)

@@ -16,6 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.chat.replies.cut_versions import cuts_of
 from models.records import Message, MessageState
 from ui.look.theme import Theme
 from ui.markdown.formulas import Formulas
@@ -43,6 +44,7 @@ class AnswerColumn(QFrame):
         self._theme = theme
         self._highest = 0
         self.message = message
+        self.difference = ""
         self.setObjectName("answer_column")
         self.setAccessibleName(f"Reply {number}")
         self.title = plain_label(f"Version {number}", kind="title")
@@ -89,7 +91,13 @@ class AnswerColumn(QFrame):
     def _follow(self) -> None:
         is_growing = self.message.state is MessageState.STREAMING
         self.stop.setVisible(is_growing)
-        self.facts.set_text(_facts(self.message))
+        facts = (_facts(self.message), self.difference)
+        self.facts.set_text(" · ".join(filter(None, facts)))
+
+    def show_difference(self, words: str) -> None:
+        """Where it parts from the version that it is held against."""
+        self.difference = words
+        self._follow()
 
     def _arrange(self) -> None:
         self._head = QHBoxLayout()
@@ -157,6 +165,7 @@ class Comparison(QWidget):
             column.picked.connect(self.picked)
             column.stop_requested.connect(self.stop_requested)
         self._arrange()
+        self._mark_differences()
 
     def focus(self) -> None:
         self.columns[0].pick.setFocus(Qt.FocusReason.OtherFocusReason)
@@ -170,6 +179,20 @@ class Comparison(QWidget):
         for column in self.columns:
             if column.message.id == message.id:
                 column.change_message(message)
+        self._mark_differences()
+
+    def _mark_differences(self) -> None:
+        """Versions with cuts against the one of their group with nothing cut, once both ended."""
+        wholes = {
+            version.group: column.message
+            for column in self.columns
+            if (version := cuts_of(column.message.settings)) and version.role == "whole"
+        }
+        for column in self.columns:
+            version = cuts_of(column.message.settings)
+            whole = wholes.get(version.group) if version is not None else None
+            if version is not None and whole is not None and version.role != "whole":
+                column.show_difference(_difference(whole, column.message))
 
     def _arrange(self) -> None:
         head = QHBoxLayout()
@@ -209,9 +232,26 @@ def _alone(message: Message) -> Message:
     return replace(message, sibling_index=0, sibling_count=1)
 
 
+def _difference(whole: Message, other: Message) -> str:
+    """Where two versions part, by their tokens; nothing while one grows or its IDs are unknown."""
+    growing = MessageState.STREAMING in (whole.state, other.state)
+    if growing or whole.token_ids is None or other.token_ids is None:
+        return ""
+    pairs = zip(whole.token_ids, other.token_ids, strict=False)
+    place = next((n for n, (one, two) in enumerate(pairs) if one != two), None)
+    if place is None:
+        lengths = len(whole.token_ids), len(other.token_ids)
+        if lengths[0] == lengths[1]:
+            return "same text"
+        place = min(lengths)
+    return f"first differs at token {place + 1:,}"
+
+
 def _facts(message: Message) -> str:
     """What tells this version from the others."""
     settings, facts = message.settings, []
+    if (version := cuts_of(settings)) is not None:
+        facts.append(version.label)
     seed = message.seed if message.seed is not None else settings.get("seed")
     if seed is not None:
         facts.append(f"seed {seed}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from app.chat.replies.cut_versions import cuts_of
 from models.records import Message, MessageState, Role
 from ui.markdown import hidden
 from ui.widgets.figures import rate_text, seconds_text
@@ -71,6 +72,8 @@ def _figures(message: Message) -> Iterator[tuple[str, str]]:
         yield "first_token", f"first token {seconds_text(counts.first_token_s)}"
     if counts.reused is not None and counts.evaluated is not None:
         yield "reused", f"{counts.reused:,} prompt tokens cached, {counts.evaluated:,} processed"
+    if (version := cuts_of(message.settings)) is not None:
+        yield "cut", version.label
     if cut:
         yield "left_out", f"{cut:,} older message{'' if cut == 1 else 's'} dropped"
     yield "ending", ending_text(message)

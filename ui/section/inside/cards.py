@@ -65,6 +65,12 @@ def _who() -> type[InsideCard]:
     return WhoCard
 
 
+def _cut() -> type[InsideCard]:
+    from ui.section.inside.cut_card import CutCard
+
+    return CutCard
+
+
 def _sampling() -> type[InsideCard]:
     from ui.section.inside.token_cards import SamplingCard
 
@@ -94,6 +100,7 @@ CARDS: Final[tuple[Callable[[], type[InsideCard]], ...]] = (
     _logits,
     _probabilities,
     _who,
+    _cut,
     _sampling,
     _token,
 )

@@ -91,7 +91,7 @@ class AnswerColumn(QFrame):
     def _follow(self) -> None:
         is_growing = self.message.state is MessageState.STREAMING
         self.stop.setVisible(is_growing)
-        facts = (_facts(self.message), self.difference)
+        facts = (self.difference, _facts(self.message))
         self.facts.set_text(" · ".join(filter(None, facts)))
 
     def show_difference(self, words: str) -> None:
@@ -251,7 +251,7 @@ def _facts(message: Message) -> str:
     """What tells this version from the others."""
     settings, facts = message.settings, []
     if (version := cuts_of(settings)) is not None:
-        facts.append(version.label)
+        return version.label  # the rest is the same for all of its group
     seed = message.seed if message.seed is not None else settings.get("seed")
     if seed is not None:
         facts.append(f"seed {seed}")

@@ -1,7 +1,7 @@
 """Where a message is written: a field that grows, what goes along, what waits, Send and Stop.
 
-What must hold: what the user wrote is never dropped, whatever is pressed; while a reply is being
-written Enter queues the message behind it; and the card says what the prompt will cost.
+What must hold: what the user wrote is never dropped, whatever is pressed; and while a reply is
+being written Enter queues the message behind it. What the prompt costs is said in the status line.
 """
 
 from __future__ import annotations
@@ -94,7 +94,6 @@ class Composer(QWidget):
         self._is_setting = False
         self._history: Callable[[], Sequence[str]] = tuple
         self._recalled: tuple[Sequence[str], int] = ((), 0)
-        self._context = (0, 0, 0)
         self._chips: ChipRow | None = None
         self._queue: QueueList | None = None
         self._attach_button: QPushButton | None = None
@@ -104,8 +103,7 @@ class Composer(QWidget):
         theme.space(self._row, 8)
         theme.at_most(self._column, MAX_WIDTH)
         theme.font(self._edit, Theme.font_reply)
-        for label in (self._hint, self._count):
-            theme.font(label, Theme.font_small)
+        theme.font(self._hint, Theme.font_small)
         for button in (self._send_button, self._stop_button, self._queue_button):
             theme.at_least(button, height=ROW_PX)
         self._dress()
@@ -162,7 +160,7 @@ class Composer(QWidget):
         attach.clicked.connect(self.attach_requested)
         leave_focus(attach, to=self.focus)
         # Right of the words, so that nothing moves when it comes.
-        place = self._row.indexOf(self._count) + 1
+        place = self._row.indexOf(self._hint) + 1
         self._row.insertWidget(place, attach, 0, Qt.AlignmentFlag.AlignBottom)
         self._attach_button = attach
         self._put_in_order()
@@ -220,11 +218,6 @@ class Composer(QWidget):
             self._put_in_order()
             self.updateGeometry()
 
-    def set_context(self, used: int, size: int, n_cut: int = 0) -> None:
-        """How many tokens the next prompt has, of how many; `n_cut` messages are left out."""
-        self._context = (used, size, n_cut)
-        self._show_count()
-
     def set_temporary(self, is_temporary: bool) -> None:
         """Whether the chat is one that is never written; the card says so."""
         self._is_temporary = is_temporary
@@ -269,9 +262,8 @@ class Composer(QWidget):
 
     def _build(self) -> None:
         self._edit = MessageEdit()
-        self._hint = Hint("composer_hint")
+        self._hint = Hint()
         self._hint.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-        self._count = Hint("composer_count")
         self._send_button = _button("Send", "send_button", "primary")
         self._queue_button = _button("Queue", "queue_button", "plain")
         self._queue_button.setToolTip("Send when this reply is finished (Enter)")
@@ -280,7 +272,6 @@ class Composer(QWidget):
         self._card = _Card(self._edit)
         self._row = QHBoxLayout()
         self._row.addWidget(self._hint, 1)
-        self._row.addWidget(self._count)
         for button in (self._queue_button, self._send_button, self._stop_button):
             self._row.addWidget(button, 0, Qt.AlignmentFlag.AlignBottom)
         self._inside = QVBoxLayout(self._card)
@@ -335,8 +326,7 @@ class Composer(QWidget):
                 selection-background-color: {c.selection}; selection-color: {c.ink};
                 font-size: {theme.font_reply().pixelSize()}px;
             }}
-            #composer_hint, #composer_count {{ color: {c.dim}; background: transparent; }}
-            #composer_count[over="true"] {{ color: {c.error}; }}
+            #composer_hint {{ color: {c.dim}; background: transparent; }}
             #send_button, #stop_button, #queue_button {{
                 border-radius: {theme.px(8)}px; font-size: {small}px; font-weight: 600;
                 padding: {theme.px(6)}px {theme.px(14)}px; border: 2px solid transparent;
@@ -390,7 +380,6 @@ class Composer(QWidget):
         # Why nothing can be sent is read whole; the keys give way where there is no room.
         self._hint.setWordWrap(self._reason is not None and not self._is_generating)
         self._hint.set_text(self._hint_text(can_send))
-        self._show_count()
         if focused is not None and not focused.hasFocus():
             # Qt's choice would be the button beside it: a space would stop the reply.
             self._edit.setFocus()
@@ -408,39 +397,14 @@ class Composer(QWidget):
             else "Ctrl+Enter to send · Enter for a new line"
         )
 
-    def _show_count(self) -> None:
-        """What the next prompt costs, once there is something to send."""
-        used, size, n_cut = self._context
-        is_shown = bool(used and size) and not self._is_generating
-        self._count.setVisible(is_shown)
-        if not is_shown:
-            return
-        left = size - used
-        words = (
-            f"{used:,} tokens · {left:,} left" if left >= 0 else f"{-left:,} tokens over the limit"
-        )
-        cut = f"; {n_cut:,} older message{'s' if n_cut > 1 else ''} dropped" if n_cut else ""
-        self._count.tip = f"The prompt uses {used:,} of {size:,} tokens of the context window{cut}"
-        self._count.set_text(words)
-        if self._count.property("over") != (left < 0):
-            self._count.setProperty("over", left < 0)
-            self._count.style().polish(self._count)
-
 
 class Hint(PartsLabel):
     """Small words in the card: in one line, or wrapped where they must be read whole."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.tip = ""
-        self.setObjectName(name)
+        self.setObjectName("composer_hint")
         self.setProperty("kind", "small")
-
-    def _hint(self) -> None:
-        if self.tip:
-            self.setToolTip(self.tip)
-        else:
-            super()._hint()
 
     def paintEvent(self, event: QPaintEvent) -> None:
         if self.wordWrap():

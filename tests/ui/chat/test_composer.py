@@ -246,33 +246,6 @@ def test_up_during_preedit_recalls_nothing(composer: Composer) -> None:
     assert composer.text() == ""
 
 
-def test_the_cost_of_the_prompt_is_shown(composer: Composer) -> None:
-    count = composer.findChild(QLabel, "composer_count")
-    assert not count.isVisible()
-    composer.set_context(1234, 4096)
-    assert count.isVisible()
-    assert count.text() == "1,234 tokens · 2,862 left"
-    composer.set_context(5000, 4096, 2)
-    assert count.text() == "904 tokens over the limit"
-    assert count.property("over")
-    assert "2 older messages dropped" in count.toolTip()
-    composer.set_generating(True)
-    assert not count.isVisible()
-
-
-def test_keys_and_cost_stay_in_one_line_where_there_is_little_room(composer: Composer) -> None:
-    composer.set_context(1234, 4096)
-    composer.resize(330, 200)
-    QApplication.processEvents()
-    hint = composer.findChild(QLabel, "composer_hint")
-    count = composer.findChild(QLabel, "composer_count")
-    assert count.width() >= count.fontMetrics().horizontalAdvance("1,234 tokens")
-    assert not hint.geometry().intersects(count.geometry())
-    needed = composer.heightForWidth(330) if composer.hasHeightForWidth() else 0
-    assert needed <= composer.sizeHint().height()
-    assert "of 4,096 tokens" in count.toolTip()
-
-
 def test_why_nothing_can_be_sent_is_wrapped_and_read_whole(composer: Composer) -> None:
     composer.set_enabled_reason("Choose a GGUF file first. " * 3)
     composer.resize(330, 300)

@@ -545,7 +545,7 @@ def test_a_chat_that_is_opened_again_still_says_that_it_waits(
     desk.shelf.path, desk.replies.is_waiting = (QUESTION,), True
     bridge.emit_event(ConversationOpened(CHATS[0], desk.shelf.path))
     assert window.chat.transcript.rows.item(0).progress == "Waiting for the model to load"
-    assert "as soon as" in window.chat.status.accessibleDescription()
+    assert "as soon as" not in window.chat.status.accessibleDescription(), "said once"
 
 
 def test_a_chat_that_is_too_long_leads_to_a_new_one(
@@ -559,7 +559,7 @@ def test_a_chat_that_is_too_long_leads_to_a_new_one(
     ("state", "words"),
     [(EngineStateChanged("loading", SMOL), "as soon as"), (READY, "Queued")],
 )
-def test_a_queued_message_is_said_until_it_goes(
+def test_a_document_that_waits_says_so_in_the_status_line_until_it_goes(
     window: MainWindow,
     desk: FakeDesk,
     bridge: FakeBridge,
@@ -567,22 +567,33 @@ def test_a_queued_message_is_said_until_it_goes(
     words: str,
 ) -> None:
     set_engine(desk, bridge, state)
+    window.chat.transcript.rows.is_bare = True
     bridge.emit_event(SendQueued("c1", True))
     assert words in window.chat.status.accessibleDescription()
     bridge.emit_event(SendQueued("c1", False))
     assert words not in window.chat.status.accessibleDescription()
 
 
-def test_a_reply_that_ended_has_the_same_figures_everywhere(
-    window: MainWindow, desk: FakeDesk, bridge: FakeBridge
+@pytest.mark.parametrize(
+    ("is_text", "figures"),
+    [(False, ["", "", ""]), (True, ["40 tokens", "53.1 tokens/s", "first token 0.02 s"])],
+)
+def test_the_figures_of_a_reply_that_ended_stand_in_one_place(
+    window: MainWindow,
+    desk: FakeDesk,
+    bridge: FakeBridge,
+    is_text: bool,
+    figures: list[str],
 ) -> None:
+    """Under the reply, as the engine measured them; of a document in the status line."""
+    window.chat.transcript.rows.is_bare = is_text
     bridge.emit_event(StatusFigures(40, 52.4, 1.46, 90, 4096, 2))
     counts = MessageCounts(generated=40, tokens_per_s=53.1, first_token_s=0.02)
     desk.shelf.path = (QUESTION, replace(REPLY, counts=counts))
     bridge.emit_event(MessageChanged(desk.shelf.path[1]))
     status = window.chat.status
-    shown = [status.text(name) for name in ("tokens", "rate", "first_token")]
-    assert shown == ["40 tokens", "53.1 tokens/s", "first token 0.02 s"]
+    assert [status.text(name) for name in ("tokens", "rate", "first_token")] == figures
+    assert (status.text("context"), status.text("threads")) == ("90 / 4,096", "2 threads")
 
 
 def test_an_earlier_reply_does_not_speak_for_the_last(

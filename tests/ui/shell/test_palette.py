@@ -176,6 +176,9 @@ def test_keys_are_listed_by_group(window: MainWindow) -> None:
         ("duplicate", "Branch to a new chat"),
         ("regenerate", "Regenerate the reply"),
         ("download", "Model downloads"),
+        ("full screen", "Full screen"),
+        ("fullscreen", "Full screen"),
+        ("maximize", "Full screen"),
     ],
 )
 def test_words_that_people_type_find_what_does_it(

@@ -1,7 +1,8 @@
 """Where a message is written: a field that grows, what goes along, what waits, Send and Stop.
 
-What must hold: what the user wrote is never dropped, whatever is pressed; and while a reply is
-being written Enter queues the message behind it. What the prompt costs is said in the status line.
+What must hold: what the user wrote is never dropped, whatever is pressed; while a reply is being
+written Enter queues the message behind it; and a message waits for what was pasted or dropped to go
+along with it. What the prompt costs is said in the status line.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QMetaMethod, Qt, Signal
 from PySide6.QtGui import QMouseEvent, QPaintEvent, QTextCursor
 from PySide6.QtWidgets import (
     QFrame,
@@ -92,6 +93,8 @@ class Composer(QWidget):
         self._is_temporary = False
         self._reason: str | None = None
         self._is_setting = False
+        self._is_coming = False
+        self._sends_then = False
         self._history: Callable[[], Sequence[str]] = tuple
         self._recalled: tuple[Sequence[str], int] = ((), 0)
         self._chips: ChipRow | None = None
@@ -120,6 +123,7 @@ class Composer(QWidget):
         Where only something comes before the text, that stays as it is with its caret: somebody
         may be writing it.
         """
+        self._sends_then = False
         old, text = self.text(), clean_text(text)
         if text == old:
             return
@@ -206,11 +210,20 @@ class Composer(QWidget):
     def _has_attachments(self) -> bool:
         return self._chips is not None and bool(self._chips.chips())
 
-    def set_attachments(self, attachments: Sequence[Attachment]) -> None:
+    def set_attachments(
+        self, attachments: Sequence[Attachment], is_coming: bool = False, is_refused: bool = False
+    ) -> None:
+        """What goes along. `is_coming`: more is on its way; `is_refused`: one that was will not
+        come, so that whoever has pressed Enter by now may want to write otherwise."""
+        self._is_coming = is_coming
         if attachments or self._chips is not None:
             self.chips.set_attachments(attachments)
             self._put_in_order()
-            self._update_state()
+        was_asked, self._sends_then = self._sends_then and not is_refused, False
+        if was_asked and not is_coming:
+            self.send()
+        self._sends_then = was_asked and is_coming
+        self._update_state()
 
     def set_queue(self, messages: Sequence[QueuedMessage], is_held: bool) -> None:
         if messages or self._queue is not None:
@@ -252,7 +265,12 @@ class Composer(QWidget):
     def send(self) -> None:
         """What Enter and the button do: send, or queue behind the reply that grows."""
         text = self.text()
-        if self._reason is not None or not (text.strip() or self._has_attachments):
+        has_more = self._has_attachments or self._is_coming
+        if self._reason is not None or not (text.strip() or has_more):
+            return
+        if self._is_coming:
+            self._sends_then = True
+            self._update_state()
             return
         asked = self.queue_requested if self._is_generating else self.send_requested
         self._edit.clear()
@@ -296,7 +314,7 @@ class Composer(QWidget):
         edit.stopped.connect(self._on_stop)
         edit.textChanged.connect(self._on_text_changed)
         edit.height_changed.connect(self.updateGeometry)
-        edit.long_pasted.connect(self.long_pasted)
+        edit.long_pasted.connect(self._on_long_pasted)
         edit.files_given.connect(self.files_given)
         edit.picture_pasted.connect(self.picture_pasted)
         edit.dragged_over.connect(self.show_drop)
@@ -346,9 +364,17 @@ class Composer(QWidget):
 
     def _on_text_changed(self) -> None:
         text = self.text()
+        self._sends_then = False
         self._update_state(text)
         if not self._is_setting:
             self.draft_changed.emit(text)
+
+    def _on_long_pasted(self, text: str) -> None:
+        """Before the window is whole nobody makes an attachment of it: then it stays a text."""
+        if self.isSignalConnected(QMetaMethod.fromSignal(self.long_pasted)):
+            self.long_pasted.emit(text)
+        else:
+            self.insert_text(text)
 
     def _on_stop(self) -> None:
         if self._is_generating:
@@ -386,6 +412,8 @@ class Composer(QWidget):
 
     def _hint_text(self, can_send: bool) -> str:
         is_enter = self._edit.send_key == "enter"
+        if self._sends_then:
+            return "Sends as soon as the attachment is ready"
         if self._is_generating:
             queues = f"{'Enter' if is_enter else 'Ctrl+Enter'} to queue · " if can_send else ""
             return f"{queues}Esc to stop"

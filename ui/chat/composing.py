@@ -128,7 +128,7 @@ class Composing(QObject):
     # --- following ------------------------------------------------------------------------------
 
     def _on_attachments_changed(self, event: AttachmentsChanged) -> None:
-        self._chat.composer.set_attachments(event.attachments)
+        self._chat.composer.set_attachments(event.attachments, event.is_coming, event.is_refused)
         for attachment in event.attachments:
             if attachment.id in self._readers:
                 self._readers[attachment.id].show_attachment(attachment)

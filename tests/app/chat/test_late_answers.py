@@ -422,6 +422,62 @@ def test_a_file_for_a_new_chat_that_was_left_is_refused_in_words(room, tmp_path)
     room.until(lambda: sentence in [each.sentence for each in room.of(events.Noticed)])
 
 
+def coming(room: Any) -> bool:
+    """What the composer was told last."""
+    return room.of(events.AttachmentsChanged)[-1].is_coming
+
+
+def test_what_is_given_is_said_to_be_coming_until_it_is_there(room, tmp_path):
+    file, export = tmp_path / "notes.txt", tmp_path / "notes.json"
+    file.write_text("some notes")
+    export.write_text("[1, 2]")
+    for n_held, give in enumerate(
+        (
+            lambda: room.desk.attachments.add_paste("a long text " * 500),
+            lambda: room.desk.attachments.add_files([str(file)]),
+            lambda: room.desk.exchange.take_files([str(export)]),
+        )
+    ):
+        assert not coming(room)
+        give()
+        assert coming(room)
+        room.until(lambda: not coming(room), "it")
+        assert len(room.of(events.AttachmentsChanged)[-1].attachments) == n_held + 1
+        assert not room.of(events.AttachmentsChanged)[-1].is_refused
+
+
+def test_what_does_not_come_after_all_is_said_to_be_refused(room, tmp_path):
+    room.desk.attachments.add_files([str(tmp_path / "gone.txt")])
+    assert coming(room)
+    room.until(lambda: not coming(room), "the refusal")
+    assert room.of(events.AttachmentsChanged)[-1].is_refused
+
+    late: Future[Any] = Future()
+    room.desk.around.store._disk.create_attachment = lambda _attachment: late
+    room.desk.attachments.add_paste("a long text " * 500)
+    assert coming(room)
+    late.set_exception(ClosedError("The disk is full."))
+    room.until(lambda: not coming(room), "the refusal")
+    assert room.of(events.AttachmentsChanged)[-1].is_refused
+    assert room.of(events.Noticed)[-1].sentence == "The disk is full."
+
+
+def test_the_draft_of_a_chat_that_is_opened_is_coming_until_it_has_been_read(room):
+    room.desk.attachments.add_paste("a long text " * 500)
+    room.until(lambda: room.desk.attachments.of_open)
+    room.desk.attachments._drafts.clear()  # as after a start
+    room.desk.shelf.open_stored(room.first)
+    opened(room, room.first)
+    answered(room)
+    late = hold(room, "list_attachments")
+    room.desk.shelf.open_stored(room.second)
+    opened(room, room.second)
+    assert coming(room)
+    late()
+    assert not coming(room)
+    assert len(room.of(events.AttachmentsChanged)[-1].attachments) == 1
+
+
 # --- the queue of a chat that is not on screen -------------------------------------------------
 
 
@@ -714,6 +770,7 @@ def test_the_count_of_a_text_that_is_read_otherwise_by_now_is_not_its_own(room, 
     room.desk.attachments.add_files([str(file)])
     room.until(lambda: room.desk.attachments.of_open)
     (attachment,) = room.desk.attachments.of_open
+    room.until(lambda: not room.of(events.AttachmentsChanged)[-1].is_coming)
     room.desk.attachments.read_as(attachment.id, "utf-16-le")
     room.until(lambda: room.desk.attachments.of_open[0].text != attachment.text)
     counts: list[int | None] = []

@@ -195,6 +195,11 @@ def test_a_huge_paste_is_handed_on_and_a_short_one_is_not(composer: Composer) ->
     assert (composer.text(), pasted) == ("", ["b" * 4001])
 
 
+def test_a_huge_paste_that_nobody_takes_yet_stays_a_text(composer: Composer) -> None:
+    paste(composer, "b" * 4001)
+    assert composer.text() == "b" * 4001
+
+
 def test_files_are_handed_on_and_addresses_stay_text(composer: Composer) -> None:
     given: list[list[str]] = []
     composer.files_given.connect(given.append)

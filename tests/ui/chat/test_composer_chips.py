@@ -79,6 +79,45 @@ def test_attachments_alone_can_be_sent(composer: Composer) -> None:
     assert not composer.findChild(QPushButton, "send_button").isEnabled()
 
 
+@pytest.mark.parametrize("text", ["Look", ""])
+def test_enter_waits_for_what_is_on_its_way(composer: Composer, text: str) -> None:
+    sent: list[str] = []
+    composer.send_requested.connect(sent.append)
+    composer.set_attachments([], is_coming=True)
+    composer.insert_text(text)
+    composer.send()
+    assert (sent, composer.text()) == ([], text)
+    assert "attachment" in composer.findChild(QLabel, "composer_hint").text()
+    composer.set_attachments([attached(1)], is_coming=True)
+    assert sent == []
+    composer.set_attachments([attached(1), attached(2)])
+    assert (sent, composer.text()) == ([text], "")
+    composer.set_attachments([attached(3)])
+    assert sent == [text], "once"
+    assert "attachment" not in composer.findChild(QLabel, "composer_hint").text()
+
+
+@pytest.mark.parametrize("since", ["typed", "another chat", "refused"])
+def test_enter_that_waits_is_forgotten_where_something_else_was_meant(
+    composer: Composer, since: str
+) -> None:
+    sent: list[str] = []
+    composer.send_requested.connect(sent.append)
+    composer.insert_text("Look")
+    composer.set_attachments([], is_coming=True)
+    composer.send()
+    if since == "typed":
+        composer.insert_text(" at")
+    elif since == "another chat":
+        composer.set_text("Look")
+    composer.set_attachments([attached(1)], is_refused=since == "refused")
+    composer.set_attachments([attached(1)])
+    assert sent == []
+    assert composer.text().startswith("Look")
+    composer.send()
+    assert len(sent) == 1
+
+
 def test_many_chips_go_on_in_the_next_line_and_scroll(qtbot, composer: Composer) -> None:
     composer.set_attachments([attached(n, 10) for n in range(3)])
     first, _second, third = chips_of(composer)

@@ -10,6 +10,7 @@ import threading
 from concurrent.futures import Future
 from typing import Any
 
+import msgspec
 import pytest
 
 from app.chat import events
@@ -748,7 +749,90 @@ def test_a_reply_that_waited_for_weights_does_not_take_the_screen_from_a_version
     assert n_below == {"send": 5, "another version": 4, "several": 5}[asks]
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_reply_whose_row_comes_when_its_temporary_chat_has_ended_is_nobodys(
+    room, monkeypatch, fails
+):
+    room.desk.temporary.open()
+    room.ask("brief")
+    memory, late = room.desk.temporary._stores._memory, Future()
+    append, answers, asked = memory.append_message, [], []
+
+    def held(message: Any, **named: Any) -> Future[Any]:
+        if message.role is Role.USER:
+            return append(message, **named)
+        answers.append(append(message, **named))
+        return late
+
+    memory.append_message = held
+    monkeypatch.setattr(room.desk._engine, "generate", asked.append)
+    assert room.desk.replies.send("More")
+    room.until(lambda: answers, "the reply's row")
+    chat = room.desk.shelf.open.id
+    assert room.desk.replies.is_busy(chat)
+    room.desk.temporary.end()
+    n_told, placed = len(room.events), []
+    monkeypatch.setattr(room.desk.shelf, "place", placed.append)
+    if fails:
+        late.set_exception(ClosedError("It has ended."))
+    else:
+        late.set_result(answers[0].result(20))
+    answered(room)
+    assert (asked, placed) == ([], [])
+    assert not room.desk.replies.is_busy(chat)
+    told = {type(event) for event in room.events[n_told:]}
+    assert not told & {events.MessageChanged, events.Noticed, events.ReplyingChanged}
+
+
 # --- what the engine counts ---------------------------------------------------------------------
+
+
+def replace_weights(room: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other ones are loaded from now on; what was asked of those before is answered still."""
+    other = msgspec.structs.replace(room.desk.loader.loaded, fast_hash="other")
+    monkeypatch.setattr(type(room.desk.loader), "loaded", property(lambda _self: other))
+
+
+def test_the_words_of_weights_that_went_are_not_those_of_the_loaded_ones(room, monkeypatch):
+    before, late = room.desk.loader.loaded.fast_hash, hold_engine(room)
+    room.desk.words.read()
+    replace_weights(room, monkeypatch)
+    late()
+    assert room.desk.words.of("other") is None
+    assert room.desk.words.of(before) is not None
+
+
+def test_the_words_of_other_weights_are_asked_for_while_the_first_are_on_their_way(
+    room, monkeypatch
+):
+    before, late = room.desk.loader.loaded.fast_hash, hold_engine(room)
+    room.desk.words.read()
+    replace_weights(room, monkeypatch)
+    for _ in range(2):
+        room.desk.words.read()
+    assert len(room.desk.questions._asked) == 2
+    late()
+    assert [each.weights_hash for each in room.of(events.VocabularyRead)] == ["other"]
+    assert room.desk.words.of(before) is None
+    assert room.desk.words.of("other") is not None
+
+
+def test_words_that_could_not_be_read_are_asked_for_again_and_others_still_come(room, monkeypatch):
+    asked: list[Any] = []
+
+    def ask(_command: Any, _kind: Any, _then: Any, failed: Any, *, still: Any) -> None:
+        asked.append(lambda: failed("No.") if still() else None)
+
+    monkeypatch.setattr(room.desk.questions, "ask", ask)
+    room.desk.words.read()
+    replace_weights(room, monkeypatch)
+    room.desk.words.read()
+    asked[0]()
+    room.desk.words.read()
+    assert len(asked) == 2, "those of the loaded ones are on their way"
+    asked[1]()
+    room.desk.words.read()
+    assert len(asked) == 3
 
 
 def test_the_count_of_a_chat_that_was_left_is_not_that_of_the_open_one(room):

@@ -6,7 +6,6 @@ too (arrows, Enter goes there, Delete prunes), and a deleted branch can be broug
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,6 @@ from PySide6.QtWidgets import (
     QDialog,
     QHBoxLayout,
     QHeaderView,
-    QPushButton,
     QTreeView,
     QTreeWidget,
     QTreeWidgetItem,
@@ -115,8 +113,14 @@ class BranchMap(QDialog):
         self.deleted = CheckBox(theme, "Show deleted", self)
         self.deleted.setObjectName("branch_map_deleted")
         self.deleted.toggled.connect(lambda _: self._fill())
-        self.prune_button = self._button("Delete branch", "prune_button", self.prune)
-        self.restore_button = self._button("Restore", "restore_branch_button", self.restore)
+        self.prune_button = push_button(
+            "Delete branch", self, "prune_button", spoken="Delete branch", act=self.prune
+        )
+        self.restore_button = push_button(
+            "Restore", self, "restore_branch_button", spoken="Restore", act=self.restore
+        )
+        for button in (self.prune_button, self.restore_button):  # Return in the tree goes there
+            button.setAutoDefault(False)
         self._arrange()
         QShortcut(QKeySequence("Ctrl+W"), self, self.close)
         bridge.on(TreeRead, self._on_tree_read)
@@ -300,11 +304,6 @@ class BranchMap(QDialog):
         self.restore_button.setVisible(self.deleted.isChecked())
 
     # --- looks ----------------------------------------------------------------------------------
-
-    def _button(self, text: str, name: str, act: Callable[[], object]) -> QPushButton:
-        button = push_button(text, self, name, spoken=text, act=act)
-        button.setAutoDefault(False)
-        return button
 
     def _arrange(self) -> None:
         self._foot = QHBoxLayout()

@@ -446,5 +446,4 @@ def _button(text: str, name: str, kind: str) -> QPushButton:
     button.setObjectName(name)
     button.setAccessibleName(text)
     button.setProperty("kind", kind)
-    button.setAutoDefault(False)
     return button

@@ -304,8 +304,10 @@ class TextPage(QWidget):
             label.setProperty("kind", "small")
         self._hint.setObjectName("text_hint")
         self._version.setObjectName("text_version")
-        self.continue_button = _button("Continue", "continue_button", "primary", self)
-        self.stop_button = _button("Stop", "text_stop_button", "stop", self)
+        self.continue_button = push_button(
+            "Continue", self, "continue_button", kind="primary", spoken="Continue"
+        )
+        self.stop_button = push_button("Stop", self, "text_stop_button", kind="stop", spoken="Stop")
         self.retry_button: IconButton = IconButton(
             theme, "arrow-clockwise", "Regenerate the continuation", parent=self
         )
@@ -454,9 +456,3 @@ class TextPage(QWidget):
         selection.format = mark
         selection.cursor = cursor
         return selection
-
-
-def _button(text: str, name: str, kind: str, parent: QWidget) -> QPushButton:
-    button = push_button(text, parent, name, kind=kind, spoken=text)
-    button.setAutoDefault(False)
-    return button

@@ -15,7 +15,6 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QInputDialog,
     QLabel,
-    QPushButton,
     QVBoxLayout,
     QWidget,
 )
@@ -170,10 +169,13 @@ class LevelsWindow(WindowBeside):
             spoken="Rerun this reply with the same settings and seed",
             act=self._on_run_again,
         )
-        self.answer_button = QPushButton("Regenerate with the changes", self)
-        self.answer_button.setObjectName("answer_again_button")
-        self.answer_button.setAccessibleName(self.answer_button.text())
-        self.answer_button.clicked.connect(self._on_answer_again)
+        self.answer_button = push_button(
+            "Regenerate with the changes",
+            self,
+            "answer_again_button",
+            spoken="Regenerate with the changes",
+            act=self._on_answer_again,
+        )
         row.addStretch(1)
         row.addWidget(self.answer_button)
         row.addWidget(self.again_button)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFontMetrics, QPainter, QPaintEvent, QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QWidget
 
 from app.amounts import bytes_words
 from app.chat.events import EngineStateChanged, StatusFigures
@@ -73,20 +73,17 @@ class StatusLine(QWidget):
         self._waiting = ""
         self._downloads = ""
         self._texts = dict.fromkeys(FIGURES, "")
-        self._caption = self._label("context")
+        self._caption = plain_label("context", self, "small")
         self.meter = ContextMeter(theme, self)
         self.meter.setObjectName("context_meter")
         self.meter.setAccessibleName("Context used")
         self.meter.setTextVisible(False)
-        self._labels = {name: self._label() for name in FIGURES}
-        for name, label in self._labels.items():
-            label.setObjectName(f"status_{name}")
+        self._labels = {
+            name: plain_label("", self, "small", name=f"status_{name}") for name in FIGURES
+        }
         self._chosen: tuple[frozenset[str], int] | None = None
         self._build()
         self._show()
-
-    def _label(self, text: str = "") -> QLabel:
-        return plain_label(text, self, "small")
 
     def _build(self) -> None:
         self._row = QHBoxLayout(self)

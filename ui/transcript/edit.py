@@ -34,6 +34,7 @@ from ui.look.theme import Theme
 from ui.shell.keys import shown_key
 from ui.widgets.check_box import CheckBox
 from ui.widgets.combo import Combo
+from ui.widgets.kit import push_button
 
 if TYPE_CHECKING:
     from ui.chat.composer_chips import ChipRow
@@ -203,12 +204,8 @@ class MessageEditor(QFrame):
 
     def _put_back_button(self) -> QPushButton:
         """The way back from a removal: leaving keeps it as it keeps what was typed."""
-        button = QPushButton(self)
-        button.setObjectName("message_editor_put_back")
-        button.setProperty("kind", "quiet")
-        button.setAutoDefault(False)
+        button = push_button("", self, "message_editor_put_back", kind="quiet", act=self._put_back)
         button.hide()
-        button.clicked.connect(self._put_back)
         return button
 
     def _put_back(self) -> None:
@@ -256,16 +253,17 @@ class MessageEditor(QFrame):
         return box
 
     def _button(self, choice: Choice) -> QPushButton:
-        button = QPushButton(choice.label, self)
-        button.setObjectName(f"message_editor_{choice.name or 'cancel'}")
-        button.setAccessibleName(choice.label)
         is_first = choice == self.task.choices[0]
-        button.setProperty("kind", "primary" if is_first else "quiet")
         tip = shown_key(SEND_KEY) if is_first else ""
-        button.setToolTip(" · ".join(part for part in (choice.tip, tip) if part))
-        button.setAutoDefault(False)
-        button.clicked.connect(lambda: self.decided.emit(choice.name))
-        return button
+        return push_button(
+            choice.label,
+            self,
+            f"message_editor_{choice.name or 'cancel'}",
+            kind="primary" if is_first else "quiet",
+            spoken=choice.label,
+            hint=" · ".join(part for part in (choice.tip, tip) if part),
+            act=lambda: self.decided.emit(choice.name),
+        )
 
     def _arrange(self) -> None:
         self._column = QVBoxLayout(self)

@@ -39,7 +39,6 @@ class SmallButton(QPushButton):
         self._theme = theme
         self.setObjectName(name)
         self.setProperty("kind", "chip")
-        self.setAutoDefault(False)
         self.setToolTip(hint)
         self.setAccessibleName(hint or text)
         theme.changed.connect(self._fit)

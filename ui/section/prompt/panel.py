@@ -143,7 +143,6 @@ class PromptPanel(Panel):
     def _button(self, words: str, name: str, hint: str) -> QPushButton:
         button = push_button(words, self, name, kind="chip", spoken=hint, hint=hint)
         button.setCheckable(True)
-        button.setAutoDefault(False)
         return button
 
     def _line(self, name: str) -> PartsLabel:

@@ -102,7 +102,6 @@ class EvidenceView(QWidget):
             "", self, "removed_button", kind="quiet", act=self._show_removed
         )
         self.removed_button.setCheckable(True)
-        self.removed_button.setAutoDefault(False)
         self.bars = ShareBars(theme, self)
         self.mark = DrawMark(theme, self)
         self.note = plain_label("", self, "small", wraps=True)

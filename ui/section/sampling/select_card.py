@@ -71,7 +71,6 @@ class SelectCard(StageCard):
         self.again_button = push_button(
             "", self, "same_seed_button", act=lambda: self.seed_changed.emit(self._reply_seed)
         )
-        self.again_button.setAutoDefault(False)
         seed = QWidget(self)
         row = QHBoxLayout(seed)
         row.setContentsMargins(0, 0, 0, 0)

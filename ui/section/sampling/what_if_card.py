@@ -9,11 +9,11 @@ the answer looks at that token; from there the reply can be branched.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from app.chat.events import ConversationOpened, LevelsChanged, SettingsChanged
 from app.chat.inspection.what_if import Question, can_ask_engine
@@ -83,25 +83,32 @@ class WhatIfCard(Card):
         self.refusal.setProperty("kind", "refusal")
         self.difference = small_label("", self)
         self.difference.setObjectName("what_if_difference")
-        self.ask_button = self._button(ASK, "what_if_button", self.ask)
+        self.ask_button = push_button(ASK, self, "what_if_button", kind="tiny", act=self.ask)
         self.answer = ElidedButton(self)
         self.answer.setObjectName("what_if_answer")
-        self.answer.setAutoDefault(False)
         self.answer.clicked.connect(lambda _=False: self._look())
         self.answer.setProperty("kind", "quiet")
         self.sentence = small_label("", self)
         self.sentence.setObjectName("what_if_sentence")
         self.unsure = small_label("", self)
         self.unsure.setObjectName("what_if_unsure")
-        self.branch_button = self._button("Branch from there", "what_if_branch", self._branch)
-        self.branch_button.setToolTip(
-            "Creates a version that is the same up to this token, then continues with these "
-            "settings."
+        self.branch_button = push_button(
+            "Branch from there",
+            self,
+            "what_if_branch",
+            kind="tiny",
+            hint="Creates a version that is the same up to this token, then continues with these "
+            "settings.",
+            act=self._branch,
         )
-        self.engine_button = self._button(ASK_ENGINE, "what_if_engine_button", self._on_engine)
-        self.engine_button.setToolTip(
-            "The engine processes the prompt and reply again and redraws the undecided tokens "
-            "from all candidates. This takes as long as generating the reply did."
+        self.engine_button = push_button(
+            ASK_ENGINE,
+            self,
+            "what_if_engine_button",
+            kind="tiny",
+            hint="The engine processes the prompt and reply again and redraws the undecided tokens "
+            "from all candidates. This takes as long as generating the reply did.",
+            act=self._on_engine,
         )
         self.caption = small_label("", self)
         self.caption.setObjectName("what_if_caption")
@@ -111,11 +118,6 @@ class WhatIfCard(Card):
             tools.theme.space(row, 6)
         self._fit()
         self._forget()
-
-    def _button(self, text: str, name: str, act: Callable[[], object]) -> QPushButton:
-        button = push_button(text, self, name, kind="tiny", act=lambda: act())
-        button.setAutoDefault(False)
-        return button
 
     def _build(self) -> None:
         self._answers = QHBoxLayout()

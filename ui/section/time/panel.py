@@ -116,10 +116,12 @@ class TimePanel(Panel):
         self.prefill = plain_label("", self._card, "small", name="time_prefill", wraps=True)
         self.ending = plain_label("", self._content, "small", name="time_ending", wraps=True)
         self.caption = plain_label("", self._content, "small", name="time_caption", wraps=True)
-        self.out_button = self._button("magnifying-glass-minus", "Zoom out")
-        self.in_button = self._button("magnifying-glass-plus", "Zoom in")
-        self.fit_button = self._button("arrows-in-line-horizontal", "Show the whole timeline")
-        self.copy_button = self._button("copy", "Copy the parts as CSV")
+        self.out_button = IconButton(theme, "magnifying-glass-minus", "Zoom out", parent=self._card)
+        self.in_button = IconButton(theme, "magnifying-glass-plus", "Zoom in", parent=self._card)
+        self.fit_button = IconButton(
+            theme, "arrows-in-line-horizontal", "Show the whole timeline", parent=self._card
+        )
+        self.copy_button = IconButton(theme, "copy", "Copy the parts as CSV", parent=self._card)
         for name, button in (
             ("time_out_button", self.out_button),
             ("time_in_button", self.in_button),
@@ -128,9 +130,6 @@ class TimePanel(Panel):
         ):
             button.setObjectName(name)
         self.parts = TimeParts(theme, self._content)
-
-    def _button(self, icon: str, spoken: str) -> IconButton:
-        return IconButton(self._theme, icon, spoken, parent=self._card)
 
     def _build(self) -> None:
         self._head = QHBoxLayout()

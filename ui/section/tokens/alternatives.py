@@ -263,7 +263,6 @@ class Alternatives(QWidget):
             spoken="Branch with this text",
             hint="Creates a version of the reply that continues after this text",
         )
-        self.button.setAutoDefault(False)
         self.hint = plain_label("", self, "small", name="branch_hint", wraps=True)
         self._row = QHBoxLayout()
         self._row.addWidget(self.text, 1)

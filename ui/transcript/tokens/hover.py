@@ -19,6 +19,7 @@ from PySide6.QtWidgets import (
 from ui.look.theme import Theme
 from ui.transcript.tokens.facts import N_ALTERNATIVES, Alternative, TokenFacts, shown_percent
 from ui.widgets.elided import ElidedLabel, PartsLabel
+from ui.widgets.kit import push_button
 
 WIDTH_PX: Final = 380
 BAR_PX: Final = 8
@@ -69,12 +70,14 @@ class _Row:
         self.state = QLabel("drawn", card)
         self.state.setProperty("kind", "small")
         self.state.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-        self.link = QPushButton("branch ›", card)
-        self.link.setObjectName(f"branch_link_{at}")
-        self.link.setProperty("kind", "quiet")
+        self.link = push_button(
+            "branch ›",
+            card,
+            f"branch_link_{at}",
+            kind="quiet",
+            act=lambda: card.branch_requested.emit(self.token_id),
+        )
         self.link.setCursor(Qt.CursorShape.PointingHandCursor)
-        self.link.setAutoDefault(False)
-        self.link.clicked.connect(lambda: card.branch_requested.emit(self.token_id))
 
     def show(self, found: Alternative | None) -> None:
         for widget in (self.piece, self.percent, self.bar):

@@ -336,8 +336,9 @@ class SettingsWindow(WindowBeside):
         )
         self.reload_words = "Threads apply immediately; the rest after reloading."
         page.add_card(_beside(self.reload_words, self.reload_button, self))
-        self.devices_label = plain_label("", self, "small", name="devices", wraps=True)
-        self.devices_label.setAccessibleName("Devices on this computer")
+        self.devices_label = plain_label(
+            "", self, "small", name="devices", wraps=True, spoken="Devices on this computer"
+        )
         page.add_card(QLabel("Devices on this computer", self), self.devices_label)
         page.add_card(QLabel("Loaded now", self), self.loaded_label)
         return page

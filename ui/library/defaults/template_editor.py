@@ -96,8 +96,7 @@ class TemplateEditor(QWidget):
             "edit_template_button",
             spoken="Write your own template, starting from this one",
         )
-        self.words = small_label("", self)
-        self.words.setObjectName("template_words")
+        self.words = small_label("", self, name="template_words")
         self.words.setTextFormat(Qt.TextFormat.PlainText)
         self.source = SourceField(theme, self)
         self.source.setObjectName("template_source")

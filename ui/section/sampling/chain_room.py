@@ -103,8 +103,7 @@ class ChainRoom(Panel):
         self.which.setObjectName("which_chain")
         self.which.name_choices("Chain for")
         self.which.show_value(NEXT)
-        self.note = plain_label("", self, "small", wraps=True)
-        self.note.setObjectName("sampling_note")
+        self.note = plain_label("", self, "small", wraps=True, name="sampling_note")
         self.uncertain_button = compact(
             "Go to the least certain token",
             name="choose_uncertain_button",

@@ -96,16 +96,14 @@ class EvidenceView(QWidget):
         self._words: Pieces | None = None
         self._table: QTableView | None = None
         self._removed_model: RemovedModel | None = None
-        self.left = plain_label("", self, "small", wraps=True)
-        self.left.setObjectName("left_label")
+        self.left = plain_label("", self, "small", wraps=True, name="left_label")
         self.removed_button = push_button(
             "", self, "removed_button", kind="quiet", act=self._show_removed
         )
         self.removed_button.setCheckable(True)
         self.bars = ShareBars(theme, self)
         self.mark = DrawMark(theme, self)
-        self.note = plain_label("", self, "small", wraps=True)
-        self.note.setObjectName("evidence_note")
+        self.note = plain_label("", self, "small", wraps=True, name="evidence_note")
         self._head = QHBoxLayout()
         self._head.addWidget(self.left, 1)
         self._head.addWidget(self.removed_button)

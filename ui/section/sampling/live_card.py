@@ -60,13 +60,11 @@ class LiveCard(Card):
         self.refusal = small_label("", self)
         self.refusal.setProperty("kind", "refusal")
         self.refusal.setObjectName("live_refusal")
-        self.summary = small_label("", self)
-        self.summary.setObjectName("live_summary")
+        self.summary = small_label("", self, name="live_summary")
         self.without = small_label("", self)
         self.without.setProperty("kind", "caution")
         self.without.setObjectName("live_without")
-        self.caption = small_label("", self)
-        self.caption.setObjectName("live_caption")
+        self.caption = small_label("", self, name="live_caption")
         self.use_button = push_button(
             "Use in this chat",
             self,

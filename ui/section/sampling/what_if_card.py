@@ -81,17 +81,14 @@ class WhatIfCard(Card):
         self.values = LiveValues(tools.theme, "What if", self)
         self.refusal = small_label("", self)
         self.refusal.setProperty("kind", "refusal")
-        self.difference = small_label("", self)
-        self.difference.setObjectName("what_if_difference")
+        self.difference = small_label("", self, name="what_if_difference")
         self.ask_button = push_button(ASK, self, "what_if_button", kind="tiny", act=self.ask)
         self.answer = ElidedButton(self)
         self.answer.setObjectName("what_if_answer")
         self.answer.clicked.connect(lambda _=False: self._look())
         self.answer.setProperty("kind", "quiet")
-        self.sentence = small_label("", self)
-        self.sentence.setObjectName("what_if_sentence")
-        self.unsure = small_label("", self)
-        self.unsure.setObjectName("what_if_unsure")
+        self.sentence = small_label("", self, name="what_if_sentence")
+        self.unsure = small_label("", self, name="what_if_unsure")
         self.branch_button = push_button(
             "Branch from there",
             self,
@@ -110,8 +107,7 @@ class WhatIfCard(Card):
             "from all candidates. This takes as long as generating the reply did.",
             act=self._on_engine,
         )
-        self.caption = small_label("", self)
-        self.caption.setObjectName("what_if_caption")
+        self.caption = small_label("", self, name="what_if_caption")
         self._build()
         self._connect(tools)
         for row in (self._acts, self._asks, self._answers):

@@ -155,8 +155,7 @@ class ReplyTokens(Panel):
             "How certain the model was of this text, before samplers. Perplexity: the number of "
             "equally likely tokens that would be as hard to guess."
         )
-        self.figures = small_label("", self.certainty)
-        self.figures.setObjectName("token_figures")
+        self.figures = small_label("", self.certainty, name="token_figures")
         self.certainty.body.addWidget(self.figures)
         self.speed = Card(theme, "Speed", self)
         self.speed.figure.setObjectName("speed_figure")

@@ -83,7 +83,7 @@ def read_address(text: str, endpoint: str = DEFAULT_ENDPOINT) -> HubAddress | No
             return _in_path(rest.removeprefix("models/"), is_url=True)
         if scheme not in ("http", "https"):
             raise AddressRefused(
-                f"“{scheme}://” is no address of a hub. Paste one that begins with https://."
+                f"“{scheme}://” addresses aren't supported. Paste one that begins with https://."
             )
         return _at_host(rest, endpoint)
     host = text.partition("/")[0]
@@ -107,16 +107,15 @@ def _at_host(rest: str, endpoint: str) -> HubAddress:
     host, _, path = rest.partition("/")
     if not _is_host(host, endpoint):
         raise AddressRefused(
-            f"“{host.rpartition('@')[2]}” is not the hub that is set "
-            f"({urlsplit(endpoint).netloc}). Set it as the hub's address first, or paste an "
-            "address of the hub."
+            f"“{host.rpartition('@')[2]}” isn't the current hub ({urlsplit(endpoint).netloc}). "
+            "Change the hub address first, or paste an address from the current hub."
         )
     prefix = urlsplit(endpoint).path.strip("/")
     if prefix and host.lower() == urlsplit(endpoint).netloc.lower():
         path = path.removeprefix(f"{prefix}/")
     address = _in_path(path, is_url=True)
     if address is None:
-        raise AddressRefused("This address has no repository. Paste one like owner/name.")
+        raise AddressRefused("This address doesn't name a repository. Paste one like owner/name.")
     return address
 
 
@@ -175,7 +174,7 @@ def checked_endpoint(text: str) -> str:
     """
     text = text.strip()
     if not text.strip("/"):
-        raise AddressRefused("An address is needed, like https://hub.example.org.")
+        raise AddressRefused("Enter an address like https://hub.example.org.")
     if "://" not in text:
         host = text.partition("/")[0].partition(":")[0]
         is_here = host.lower() == "localhost" or host.startswith("127.")
@@ -194,10 +193,10 @@ def checked_endpoint(text: str) -> str:
         )
     if parts.username or parts.password:
         raise AddressRefused(
-            "A name or a password has no place in the hub's address. Enter a token."
+            "A hub address can't contain a user name or password. Enter a token instead."
         )
     if parts.query or parts.fragment:
-        raise AddressRefused("The hub's address ends before “?” and “#”.")
+        raise AddressRefused("A hub address can't contain “?” or “#”. Remove that part.")
     netloc = f"[{host}]" if ":" in host else host
     if port is not None and port != {"http": 80, "https": 443}[parts.scheme]:
         netloc = f"{netloc}:{port}"
@@ -242,8 +241,6 @@ def file_url(endpoint: str, repo_id: str, revision: str, file_name: str) -> str:
     """
     if any(each in ("", ".", "..") for each in file_name.split("/")):
         shown = ascii(file_name)[1:-1]
-        raise AddressRefused(
-            f"“{shown}” is no name of a file in a repository. Choose another file."
-        )
+        raise AddressRefused(f"“{shown}” isn't a valid file name. Choose another file.")
     path = "/".join(quote(each, safe="") for each in file_name.split("/"))
     return f"{endpoint}/{repo_id}/resolve/{quote(revision, safe='')}/{path}"

@@ -259,7 +259,7 @@ class Hub:
 
     def _info(self, repo_id: str, revision: str, token: str | Literal[False]) -> ModelInfo:
         if not is_repo_id(repo_id):
-            words = f"“{repo_id[:MAX_TEXT]}” is no name of a repository. It is like owner/name."
+            words = f"“{repo_id[:MAX_TEXT]}” isn't a valid repository name. Write it as owner/name."
             raise HubFault("private_or_missing", words)
         api = library.api(self.gate, self.endpoint)
         return api.model_info(repo_id, revision=revision or None, files_metadata=True, token=token)

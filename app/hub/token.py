@@ -21,7 +21,7 @@ Where = Literal["none", "keyring", "this run"]
 
 THIS_RUN_ONLY: Final = "This system has no keyring, so the token is kept only until Cutaway closes."
 STILL_THERE: Final = (
-    "The token is not used any more, but the system's keyring did not let go of it. Delete "
+    "The token was removed from Cutaway but couldn't be deleted from the system keyring. Delete "
     f"“{SERVICE}” there."
 )
 

@@ -244,7 +244,7 @@ def test_a_token_is_entered_and_forgotten(page, desk, qtbot):
     assert page.hub_label.text() == "hub.example.org · as ana"
     dialog.forget_button.click()
     desk.called("hub.forget_token")[-1][0](False)
-    assert "did not let go of it" in dialog.token_sentence.text()
+    assert "couldn't be deleted from the system keyring" in dialog.token_sentence.text()
     dialog.close()
 
 
@@ -313,7 +313,7 @@ def test_an_address_elsewhere_is_refused_in_words(page, desk, qtbot):
     qtbot.keyClick(page.search, Qt.Key.Key_Return)
     title, words, button = state(page.panel)
     assert (title, button) == ("Not an address on this hub", "Token and address…")
-    assert "“example.org” is not the hub" in words
+    assert "“example.org” isn't the current hub" in words
     assert desk.called("hub.search") == desk.called("hub.look") == []
 
 

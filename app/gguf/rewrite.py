@@ -62,7 +62,7 @@ def refusal_of_key(key: str) -> str:
     if key in _FIXED:
         return _FIXED[key]
     if not _KEY.fullmatch(key):
-        return "A key has 1 to 200 letters, digits and signs, without spaces."
+        return "A key must have 1 to 200 letters, digits or symbols, without spaces."
     return ""
 
 
@@ -101,11 +101,15 @@ def write_copy(
 
 def _check_target(original: Path, target: Path) -> None:
     if target.suffix.lower() != ".gguf":
-        raise CopyRefused("The copy's name ends in .gguf. Choose such a name.")
+        raise CopyRefused("The name of the copy must end in .gguf. Choose another name.")
     if not target.parent.is_dir():
-        raise CopyRefused(f"There is no folder “{target.parent}”. Choose another one.")
+        raise CopyRefused(f"The folder “{target.parent}” doesn't exist. Choose another one.")
     if target.exists() or target.is_symlink():
-        words = "That is the file itself" if _is_same(original, target) else "That file exists"
+        words = (
+            "That is the original file"
+            if _is_same(original, target)
+            else "That file already exists"
+        )
         raise CopyRefused(f"{words}: “{target.name}”. Choose another name for the copy.")
 
 
@@ -139,9 +143,9 @@ class _Copy:
         free = shutil.disk_usage(target.parent).free
         if free < self._total + SPACE_LEFT_BYTES:
             raise CopyRefused(
-                f"The copy needs {bytes_words(self._total + SPACE_LEFT_BYTES)}, and only "
-                f"{bytes_words(free)} are free in “{target.parent}”. Make room, or choose another "
-                "disk."
+                f"The copy needs {bytes_words(self._total + SPACE_LEFT_BYTES)}, but only "
+                f"{bytes_words(free)} are free in “{target.parent}”. Free some space or choose "
+                "another disk."
             )
         number, name = tempfile.mkstemp(_SUFFIX, _PREFIX, target.parent)
         unfinished = Path(name)
@@ -203,8 +207,8 @@ class _Copy:
                 data = self._source.read_at(begin, min(PIECE_BYTES, end - begin))
             except OSError as error:
                 raise CopyRefused(
-                    f"“{self._source.name}” cannot be read to its end. Check the disk that it lies "
-                    "on. Nothing of the copy is left.",
+                    f"“{self._source.name}” couldn't be read completely, so no copy was saved. "
+                    "Check its disk.",
                     str(error),
                 ) from error
             if not data:
@@ -214,7 +218,7 @@ class _Copy:
 
     def _put(self, file: BinaryIO, data: bytes) -> None:
         if self._is_cancelled():
-            raise CopyCancelled("The copy was cancelled. Nothing of it is left.")
+            raise CopyCancelled("Copying was cancelled. No copy was saved.")
         view = memoryview(data)
         while view:
             view = view[file.write(view) :]
@@ -228,8 +232,7 @@ class _Copy:
         header = read_header(unfinished)
         if header.tensors != self._header.tensors or header.size_bytes != self._total:
             raise CopyRefused(
-                "The copy is not what was to be written, and was deleted. Try again, on another "
-                "disk if it happens twice."
+                "The copy came out wrong and was deleted. Try again, or use another disk."
             )
         return header
 
@@ -239,8 +242,8 @@ class _Copy:
 
     def _changed_meanwhile(self) -> CopyRefused:
         return CopyRefused(
-            f"“{self._source.name}” was changed while it was copied. Nothing of the copy is left: "
-            "try again."
+            f"“{self._source.name}” changed while it was being copied, so no copy was saved. Try "
+            "again."
         )
 
 
@@ -272,17 +275,19 @@ def _sync_folder(folder: Path) -> None:
 
 def _refusal_of_error(error: OSError, target: Path) -> CopyRefused:
     if isinstance(error, FileExistsError):
-        sentence = f"That file exists: “{target.name}”. Choose another name for the copy."
+        sentence = f"That file already exists: “{target.name}”. Choose another name for the copy."
     elif error.errno in (errno.ENOSPC, errno.EDQUOT):
         sentence = (
-            f"There is no space left in “{target.parent}”. Make room, or choose another disk."
+            f"The disk with “{target.parent}” is full. Free some space or choose another disk."
         )
     elif error.errno == errno.EFBIG:
-        sentence = f"The disk of “{target.parent}” takes no file of this size. Choose another disk."
+        sentence = (
+            f"The copy is too large for the file system of “{target.parent}”. Choose another disk."
+        )
     elif error.errno == errno.ENAMETOOLONG:
         sentence = "That name is too long. Choose a shorter one."
     elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        sentence = f"“{target.parent}” cannot be written to. Choose another folder."
+        sentence = f"Can't save in “{target.parent}”. Choose another folder."
     else:
-        sentence = f"The copy could not be written to “{target.parent}”. Choose another folder."
-    return CopyRefused(f"{sentence} Nothing of the copy is left.", str(error))
+        sentence = f"The copy couldn't be saved in “{target.parent}”. Choose another folder."
+    return CopyRefused(f"{sentence} No copy was saved.", str(error))

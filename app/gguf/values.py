@@ -89,12 +89,12 @@ def _list_typed(text: str) -> list[object]:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ValueRefused(
-            'Enter a list as JSON has it, for example [1, 2] or ["en", "de"].'
+            'Enter a list in JSON format, for example [1, 2] or ["en", "de"].'
         ) from error
     if not isinstance(found, list):
         raise ValueRefused("Enter a list in square brackets.")
     if len(found) > MAX_ITEMS:
-        raise ValueRefused(f"A list of more than {MAX_ITEMS:,} items cannot be edited here.")
+        raise ValueRefused(f"Lists of more than {MAX_ITEMS:,} items can't be edited here.")
     return found
 
 
@@ -122,13 +122,13 @@ def _checked(kind: int, value: object) -> Scalar:
 
 def _checked_text(value: object) -> str:
     if not isinstance(value, str):
-        raise ValueRefused("Enter texts in quotation marks.")
+        raise ValueRefused("Put each text in quotation marks.")
     try:
         size = len(value.encode())
     except UnicodeEncodeError as error:
         raise ValueRefused("This text has a broken character. Type it again.") from error
     if size > MAX_TYPED_BYTES:
-        raise ValueRefused("A text has at most 1 MB. Shorten it.")
+        raise ValueRefused("Texts are limited to 1 MB. Shorten it.")
     return value
 
 
@@ -137,7 +137,7 @@ def _checked_float(kind: int, value: float) -> float:
         number = float(value)
         struct.pack(SCALARS[kind], number)
     except (OverflowError, struct.error) as error:
-        raise ValueRefused("This number is too large for its kind.") from error
+        raise ValueRefused("This number is too large for its type.") from error
     if not math.isfinite(number):
         raise ValueRefused("Enter a finite number.")
     return number

@@ -223,9 +223,9 @@ def test_space_is_asked_for_before(
 @pytest.mark.parametrize(
     ("number", "words"),
     [
-        (errno.ENOSPC, "no space left"),
+        (errno.ENOSPC, "is full"),
         (errno.EROFS, "cannot be written"),
-        (errno.EFBIG, "no file of this size"),
+        (errno.EFBIG, "too large for the file system"),
         (errno.EIO, "could not"),
     ],
 )
@@ -250,7 +250,7 @@ def test_an_original_that_cannot_be_read_to_its_end(
         return whole(self, offset, count)
 
     monkeypatch.setattr(FileSource, "read_at", read_at)
-    assert "cannot be read" in refused(original, tmp_path / "copy.gguf").sentence
+    assert "couldn't be read completely" in refused(original, tmp_path / "copy.gguf").sentence
 
 
 def test_original_that_changes_meanwhile(original: Path, tmp_path: Path) -> None:

@@ -676,7 +676,7 @@ def test_folders_are_added_and_removed_and_a_refusal_is_said(
     desk.waiting.pop()()
     assert dialog.list.item(0).text() == "/models"
     assert dialog.add_button.isEnabled()
-    desk.refusal = "“/gone” is not there. Connect its disk, or choose another one."
+    desk.refusal = "“/gone” can't be found. Connect its disk, or choose another one."
     dialog.add("/gone")
     desk.waiting.pop()()
     assert dialog.sentence.text() == desk.refusal

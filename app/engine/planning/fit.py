@@ -342,7 +342,7 @@ class _Judging:
                 gained = small.n_gpu_layers - wished.n_gpu_layers
                 why = (
                     f"Keys and values in {SMALLER_CACHE} take about half, which leaves room for "
-                    f"{gained} more {'layer' if gained == 1 else 'layers'} on graphics devices."
+                    f"{gained} more {'layer' if gained == 1 else 'layers'} on the GPU."
                 )
                 options = msgspec.structs.replace(small.options, n_gpu_layers=None)
                 found.append(Suggestion(CACHE_WORDS, why, options))
@@ -364,8 +364,8 @@ class _Judging:
         count = found.planned.placement.cpu_moe_layers
         where = "all" if count == self.outline.n_layer else f"{count} of {self.outline.n_layer}"
         why = (
-            "Then every layer runs on graphics devices but for these experts, which is faster than "
-            "whole layers on the processor."
+            "Everything else then runs on the GPU, which is faster than keeping whole layers on "
+            "the CPU."
         )
         return [Suggestion(f"the experts of {where} layers in {HOST_LABEL}", why, found.options)]
 
@@ -478,7 +478,7 @@ class _Judging:
             )
         elif self.can_deal and tried.n_gpu_layers < self.everything:
             others = "The other" if tried.n_gpu_layers else "All"
-            sentences.append(f"{others} layers run on the processor, which is slower.")
+            sentences.append(f"{others} layers run on the CPU, which is slower.")
         elif less:
             sentences.append(
                 "A longer context window would leave too little memory for other programs."

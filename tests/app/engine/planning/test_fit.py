@@ -93,7 +93,7 @@ def test_fewer_layers_are_named_with_their_device() -> None:
     assert found.verdict is Verdict.FITS_LESS
     assert found.words == f"fits with {found.n_gpu_layers} of 33 layers on GPU 0"
     assert 10 <= found.n_gpu_layers <= 20
-    assert "The other layers run on the processor" in found.why
+    assert "The other layers run on the CPU" in found.why
     pinned, smaller = found.suggestions
     assert found.suggestion == pinned.options
     assert pinned.options.n_gpu_layers == found.n_gpu_layers
@@ -198,7 +198,7 @@ def test_layers_are_suggested_with_the_context_that_fits() -> None:
 def test_what_cannot_be_met_is_said_in_the_engines_words() -> None:
     found = fit(outline(), LoadOptions(devices=["CUDA0"]), [host(16)])
     assert found.verdict is Verdict.FITS_NOT
-    assert "There is no device “CUDA0”" in found.why
+    assert "Unknown device “CUDA0”" in found.why
     assert found.suggestion == LoadOptions()
     no_heads = replace(outline(), head_widths=(80, 80))
     assert "blocks of 32" in judge([host(16)], no_heads, type_k="q8_0").why

@@ -65,7 +65,7 @@ class Machine:
 MACHINES = {
     "no GPU": Machine([], (), says="no GPU is available"),
     "one big": Machine([gpu(24)], (33,), says="All 33 layers"),
-    "one small": Machine([gpu(4)], at_least=15, at_most=25, says="the others run on the processor"),
+    "one small": Machine([gpu(4)], at_least=15, at_most=25, says="the rest run on the CPU"),
     "one tiny": Machine([gpu(0.75, 2)], (0,), says="not even one fits"),
     "zero free": Machine([gpu(0, 8)], (0,), says="not even one fits"),
     "almost full": Machine([gpu(1.5, 24)], (0,), says="not even one fits"),

@@ -213,7 +213,7 @@ def test_cancel_leaves_nothing_and_the_next_load_works(
         ({"n_ctx": -5}, "not -5"),
         ({"n_threads": 0}, "Threads"),
         ({"n_threads": 100_000}, "Threads"),
-        ({"n_gpu_layers": -1}, "Layers on graphics devices"),
+        ({"n_gpu_layers": -1}, "Layers on the GPU"),
         ({"n_ubatch": 0}, "Prefill batch"),
         ({"type_k": "q3"}, "cache type for keys must be one of f32, f16"),
         ({"type_v": "—🙂" * 100}, "cache type for values"),

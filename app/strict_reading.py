@@ -40,7 +40,7 @@ def decode_object(text: str) -> dict[str, Any]:
     def refuse(word: str) -> NoReturn:
         near = re.findall(r'"([^"\\]*)"\s*:[^:"]*' + re.escape(word), text)
         where = f"; found near “{near[0]}”" if near else ""
-        raise Refused(f"{word} is not a number that can be used{where}.")
+        raise Refused(f"{word} isn't a valid number{where}.")
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         names = [name for name, _ in pairs]
@@ -51,7 +51,7 @@ def decode_object(text: str) -> dict[str, Any]:
 
     value = json.loads(text, parse_constant=refuse, object_pairs_hook=once)
     if not isinstance(value, dict):
-        raise Refused("It must hold one JSON object: { … }.")
+        raise Refused("It must contain one JSON object: { … }.")
     return value
 
 

@@ -149,7 +149,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     )
     add("--threads", type=int, metavar="N", help="number of threads (0: automatic)")
     add("--ctx", type=int, metavar="N", help="size of the context in tokens (0: automatic)")
-    add("--gpu-layers", type=int, metavar="N", help="layers on graphics devices (-1: automatic)")
+    add("--gpu-layers", type=int, metavar="N", help="layers on the GPU (-1: automatic)")
     add("--kv-type", metavar="T[,T]", help="type of the cache, or of K and V: f16, q8_0, q4_0, …")
     add("--flash-attention", choices=("auto", "on", "off"), help="default: auto")
     add("--lora", action="append", metavar="FILE[:SCALE]", help="adapter (may be repeated)")

@@ -184,7 +184,7 @@ class AskSettings:
         if isinstance(options, dict):
             for name in LOADING:
                 if name in options and name in values:
-                    raise Refused(f"“{name}” stands there twice: in “load” and beside it.")
+                    raise Refused(f"“{name}” appears twice: inside and outside “load”.")
         read = read_struct(LoadOptions, options, "“load”")
         self.load |= {name: getattr(read, name) for name in options}
         if "loras" in self.load:
@@ -196,7 +196,9 @@ class AskSettings:
     def _take_chain(self, values: dict[str, Any]) -> None:
         both = [name for name in _DESCRIBES_SAMPLING if name in values]
         if both:
-            raise Refused(f"Give either “chain” or “{both[0]}”: the chain holds all stages.")
+            raise Refused(
+                f"Use either “chain” or “{both[0]}”, not both: the chain contains all stages."
+            )
         stages = values["chain"]
         if not isinstance(stages, list):
             raise Refused("“chain” must be a list of stages.")
@@ -207,8 +209,7 @@ class AskSettings:
         for number, one in enumerate(self.chain[:-1], 1):
             if isinstance(one, _SELECTING):
                 raise Refused(
-                    f"Stage {number} of “chain” selects the token, so nothing may follow it. "
-                    "Put it last."
+                    f"Stage {number} of “chain” selects the token, so it must be the last stage."
                 )
 
     # --- the options --------------------------------------------------------------------------

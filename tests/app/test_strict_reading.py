@@ -39,11 +39,11 @@ def test_what_is_no_object_of_numbers_is_refused(text: str, words: list[str]) ->
         ({"yesterday": 1}, "Unknown setting “yesterday” in “load”."),
         ({"nctx": 1}, "Unknown setting “nctx” in “load”. Did you mean “n_ctx”?"),
         ({"use_mmap": 1}, "“use_mmap” in “load” must be true or false, not the number 1."),
-        ({"type_k": None}, "“type_k” in “load” must be a text, not null."),
+        ({"type_k": None}, "“type_k” in “load” must be text, not null."),
         ({"devices": "CPU"}, "“devices” in “load” must be a list, not the text “CPU”."),
         (
             {"devices": ["a", 5]},
-            "Item 2 of “devices” in “load” must be a text, not the number 5.",
+            "Item 2 of “devices” in “load” must be text, not the number 5.",
         ),
         (
             {"flash_attention": "maybe"},

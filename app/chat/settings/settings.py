@@ -209,7 +209,7 @@ def checked(name: str, value: object) -> Any:
     """Return `value` as the setting `name` keeps it, or raise SettingRefused."""
     check = _CHECKS.get(name)
     if check is None:
-        raise SettingRefused(f"There is no setting called “{name}”.")
+        raise SettingRefused(f"Unknown setting “{name}”.")
     return check(value)
 
 
@@ -249,7 +249,7 @@ def _one_of(title: str, *choices: str) -> Callable[[object], str]:
     def check(value: object) -> str:
         if isinstance(value, str) and value in choices:
             return value
-        raise SettingRefused(f"{title} is one of {', '.join(choices)}.")
+        raise SettingRefused(f"{title} must be one of {', '.join(choices)}.")
 
     return check
 
@@ -261,7 +261,7 @@ def _whole(title: str, low: int, high: int) -> Callable[[object], int]:
             number = int(value)
             if low <= number <= high:
                 return number
-        raise SettingRefused(f"{title} is a whole number from {low:,} to {high:,}.")
+        raise SettingRefused(f"{title} must be a whole number from {low:,} to {high:,}.")
 
     return check
 
@@ -272,7 +272,7 @@ def _real(title: str, low: float, high: float) -> Callable[[object], float]:
             number = float(value)
             if math.isfinite(number) and low <= number <= high:
                 return number
-        raise SettingRefused(f"{title} is a number from {low:g} to {high:g}.")
+        raise SettingRefused(f"{title} must be a number from {low:g} to {high:g}.")
 
     return check
 
@@ -280,7 +280,7 @@ def _real(title: str, low: float, high: float) -> Callable[[object], float]:
 def _text(title: str, limit: int) -> Callable[[object], str]:
     def check(value: object) -> str:
         if not isinstance(value, str):
-            raise SettingRefused(f"{title} is a text.")
+            raise SettingRefused(f"{title} must be text.")
         if len(value) > limit:
             raise SettingRefused(f"{title} is limited to {limit:,} characters.")
         return clean_text(value).replace("\0", "")
@@ -292,7 +292,7 @@ def _flag(title: str) -> Callable[[object], bool]:
     def check(value: object) -> bool:
         if isinstance(value, bool):
             return value
-        raise SettingRefused(f"{title} is on or off.")
+        raise SettingRefused(f"{title} must be on or off.")
 
     return check
 
@@ -304,7 +304,7 @@ def _seed(value: object) -> int | None:
 def _texts(titles: str, title: str, most: int) -> Callable[[object], tuple[str, ...]]:
     def check(value: object) -> tuple[str, ...]:
         if not isinstance(value, list | tuple):
-            raise SettingRefused(f"{titles} are a list of texts.")
+            raise SettingRefused(f"{titles} must be a list of texts.")
         one = _text(title, MAX_STOP_STRING_LENGTH)
         texts = tuple(dict.fromkeys(text for item in value if (text := one(item))))
         if len(texts) > most:
@@ -339,12 +339,12 @@ def _pair(tags: str) -> tuple[str, str]:
 def _paths(value: object) -> tuple[str, ...]:
     """Absolute paths that a text can hold, each once."""
     if not isinstance(value, list | tuple):
-        raise SettingRefused("Folders are a list of paths.")
+        raise SettingRefused("Folders must be a list of paths.")
     if len(value) > MAX_WEIGHTS_FOLDERS:
         raise SettingRefused(f"At most {MAX_WEIGHTS_FOLDERS} folders can be added.")
     for path in value:
         if not isinstance(path, str) or not 0 < len(path) <= MAX_PATH_LENGTH:
-            raise SettingRefused("A folder is a path.")
+            raise SettingRefused("A folder must be a path.")
         if clean_text(path) != path or "\0" in path:
             raise SettingRefused(
                 "This folder's name contains unreadable characters. Rename it first."
@@ -375,9 +375,9 @@ def _chain(value: object) -> tuple[Stage, ...]:
     """Stages, or the objects that a file has for them. What their numbers may be is judged by
     the engine, beside the samplers that they are for."""
     if not isinstance(value, list | tuple):
-        raise SettingRefused("The sampling chain is a list of stages.")
+        raise SettingRefused("The sampling chain must be a list of stages.")
     if len(value) > MAX_STAGES:
-        raise SettingRefused(f"A sampling chain has at most {MAX_STAGES} stages.")
+        raise SettingRefused(f"A sampling chain can have at most {MAX_STAGES} stages.")
     stages = tuple(_stage(item, number) for number, item in enumerate(value, 1))
     for stage in stages[:-1]:
         if isinstance(stage, SELECTING):
@@ -402,12 +402,12 @@ _CHECKS: Final[dict[str, Callable[[object], Any]]] = {
     "zoom_percent": _whole("The zoom", 80, 300),
     "n_threads": _whole("The number of threads", 0, 512),
     "n_ctx": _whole("The context window", 0, 16_777_216),
-    "n_gpu_layers": _whole("The number of layers on the graphics device", -1, 10_000),
+    "n_gpu_layers": _whole("The number of layers on the GPU", -1, 10_000),
     "type_k": _one_of("The type of the key cache", *CACHE_TYPE_NAMES),
     "type_v": _one_of("The type of the value cache", *CACHE_TYPE_NAMES),
     "flash_attention": _one_of("Flash attention", "auto", "on", "off"),
-    "context_policy": _one_of("What happens in a full context", "drop_oldest", "stop"),
-    "max_tokens": _whole("The maximum of tokens", 0, 10_000_000),
+    "context_policy": _one_of("The policy for a full context", "drop_oldest", "stop"),
+    "max_tokens": _whole("The maximum number of tokens", 0, 10_000_000),
     "stop_strings": _texts("Stop strings", "A stop string", MAX_STOP_STRINGS),
     "stop_in_reasoning": _flag("Stopping in reasoning"),
     "reasoning_tags": _reasoning_tags,
@@ -423,8 +423,8 @@ _CHECKS: Final[dict[str, Callable[[object], Any]]] = {
     "grammar": _text("The grammar", MAX_GRAMMAR_LENGTH),
     "json_schema": _text("The JSON schema", MAX_GRAMMAR_LENGTH),
     "banned_strings": _texts("Banned strings", "A banned string", MAX_BANNED_STRINGS),
-    "min_tokens": _whole("The minimum of tokens", 0, 10_000_000),
-    "ban_end_token": _flag("Going on past the end"),
+    "min_tokens": _whole("The minimum number of tokens", 0, 10_000_000),
+    "ban_end_token": _flag("Continuing past the end"),
     "repeatable": _flag("Repeatable"),
     "chat_format": _one_of("The chat format", *formats.NAMES),
     "chat_template": _text("The chat template", MAX_TEMPLATE_LENGTH),
@@ -437,7 +437,7 @@ _CHECKS: Final[dict[str, Callable[[object], Any]]] = {
     "offline": _flag("Offline"),
     "hub_endpoint": _hub_endpoint,
     "hub_tokens_kept": _texts("Hubs with a token", "A hub's address", MAX_HUBS),
-    "trash_days": _whole("The days in the trash", 0, 3650),
+    "trash_days": _whole("The number of days in the trash", 0, 3650),
     "window_geometry": _text("The window's geometry", 20_000),
     "last_conversation_id": _text("The last conversation", 200),
     "section_visible": _flag("The section"),
@@ -452,5 +452,5 @@ _CHECKS: Final[dict[str, Callable[[object], Any]]] = {
     "download_folder": _download_folder,
     "downloads_at_once": _whole("The number of downloads at once", 1, 8),
     "download_limit_kbs": _whole("The limit of the download speed", 0, 10_000_000),
-    "find_other_apps": _flag("Looking for weights of other programs"),
+    "find_other_apps": _flag("Including models from other apps"),
 }

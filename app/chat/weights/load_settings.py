@@ -61,7 +61,7 @@ def changed_load(stored: object, name: str, value: object) -> dict[str, Any]:
         parts[name.removeprefix(ROPE)] = value
         name, value = "rope", parts
     if name not in BEYOND:
-        raise SettingRefused(f"There is no load setting called “{name}”.")
+        raise SettingRefused(f"Unknown load setting “{name}”.")
     usual = getattr(_USUAL, name)
     taken = usual if value is None else _read(name, value)
     try:
@@ -92,7 +92,7 @@ def _read(name: str, value: object) -> Any:
     try:
         if name == "rope":
             if not isinstance(value, Mapping):
-                raise SettingRefused("The RoPE scaling is an object.")
+                raise SettingRefused("The RoPE scaling must be an object.")
             return RopeScaling(**read_fields(dict(value), _types(RopeScaling), "this model"))
         return read_fields({name: value}, _types(LoadOptions), "this model")[name]
     except Refused as refused:
@@ -108,4 +108,4 @@ def _lora(value: object) -> Lora:
         is_number = isinstance(scale, int | float) and not isinstance(scale, bool)
         if isinstance(path, str) and is_number:
             return Lora(path, float(scale))
-    raise SettingRefused("A LoRA adapter is a file and a scale, as in “/folder/a.gguf:0.5”.")
+    raise SettingRefused("A LoRA adapter must be a file and a scale, as in “/folder/a.gguf:0.5”.")

@@ -123,7 +123,7 @@ class WeightsDefaults:
                 raise SettingRefused(f"This is limited to {limit:,} characters.")
             return {name: clean_text(value).replace("\0", "")}
         if name not in (*SHAPING, *LOADING):
-            raise SettingRefused(f"“{name}” is no setting of weights.")
+            raise SettingRefused(f"“{name}” isn't a model setting.")
         return {name: as_stored(checked(name, value))}
 
     def reset(self, path: str, names: Collection[str]) -> None:

@@ -74,8 +74,8 @@ _NOTHING_LEFT: Final = {
         "it or choose another."
     ),
     GRAMMAR: (
-        "The grammar allows none of the possible next tokens. Relax it, or remove what forbids "
-        "tokens (bans, minimum length)."
+        "The grammar allows none of the possible next tokens. Relax it, or remove bans and the "
+        "minimum length."
     ),
     BANNED: "Every possible next token starts a banned string. Ban fewer strings.",
     END_TOKENS: "Only an end token is possible here, and end tokens are banned.",

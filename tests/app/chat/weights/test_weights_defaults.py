@@ -99,7 +99,7 @@ def test_what_waits_for_a_load_is_named_until_they_are_loaded_again(make_room: A
         ("n_ctx", -1, "context window"),
         ("load.n_ubatch", 0, "Prefill batch"),
         ("load.no_such", 1, "no_such"),
-        ("theme", "dark", "no setting of weights"),
+        ("theme", "dark", "isn't a model setting"),
         ("notes", "x" * 30_000, "limited"),
         ("notes", 3, "limited"),
         ("chat_format", "odd", "chat format"),
@@ -220,7 +220,7 @@ def test_smaller_weights_with_the_same_vocabulary_are_found_by_themselves(
     found = partners(room, large)
     assert [each.name for each in found.fitting] == ["small"]
     why = {each.candidate.name: each.difference for each in found.others}
-    assert why["strange"] in ("other tokens", f"{len(others):,} tokens, not {len(words):,}")
+    assert why["strange"] in ("different tokens", f"{len(others):,} tokens, not {len(words):,}")
     assert why["ends"] == "another end token"
     assert "incomplete" in why["broken"]
     assert "large" not in why

@@ -118,7 +118,7 @@ def test_a_fault_is_underlined_where_it_is(editor: GrammarEditor, chat: Chat) ->
     editor.check_now()
     assert chat.changes == []
     assert editor.refusal.text() == (
-        "The grammar cannot be read at line 1, column 18: Undefined rule identifier 'maybe'."
+        "The grammar has an error at line 1, column 18: Undefined rule identifier 'maybe'."
     )
     assert editor.text.marked_text() == "maybe"
     assert editor.text.accessibleDescription() == editor.refusal.text()
@@ -143,7 +143,7 @@ def test_a_fault_at_the_end_marks_the_last_character(editor: GrammarEditor) -> N
     choose(editor, "json_schema")
     editor.text.setPlainText('{"type": "object"')
     editor.check_now()
-    assert "is no JSON" in editor.refusal.text()
+    assert "isn't valid JSON" in editor.refusal.text()
     assert editor.text.marked_text() == '"'
 
 

@@ -35,7 +35,7 @@ BAD: list[tuple[Sampling, str, str]] = [
     (Sampling([Temperature("hot")]), "filters[0].t", "must be a number, not 'hot'"),
     (Sampling([Temperature(True)]), "filters[0].t", "must be a number"),
     (Sampling([TopK(), TopP(1.5)]), "filters[1].p", "Top-p must be between 0 and 1, not 1.5"),
-    (Sampling([TopP(0.5, 0)]), "filters[0].min_keep", "Top-p's smallest number of tokens"),
+    (Sampling([TopP(0.5, 0)]), "filters[0].min_keep", "Top-p's minimum number of tokens"),
     (Sampling([MinP(-0.5)]), "filters[0].p", "Min-p"),
     (Sampling([MinP(0.5, -1)]), "filters[0].min_keep", "Min-p"),
     (Sampling([TopK(-2)]), "filters[0].k", "Top-k must be 0 (off) or a whole number up to"),
@@ -52,7 +52,7 @@ BAD: list[tuple[Sampling, str, str]] = [
     (Sampling([Greedy()]), "filters", "“greedy” selects a token, so it must be the last stage"),
     (Sampling([], TopK()), "select", "must select a token"),
     (Sampling([TopK()] * 33), "filters", "at most 32 stages"),
-    (Sampling(["—🙂"]), "filters[0]", "There is no sampling stage"),
+    (Sampling(["—🙂"]), "filters[0]", "Unknown sampling stage"),
     (Sampling([Temperature("x" * 10_000)]), "filters[0].t", "…"),
 ]
 

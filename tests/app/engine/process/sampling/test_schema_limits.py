@@ -149,7 +149,7 @@ CONTRADICTIONS: list[tuple[dict[str, Any], str]] = [
     ({"oneOf": []}, "“oneOf” with nothing to choose from"),
     ({"type": []}, "“type” with nothing to choose from"),
     ({"type": ["null", "integer"], "enum": ["a"]}, "“enum” of which nothing is of its “type”"),
-    ({"allOf": [{"type": "string"}, {"type": "string"}]}, "not all are objects"),
+    ({"allOf": [{"type": "string"}, {"type": "string"}]}, "parts that aren't objects"),
 ]
 
 

@@ -207,7 +207,7 @@ def test_what_is_not_held_is_named(pattern: str) -> None:
 
 @pytest.mark.parametrize("pattern", ["(a", "a)", "[a", "*a", "a{3,2}", "a\\", "[b-a]", "a^b", "$a"])
 def test_what_is_no_pattern_or_fits_nothing_is_refused(pattern: str) -> None:
-    with pytest.raises(BadSetting, match="cannot be turned into a grammar: "):
+    with pytest.raises(BadSetting, match="can't be converted to a grammar: "):
         grammar_text("", json.dumps({"type": "string", "pattern": pattern}))
 
 

@@ -204,7 +204,7 @@ class Exchange:
             return
         sentence = f"{_chats(len(imported.ids))} imported" if imported.ids else "Nothing is new"
         if imported.renamed:
-            sentence += f", {imported.renamed:,} of them beside another version"
+            sentence += f", {imported.renamed:,} of them next to another version"
         if imported.there:
             verb = "was" if imported.there == 1 else "were"
             sentence += f"; {imported.there:,} {verb} there already"

@@ -354,12 +354,12 @@ def named(unsure: Sequence[Unsure], *, before: bool) -> str:
     """Which positions cannot be told, and why.
 
     >>> named([Unsure(3, "Too close."), Unsure(8, "Too close.")], before=True)
-    'Before it 2 tokens cannot be told from the record. Tokens 4, 9: Too close.'
+    "Before that, 2 tokens can't be determined from the record. Tokens 4, 9: Too close."
     """
     if not unsure:
         return ""
     count = f"{len(unsure):,} token" + ("s" if len(unsure) > 1 else "")
-    parts = [f"{'Before it ' if before else ''}{count} cannot be told from the record."]
+    parts = [f"{'Before that, ' if before else ''}{count} can't be determined from the record."]
     by_reason: dict[str, list[int]] = {}
     for each in unsure:
         by_reason.setdefault(each.reason, []).append(each.index + 1)

@@ -242,7 +242,8 @@ def test_a_held_reply_stands_whatever_is_asked(talk: Conversation) -> None:
     for wrong in (LARGE, -1):
         talk.say(Choose(reply.id, wrong))
         assert (
-            talk.hear(Note, reply.id).sentence == f"There is no token {wrong}. Choose another one."
+            talk.hear(Note, reply.id).sentence
+            == f"Token {wrong} doesn't exist. Choose another one."
         )
         assert talk.hear(Held, reply.id).token.index == 0
     for stray in (Choose(9, 5), Resume(9), Hold(-1), Stop(-7), Stop(LARGE)):

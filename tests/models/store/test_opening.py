@@ -367,7 +367,7 @@ def test_a_folder_that_cannot_be_written_to_is_read(
     finally:
         set_modes(open_to_all, 0o755, 0o644)
     assert "('read_only', ['Chat 0']," in out
-    assert "cannot be written to" in out
+    assert "Can't save in the data folder" in out
 
 
 def test_a_folder_that_cannot_even_be_read_is_said(

@@ -929,7 +929,7 @@ def test_a_row_that_cannot_be_read_says_so(
         raw.execute("UPDATE download SET files = '{', state = 'running'")
         raw.commit()
     again = owner()
-    assert "could not be read" in again.one(key).sentence
+    assert "couldn't be read" in again.one(key).sentence
     again.downloads.remove(key)
     again.until(lambda: again.downloads.snapshot() == ())
 

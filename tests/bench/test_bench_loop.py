@@ -108,7 +108,7 @@ def test_a_session_measures_replies_alone_and_together(starter_gguf: Path) -> No
 def test_a_session_without_weights_is_a_sentence(tmp_path: Path) -> None:
     from app.engine.protocol.loading_messages import LoadOptions
 
-    with pytest.raises(BenchError, match="could not be loaded"):
+    with pytest.raises(BenchError, match="couldn't be loaded"):
         sides.Session(str(tmp_path / "gone.gguf"), LoadOptions())
 
 

@@ -477,7 +477,7 @@ def test_a_grammar_without_end(
     tiny_llama(weights)
     path.write_text(grammar if option != "--settings" else json.dumps({"grammar": grammar}))
     assert _ask("x", "--raw", "--threads", "1", "--gguf", str(weights), option, str(path)) == 1
-    _one_sentence(capsys.readouterr().err, "“root”", "begin with itself (left recursion)")
+    _one_sentence(capsys.readouterr().err, "“root”", "start with itself (left recursion)")
 
 
 @pytest.mark.weights

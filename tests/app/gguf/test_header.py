@@ -502,9 +502,9 @@ def test_key_without_a_name_is_refused(path: Path) -> None:
         ({"tokenizer.ggml.scores": Typed("array:u8", [1] * 400)}, "is array of uint8"),
         ({"tokenizer.ggml.token_type": 5}, "“token_type” is uint32"),
         ({"general.name": "an odd number", "general.alignment": 4}, "multiple of 32"),
-        ({"llama.expert_group_count": 2}, "0 experts to 2 groups"),
-        ({**EXPERTS, "llama.expert_group_count": 4}, "4 experts to 4 groups"),
-        ({**EXPERTS, "llama.expert_group_count": 3}, "4 experts to 3 groups"),
+        ({"llama.expert_group_count": 2}, "0 experts into 2 groups"),
+        ({**EXPERTS, "llama.expert_group_count": 4}, "4 experts into 4 groups"),
+        ({**EXPERTS, "llama.expert_group_count": 3}, "4 experts into 3 groups"),
         ({**EXPERTS, "llama.expert_group_count": 2}, "2 groups and uses 0"),
         (
             {**EXPERTS, "llama.expert_group_count": 2, "llama.expert_group_used_count": 2},

@@ -217,7 +217,7 @@ def test_space_is_asked_for_before(
     monkeypatch.setattr(rewrite.shutil, "disk_usage", lambda _: usage(1 << 40, 1 << 40, 63 << 20))
     sentence = refused(original, tmp_path / "copy.gguf").sentence
     assert "MB, and only 66.1 MB are free" in sentence
-    assert "Make room" in sentence
+    assert "Free some space" in sentence
 
 
 @pytest.mark.parametrize(

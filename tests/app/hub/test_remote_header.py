@@ -128,7 +128,7 @@ def test_an_address_that_has_run_out_is_asked_for_again(asker, fake_hub):
         (Act(headers={"Content-Range": "bytes 1-100/999"}), "doesn't match the listing"),
         (Act(without=("Content-Range",)), "doesn't match the listing"),
         (Act(gzip=True), "doesn't match the listing"),
-        (Act(claimed_length=50), "ended early"),
+        (Act(claimed_length=50), "cut short"),
         (Act(close_after=50), "closed the connection early"),
         (Act(status=416), "rejected the request"),
         (Act(status=503), "server error"),
@@ -146,5 +146,5 @@ def test_a_file_that_changes_while_it_is_read_is_not_read(asker, fake_hub):
     source = HttpSource(asker.hub, file_of(asker, "tiny-F32.gguf"))
     source.read_at(0, 100)
     fake_hub.script(Act(etag="other"), server="cdn")
-    with pytest.raises(HubFault, match="changed while it was read"):
+    with pytest.raises(HubFault, match="changed while it was being read"):
         source.read_at(100, 100)

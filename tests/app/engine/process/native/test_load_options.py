@@ -210,7 +210,7 @@ def test_devices_by_name_in_the_order_of_the_wish() -> None:
         (["CUDA7"], [device("CUDA0"), device("CUDA1")], "Known are CUDA0, CUDA1"),
         (["CPU"], [device("CUDA0")], "An empty list means CPU only"),
         (["CUDA0"], [], "runs on the CPU only"),
-        (["CUDA0", "CUDA0"], [device("CUDA0")], "named twice"),
+        (["CUDA0", "CUDA0"], [device("CUDA0")], "listed twice"),
         (["—🙂" * 200], [device("CUDA0")], "no device"),
     ],
 )

@@ -196,7 +196,7 @@ def test_prompt_over_the_limit_is_refused_with_both_numbers(tiny: TinySession) -
 @pytest.mark.parametrize(
     ("fields", "kind", "words"),
     [
-        ({"max_tokens": -1}, "bad_setting", "largest number of tokens"),
+        ({"max_tokens": -1}, "bad_setting", "maximum number of tokens"),
         ({"alternatives": 65}, "bad_setting", "between 0 and 64"),
         ({"stop": [""]}, "bad_setting", "1 to 4,096 characters"),
         ({"stop": ["x" * 10_000]}, "bad_setting", "1 to 4,096 characters"),

@@ -398,7 +398,7 @@ BAD_SCHEMAS: list[tuple[Any, str]] = [
     ('{"items": {"$ref": "#/a"}, "a": 7}', "refers to “#/a”, which isn't a schema"),
     ('{"$ref": "https://example.invalid/x.json"}', "outside it"),
     ('{"items": {"$ref": "file:///etc/hosts"}}', "outside it"),
-    ('{"enum": []}', "nothing to choose from"),
+    ('{"enum": []}', "an empty “enum”"),
     ('{"type": "banana"}', "can't be converted to a grammar"),
     ('{"type": "string", "pattern": "(a"}', "a grammar: a pattern has an unclosed “(”"),
     ('{"type": "string", "pattern": "a^b"}', "a grammar: no text can match a pattern"),

@@ -149,7 +149,7 @@ CONTRADICTIONS: list[tuple[dict[str, Any], str]] = [
     ({"enum": []}, "an empty “enum”"),
     ({"enum": "abc"}, "“enum” that isn't a list"),
     ({"anyOf": []}, "an empty “anyOf”"),
-    ({"oneOf": []}, "“oneOf” with nothing to choose from"),
+    ({"oneOf": []}, "an empty “oneOf”"),
     ({"type": []}, "an empty “type”"),
     ({"type": ["null", "integer"], "enum": ["a"]}, "no “enum” value of its “type”"),
     ({"allOf": [{"type": "string"}, {"type": "string"}]}, "parts that aren't objects"),

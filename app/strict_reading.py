@@ -34,7 +34,7 @@ def decode_object(text: str) -> dict[str, Any]:
 
     >>> decode_object('{"temperature": NaN}')
     Traceback (most recent call last):
-    app.strict_reading.Refused: NaN is not a number that can be used; found near “temperature”.
+    app.strict_reading.Refused: NaN isn't a valid number; found near “temperature”.
     """
 
     def refuse(word: str) -> NoReturn:
@@ -169,7 +169,7 @@ def _read_plain(value: object, kind: inspect.Type, place: str) -> Any:
 
 _WANTED: Final[dict[type[inspect.Type], str]] = {
     inspect.BoolType: "true or false",
-    inspect.StrType: "a text",
+    inspect.StrType: "text",
     inspect.IntType: "a whole number",
     inspect.FloatType: "a number",
 }

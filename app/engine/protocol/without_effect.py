@@ -38,7 +38,7 @@ _KEEPS_BEST: Final = (TopK, TopP, MinP, TopNSigma, Temperature, DynamicTemperatu
 """None of them removes the best candidate or puts another one above it."""
 
 _SO: Final = ", so it has no effect."
-NEUTRAL: Final = "All penalties are neutral (repeat 1, the others 0)"
+NEUTRAL: Final = "The penalty stage is neutral (repeat 1, the others 0)"
 """So every window's chain begins, and nobody means anything by it."""
 
 
@@ -84,11 +84,11 @@ def _by_value(stage: Stage, n_vocab: int) -> str:
     """Why the stage's own values make it idle, or ""."""
     match stage:
         case LogitBias() if not any(b.ban or b.bias for b in stage.biases):
-            return "All logit biases are 0"
+            return "The logit bias is 0 for every token"
         case Penalties() if _is_neutral(stage):
             return NEUTRAL
         case Penalties(last_n=0):
-            return "The penalties have a window of 0 tokens"
+            return "The penalty stage has a window of 0 tokens"
         case Dry(multiplier=0):
             return "DRY's multiplier is 0"
         case Dry(last_n=0):

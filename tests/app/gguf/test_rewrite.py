@@ -156,7 +156,7 @@ def refused(original: Path, target: Path, changes: Any = CHANGES, **options: Any
 
 
 def test_nothing_is_overwritten(original: Path, tmp_path: Path) -> None:
-    assert "the file itself" in refused(original, original).sentence
+    assert "the original file" in refused(original, original).sentence
     other = tmp_path / "other.gguf"
     other.write_bytes(b"mine")
     assert "exists" in refused(original, other).sentence
@@ -216,7 +216,7 @@ def test_space_is_asked_for_before(
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(rewrite.shutil, "disk_usage", lambda _: usage(1 << 40, 1 << 40, 63 << 20))
     sentence = refused(original, tmp_path / "copy.gguf").sentence
-    assert "MB, and only 66.1 MB are free" in sentence
+    assert "MB, but only 66.1 MB are free" in sentence
     assert "Free some space" in sentence
 
 
@@ -224,9 +224,9 @@ def test_space_is_asked_for_before(
     ("number", "words"),
     [
         (errno.ENOSPC, "is full"),
-        (errno.EROFS, "cannot be written"),
+        (errno.EROFS, "Can't save in"),
         (errno.EFBIG, "too large for the file system"),
-        (errno.EIO, "could not"),
+        (errno.EIO, "couldn't be saved"),
     ],
 )
 def test_a_disk_that_fails_on_the_way(
@@ -259,12 +259,12 @@ def test_original_that_changes_meanwhile(original: Path, tmp_path: Path) -> None
             os.utime(original, ns=(1, 1))
 
     error = refused(original, tmp_path / "copy.gguf", on_progress=on_progress)
-    assert "was changed" in error.sentence
+    assert "changed while" in error.sentence
 
 
 def test_places_that_cannot_be(original: Path, tmp_path: Path) -> None:
-    assert "no folder" in refused(original, tmp_path / "none" / "copy.gguf").sentence
-    assert "ends in .gguf" in refused(original, tmp_path / "copy.bin").sentence
+    assert "doesn't exist" in refused(original, tmp_path / "none" / "copy.gguf").sentence
+    assert "end in .gguf" in refused(original, tmp_path / "copy.bin").sentence
     assert "too long" in refused(original, tmp_path / ("x" * 251 + ".gguf")).sentence
 
 

@@ -182,7 +182,7 @@ def test_no_redirect_leads_away_from_tls(asker):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(GateTransport, "handle_request", answered)
-        with pytest.raises(HubFault, match="not a hub"):
+        with pytest.raises(HubFault, match="like a model hub"):
             library.LibraryTransport(asker.gate).handle_request(request)
         with pytest.raises(httpx2.UnsupportedProtocol):
             asker.hub.open(str(request.url), {})
@@ -419,8 +419,8 @@ def test_a_hub_that_is_one_passes_the_check(asker, fake):
     [
         (Act(close_after=-1), "closed the connection early"),
         (Act(close_after=10), "closed the connection early"),
-        (Act(location="ftp://example.org/x"), "not a hub"),
-        (Act(headers={"Content-Encoding": "gzip"}), "not a hub"),
+        (Act(location="ftp://example.org/x"), "like a model hub"),
+        (Act(headers={"Content-Encoding": "gzip"}), "like a model hub"),
         (Act(status=418), "rejected the request"),
         (Act(status=404), "couldn't find this in"),
     ],

@@ -342,7 +342,7 @@ class WhatIfCard(Card):
 def nothing_changes(found: WhatIf) -> str:
     """
     >>> nothing_changes(WhatIf(None, (), 40))
-    'Nothing would change: each of the 40 tokens would be the same.'
+    'Nothing would change: all 40 tokens would be the same.'
     """
     if not found.unsure:
         return f"Nothing would change: all {found.looked_at:,} tokens would be the same."

@@ -119,7 +119,7 @@ def test_what_does_not_go_together_is_refused_where_it_is_set(make_room: Any) ->
     assert "needs flash attention" in desk.defaults.change(OTHER, "flash_attention", "off")
     assert "flash_attention" not in desk.defaults.own(OTHER)
     assert desk.defaults.change(OTHER, "load.n_slots", 8) == ""
-    assert "no room for 8 replies" in desk.defaults.change(OTHER, "load.n_ubatch", 4)
+    assert "too small for 8 replies" in desk.defaults.change(OTHER, "load.n_ubatch", 4)
 
 
 def test_reset_lets_the_app_speak_and_can_be_undone(make_room: Any) -> None:
@@ -221,7 +221,7 @@ def test_smaller_weights_with_the_same_vocabulary_are_found_by_themselves(
     assert [each.name for each in found.fitting] == ["small"]
     why = {each.candidate.name: each.difference for each in found.others}
     assert why["strange"] in ("different tokens", f"{len(others):,} tokens, not {len(words):,}")
-    assert why["ends"] == "another end token"
+    assert why["ends"] == "a different end token"
     assert "incomplete" in why["broken"]
     assert "large" not in why
     assert "link" not in why

@@ -104,8 +104,8 @@ MACHINES = {
         n_ctx=2048,
         says="1 of 5 layers is",
     ),
-    "hardly any host memory": Machine([], (), n_ctx=768, host_gib=0.6, says="what fits"),
-    "little host memory": Machine([], (), n_ctx=2048, host_gib=6.6, says="what fits"),
+    "hardly any host memory": Machine([], (), n_ctx=768, host_gib=0.6, says="the most that fits"),
+    "little host memory": Machine([], (), n_ctx=2048, host_gib=6.6, says="the most that fits"),
 }
 
 
@@ -208,7 +208,7 @@ def test_what_is_odd_about_a_context_that_was_asked_for_is_said(
 
 
 def test_context_beyond_all_memory_is_refused_with_both_numbers() -> None:
-    with pytest.raises(Refusal, match=r"1,048,576 tokens needs .* GB, and only 17\.2 GB are free"):
+    with pytest.raises(Refusal, match=r"1,048,576 tokens needs .* GB, but only 17\.2 GB are free"):
         plan(sizes(), [], 16 * GIB, n_ubatch=UBATCH, n_ctx=1_048_576)
 
 

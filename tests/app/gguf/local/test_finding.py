@@ -144,7 +144,7 @@ def test_e13_every_refusal_of_a_folder_is_named(
 
 def test_a_chosen_folder_that_is_gone_is_named_another_programs_is_not(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
-    assert "is not there" in scan(chosen(gone)).troubles[0]
+    assert "can't be found" in scan(chosen(gone)).troubles[0]
     assert not scan(Place(Origin.JAN, gone)).troubles
     put(gone / "a.gguf")
     assert has_changed(Scan(chosen(gone)))

@@ -76,7 +76,7 @@ def test_how_many_a_stage_leaves(stage: Any, left: int) -> None:
         (TopNSigma(1.0), "needs the logits of all tokens"),
         (Typical(0.5), "needs the logits of all tokens"),
         (DynamicTemperature(1.0, 0.5), "needs the logits of all tokens"),
-        (Penalties(8, 1.0, 0.5), "tokens of the prompt"),
+        (Penalties(8, 1.0, 0.5), "prompt tokens"),
         (Dry(), "all the text before the token"),
         (LogitBias([TokenBias(text="x", bias=1.0)]), "needs a loaded model"),
         (LogitBias([TokenBias(99, bias=1.0)]), "outside the recorded 4"),

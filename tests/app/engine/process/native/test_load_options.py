@@ -74,7 +74,7 @@ def scores_with(path: Path, log: NativeLog, **options: Any) -> list[float]:
     [
         ({"n_slots": 0}, "Replies at once"),
         ({"n_slots": 65}, "between 1 and 64"),
-        ({"n_slots": 8, "n_ubatch": 4}, "no room for 8 replies"),
+        ({"n_slots": 8, "n_ubatch": 4}, "too small for 8 replies"),
         ({"parked_bytes": -1}, "parked chats"),
         ({"main_device": -1}, "Main device"),
         ({"cpu_moe_layers": -2}, "Experts in main memory"),
@@ -87,7 +87,7 @@ def scores_with(path: Path, log: NativeLog, **options: Any) -> list[float]:
         ({"rope": RopeScaling(freq_scale=math.nan)}, "frequency scale"),
         ({"rope": RopeScaling(freq_scale=1e-9)}, "makes positions indistinguishable"),
         ({"rope": RopeScaling(freq_scale=-1)}, "frequency scale"),
-        ({"rope": RopeScaling(yarn_orig_ctx=-1)}, "trained window"),
+        ({"rope": RopeScaling(yarn_orig_ctx=-1)}, "trained context"),
         ({"rope": RopeScaling(yarn_ext_factor=-1.0)}, "extrapolation"),
         ({"rope": RopeScaling(yarn_attn_factor=math.nan)}, "attention factor"),
         ({"rope": RopeScaling(yarn_beta_fast=1e9)}, "fast beta"),
@@ -207,11 +207,11 @@ def test_devices_by_name_in_the_order_of_the_wish() -> None:
 @pytest.mark.parametrize(
     ("names", "usable", "words"),
     [
-        (["CUDA7"], [device("CUDA0"), device("CUDA1")], "Known are CUDA0, CUDA1"),
+        (["CUDA7"], [device("CUDA0"), device("CUDA1")], "Available: CUDA0, CUDA1"),
         (["CPU"], [device("CUDA0")], "An empty list means CPU only"),
         (["CUDA0"], [], "runs on the CPU only"),
         (["CUDA0", "CUDA0"], [device("CUDA0")], "listed twice"),
-        (["—🙂" * 200], [device("CUDA0")], "no device"),
+        (["—🙂" * 200], [device("CUDA0")], "Unknown device"),
     ],
 )
 def test_unknown_devices_are_named(names: list[str], usable: list[Device], words: str) -> None:
@@ -221,7 +221,7 @@ def test_unknown_devices_are_named(names: list[str], usable: list[Device], words
 
 
 def test_split_must_speak_of_devices_that_are_there() -> None:
-    with pytest.raises(Refusal, match="Main device 2 is not there: 2 can be used"):
+    with pytest.raises(Refusal, match="Main device 2 doesn't exist: 2 can be used"):
         check_devices_and_split(LoadOptions(split_mode="none", main_device=2), 2)
     with pytest.raises(Refusal, match="lists 3 devices, but only 2"):
         check_devices_and_split(LoadOptions(tensor_split=[1.0, 1.0, 1.0]), 2)
@@ -448,12 +448,12 @@ def test_d13_truncated_adapter_is_refused_before_native_code(
 @pytest.mark.parametrize(
     ("writing", "words"),
     [
-        ({"architecture": "gemma3"}, "made for gemma3 weights"),
-        ({"shape": Shape(n_embd=128)}, "do not fit"),
+        ({"architecture": "gemma3"}, "made for gemma3 models"),
+        ({"shape": Shape(n_embd=128)}, "don't match"),
         ({"metadata": {"general.type": "model"}}, "isn't a LoRA adapter"),
         ({"metadata": {"adapter.type": "control_vector"}}, "isn't a LoRA adapter"),
-        ({"shape": Shape(n_layer=9), "targets": ["blk.8.attn_q.weight"]}, "do not fit"),
-        ({"targets": []}, "do not fit"),
+        ({"shape": Shape(n_layer=9), "targets": ["blk.8.attn_q.weight"]}, "don't match"),
+        ({"targets": []}, "don't match"),
         ({"metadata": {"adapter.alora.invocation_tokens": [1, 2]}}, "activated"),
     ],
     ids=str,

@@ -209,7 +209,7 @@ def test_cancel_leaves_nothing_and_the_next_load_works(
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"n_ctx": 0}, "Context size must be between 1"),
+        ({"n_ctx": 0}, "Context window must be between 1"),
         ({"n_ctx": -5}, "not -5"),
         ({"n_threads": 0}, "Threads"),
         ({"n_threads": 100_000}, "Threads"),

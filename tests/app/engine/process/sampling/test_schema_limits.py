@@ -84,7 +84,7 @@ def test_what_is_not_held_is_named(
     assert unheld(schema) == names
     (note,) = schema_notes(json.dumps(schema))
     assert all(f"“{name}”" in note for name in names)
-    assert " at # " in note
+    assert " at #, " in note
 
 
 HELD: list[tuple[dict[str, Any], str, str]] = [

@@ -314,7 +314,7 @@ def test_a_missing_stage_is_added_in_its_place(panel: ChainRoom, desk: SamplingD
 
 
 def test_a_stage_without_effect_says_why(panel: ChainRoom, desk: SamplingDesk) -> None:
-    assert "neutral values" in card(panel, Penalties).idle.text()
+    assert "stage is neutral" in card(panel, Penalties).idle.text()
     assert card(panel, TopK).idle.isHidden()
     desk.put({"chain": as_stored((TopK(5), TopK(9), Temperature(0.7), Greedy()))})
     reasons = [each.idle.text() for each in panel.chain.cards]

@@ -208,6 +208,7 @@ def test_it_fits_the_narrowest_section(
 def test_many_positions_are_named_in_short() -> None:
     many = [Unsure(at, "Beyond.") for at in range(40)]
     assert named(many, before=False) == (
-        "40 tokens can't be determined from the record. Tokens 1, 2, 3, 4, 5, 6 and 34 more: Beyond."
+        "40 tokens can't be determined from the record. "
+        "Tokens 1, 2, 3, 4, 5, 6 and 34 more: Beyond."
     )
     assert named([], before=True) == ""

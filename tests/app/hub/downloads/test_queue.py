@@ -522,7 +522,7 @@ def test_e09_what_does_not_fit_is_refused_before_it_begins(
     one = owner(at_once=1, free=lambda _: RESERVE_BYTES + SIZE + 1000)
     too_large = wish(hub.repos[REPO], "tiny-Q4_K_M.gguf", sizes=(SIZE + 1001,))
     words = one.refusal(too_large, folder)
-    assert "still to come" in words
+    assert "still to be downloaded" in words
     assert words.endswith("then try again.")
     assert hub.requests == []
     hub.script(Act(stall_after=1000), server="cdn")
@@ -547,7 +547,7 @@ def test_e09_space_is_looked_at_again_while_it_runs(
     one.until(lambda: one.one(key).done_bytes > 0)
     free[0] = RESERVE_BYTES + 1000
     failed = one.until_state(key, S.FAILED)
-    assert "still to come" in failed.sentence
+    assert "still to be downloaded" in failed.sentence
     assert lying_in(folder) == [part_name(hub.repos[REPO].files[0])]
     free[0] = 10 * RESERVE_BYTES
     one.downloads.retry(key)
@@ -562,7 +562,7 @@ def test_e13_a_read_only_folder_is_refused_when_it_is_chosen(
     blocked.write_bytes(b"")
     assert "is a file" in folder_trouble(blocked / "below")
     assert "is a file" in owner().refusal(the_file(hub), blocked)
-    assert "whole path" in folder_trouble(Path("relative"))
+    assert "full path" in folder_trouble(Path("relative"))
     fresh = tmp_path / "made" / "up"
     assert folder_trouble(fresh, is_used_now=False) == ""
     assert not (tmp_path / "made").exists()
@@ -724,7 +724,7 @@ def test_a_whole_file_that_was_there_is_done_at_once_and_not_ours(
     assert not done.is_ours
     one.downloads.to_trash(done.id, lambda _: pytest.fail("not ours"))
     one.until(lambda: bool(one.said))
-    assert "left alone" in one.said[0][1]
+    assert "weren't downloaded by Cutaway" in one.said[0][1]
     assert there.exists()
 
 
@@ -767,7 +767,7 @@ def test_to_the_trash_goes_only_what_we_fetched_and_nobody_changed(
 
     one.downloads.to_trash(key, trash)
     one.until(lambda: bool(one.said))
-    assert "was changed" in one.said[0][1]
+    assert "has changed" in one.said[0][1]
     assert gone == []
     one.downloads.to_trash(key, lambda _: False)
     one.until(lambda: len(one.said) == 2)
@@ -794,7 +794,7 @@ def test_a_finished_file_that_is_gone_is_told_and_can_be_fetched_again(
     away = path.rename(path.with_suffix(".away"))
     one.downloads.look()
     gone = one.until_state(key, S.FAILED)
-    assert "any more" in gone.sentence
+    assert "is no longer in" in gone.sentence
     away.rename(path)
     one.downloads.retry(key)
     assert one.until_state(key, S.DONE).is_ours
@@ -802,7 +802,7 @@ def test_a_finished_file_that_is_gone_is_told_and_can_be_fetched_again(
     one.until(lambda: one.stored()[0].state is S.DONE)
     path.unlink()
     again = owner()
-    assert "any more" in again.until_state(key, S.FAILED).sentence
+    assert "is no longer in" in again.until_state(key, S.FAILED).sentence
     again.downloads.retry(key)
     again.until_state(key, S.DONE)
     assert path.exists()
@@ -892,7 +892,7 @@ def test_names_that_are_not_safe_are_refused_or_made_safe(
 ) -> None:
     one = owner()
     words = one.refusal(wish(hub.repos[REPO], "tiny-Q4_K_M.gguf", names=("../x.gguf",)), folder)
-    assert "leads out of its folder" in words
+    assert "leads outside its folder" in words
     words = one.refusal(wish(hub.repos[REPO], "tiny-Q4_K_M.gguf", missing=("b.gguf",)), folder)
     assert "b.gguf" in words
     hub.repos[REPO].files.append(FakeFile("NUL.gguf", b"GGUF", is_lfs=True))

@@ -418,7 +418,7 @@ def test_a_copy_that_fails_keeps_the_changes(
 ) -> None:
     opened.set_value("general.name", value_typed("string", "x"))
     opened.copy_bar.write(path, path, opened._changes)
-    qtbot.waitUntil(lambda: "the file itself" in opened.copy_bar.words.text())
+    qtbot.waitUntil(lambda: "the original file" in opened.copy_bar.words.text())
     assert set(opened._changes) == {"general.name"}
     assert opened.copy_bar.copy_button.isEnabled()
     assert opened.change_button.isEnabled()

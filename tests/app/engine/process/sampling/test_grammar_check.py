@@ -26,8 +26,8 @@ ONLY_NATIVE = [
 ]
 SCHEMAS = [
     ('{"type": "integer"}', 0, 0, ""),
-    ('{"type":}', 1, 9, "no JSON: Expecting value"),
-    ('{"type": "object",\n "required": [}', 2, 15, "no JSON"),
+    ('{"type":}', 1, 9, "valid JSON: Expecting value"),
+    ('{"type": "object",\n "required": [}', 2, 15, "valid JSON"),
     ("[]", 0, 0, "must be an object"),
 ]
 

@@ -190,7 +190,7 @@ def _fake_lines(*lines: dict[str, Any]) -> Callable[..., list[tuple[str, float]]
 
 def test_an_app_that_says_too_little_cannot_be_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sides, "lines_of", _fake_lines({"event": "token"}, {"event": "summary"}))
-    with pytest.raises(BenchError, match="too little"):
+    with pytest.raises(BenchError, match="too short"):
         sides.run_app("w.gguf", 4)
 
 

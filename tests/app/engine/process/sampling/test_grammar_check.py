@@ -21,7 +21,7 @@ ONLY_NATIVE = [
     ("root ::= [a-", 1, 13, ""),
     ('root ::= "a"\nroot2 ::= "\\q"', 2, 12, "unknown escape"),
     ("root ::= root", 1, 1, "left recursion"),
-    ('root ::= "x" | b\n  b ::= c b "y" | "z"\nc ::= "c"*', 2, 3, "rule, “b”, that can begin"),
+    ('root ::= "x" | b\n  b ::= c b "y" | "z"\nc ::= "c"*', 2, 3, "rule, “b”, that can start"),
     ("root ::= " + "(" * 200 + '"a"' + ")" * 200, 0, 0, "nests brackets"),
 ]
 SCHEMAS = [

@@ -56,7 +56,7 @@ def test_every_option_of_a_load_can_be_set() -> None:
         ("rope.kind", "odd", "yarn"),
         ("rope.freq_scale", 1e9, "between 0 and 1000"),
         ("split_mode", "heap", "layer"),
-        ("tensor_split", [0, 0], "above 0"),
+        ("tensor_split", [0, 0], "at least one above"),
         ("loras", ["x"], "a file and a scale"),
         ("loras", [{"path": "/a", "scale": 1e9}], "scale of a LoRA"),
         ("nonsense", 1, "nonsense"),

@@ -24,7 +24,6 @@ from app.command_line.settings import AskSettings, read_settings_file, resolved
 from app.engine.client.engine import Engine
 from app.engine.client.process import child_command
 from app.engine.client.supervisor import Ending, EngineEvent, StateChanged
-from app.engine.protocol.bounds import BadSetting
 from app.engine.protocol.frames import clean_text
 from app.engine.protocol.loading_messages import Loaded, LoadOptions
 from app.engine.protocol.messages import (
@@ -40,7 +39,7 @@ from app.engine.protocol.pieces import Pieces
 from app.engine.protocol.prompt_messages import Prompt, TextPrompt
 from app.engine.protocol.request_rules import check_request
 from app.paths import typed_path
-from app.strict_reading import Refused
+from app.refusal import Refusal, bad_setting
 
 FAILED: Final = 1
 WRONG_ARGUMENTS: Final = 2
@@ -56,23 +55,14 @@ _NO_WEIGHTS: Final = (
 )
 
 
-class AskError(Exception):
-    """Ends the program: a sentence for the user, and the exit code."""
-
-    def __init__(self, sentence: str, code: int = FAILED) -> None:
-        super().__init__(sentence)
-        self.sentence = sentence
-        self.code = code
-
-
 def main(argv: Sequence[str]) -> int:
     """Answer and return the exit code."""
     try:
         _make_streams_safe()
         return _run(_parse(argv))
-    except AskError as error:
-        _say(error.sentence)
-        return error.code
+    except Refusal as refused:
+        _say(refused.sentence)
+        return WRONG_ARGUMENTS if refused.kind == "bad_setting" else FAILED
     except _LeftAtOnce:
         # Whoever holds stdout and reads nothing would hold Python's own flush at the exit, too.
         os._exit(INTERRUPTED)
@@ -101,7 +91,7 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         sentence = message[:1].upper() + message[1:].rstrip(".")
-        raise AskError(f"{sentence}. See main.py ask --help.", WRONG_ARGUMENTS)
+        raise bad_setting(f"{sentence}. See main.py ask --help.")
 
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
@@ -192,22 +182,19 @@ def _argument_text(text: str) -> str:
 
 def _settings(options: argparse.Namespace) -> AskSettings:
     """The defaults, then the settings file, then the options."""
-    try:
-        file = None
-        if options.settings is not None:
-            path = Path(_named_file(options.settings, "--settings"))
-            try:
-                file = read_settings_file(path)
-            except OSError as error:
-                sentence = f"The settings file {path} can't be read: {error.strerror}."
-                raise AskError(sentence) from error
-        return resolved(options, file)
-    except Refused as refused:
-        raise AskError(str(refused), WRONG_ARGUMENTS) from refused
+    file = None
+    if options.settings is not None:
+        path = Path(_named_file(options.settings, "--settings"))
+        try:
+            file = read_settings_file(path)
+        except OSError as error:
+            sentence = f"The settings file {path} can't be read: {error.strerror}."
+            raise Refusal("not_readable", sentence) from error
+    return resolved(options, file)
 
 
 def _weights(options: argparse.Namespace) -> str:
-    """Path of the weights. Raises AskError if there are none."""
+    """Path of the weights. Raises Refusal if there are none."""
     if options.scripted is not None:
         return _named_file(options.scripted, "--scripted")
     if options.gguf is not None:
@@ -216,20 +203,22 @@ def _weights(options: argparse.Namespace) -> str:
 
     found = starter.find()
     if found is None:
-        raise AskError(_NO_WEIGHTS)
+        raise Refusal("missing_file", _NO_WEIGHTS)
     return str(found.path)
 
 
 def _named_file(name: str, option: str) -> str:
     """The absolute path of what is there; links stay, since files in parts are known by name."""
     if not name:
-        raise AskError(f"{option} needs a file name.", WRONG_ARGUMENTS)
+        raise bad_setting(f"{option} needs a file name.")
     path = typed_path(name)
     try:
         path.stat()
     except OSError as error:
         shown = str(path) if len(str(path)) <= _SHOWN_PATH else f"{str(path)[:_SHOWN_PATH]}…"
-        raise AskError(f"File not found: “{shown}”. Check the path given with {option}.") from error
+        raise Refusal(
+            "missing_file", f"File not found: “{shown}”. Check the path given with {option}."
+        ) from error
     return str(path)
 
 
@@ -237,30 +226,23 @@ def _prompt(options: argparse.Namespace, settings: AskSettings) -> Prompt:
     text = _stdin_text() if options.text == "-" else options.text
     if options.raw:
         if options.system:
-            raise AskError("--raw takes no system prompt. Remove --system.", WRONG_ARGUMENTS)
+            raise bad_setting("--raw takes no system prompt. Remove --system.")
         if settings.messages or settings.reply_start or settings.prompt_fields:
-            raise AskError("--raw takes no messages and no template.", WRONG_ARGUMENTS)
+            raise bad_setting("--raw takes no messages and no template.")
         if not text:
-            raise AskError("No text to continue.", WRONG_ARGUMENTS)
+            raise bad_setting("No text to continue.")
         return TextPrompt(text)
     if not text.strip():
-        raise AskError("The message is empty. Write some text.", WRONG_ARGUMENTS)
+        raise bad_setting("The message is empty. Write some text.")
     return settings.chat_prompt(text)
-
-
-def _check(request: Generate) -> None:
-    """Refuse a value before the weights load for it. Raises AskError."""
-    try:
-        check_request(request)
-    except BadSetting as error:
-        raise AskError(error.sentence, WRONG_ARGUMENTS) from error
 
 
 def _stdin_text() -> str:
     try:
         return sys.stdin.buffer.read().decode("utf-8", "replace")
     except OSError as error:
-        raise AskError(f"The text can't be read from stdin: {error.strerror}.") from error
+        sentence = f"The text can't be read from stdin: {error.strerror}."
+        raise Refusal("not_readable", sentence) from error
 
 
 # --- the run ----------------------------------------------------------------------------------
@@ -269,7 +251,7 @@ def _stdin_text() -> str:
 def _run(options: argparse.Namespace) -> int:
     settings = _settings(options)
     request = settings.generate(_prompt(options, settings), with_trace=options.json)
-    _check(request)
+    check_request(request)  # before the weights load for it
     weights = _weights(options)
     command = child_command("engine")
     if options.scripted is not None:
@@ -277,7 +259,8 @@ def _run(options: argparse.Namespace) -> int:
     output: AskOutput = JsonLines(sys.stdout) if options.json else PlainText(sys.stdout, sys.stderr)
     talk = _Talk(command, output)
     try:
-        talk.load(weights, settings.load_options())
+        if code := talk.load(weights, settings.load_options()):
+            return code
         if options.json:
             output.pieces = talk.read_pieces()
         return talk.answer(request)
@@ -316,16 +299,12 @@ class _Talk:
         self._interrupts = 0
         self._old_handler = signal.signal(signal.SIGINT, self._on_ctrl_c)
 
-    def load(self, path: str, options: LoadOptions) -> None:
-        """Raises AskError if the weights do not load."""
+    def load(self, path: str, options: LoadOptions) -> int:
+        """Return the exit code, 0 if the weights have loaded."""
         ending = self._follow(self._engine.load(path, options))
-        if isinstance(ending, Failed):
-            self._output.failed(ending)
-            raise AskError(ending.sentence)
-        if isinstance(ending, Stopped):
-            raise KeyboardInterrupt
-        if isinstance(ending.result, Loaded):
+        if isinstance(ending, Finished) and isinstance(ending.result, Loaded):
             self._output.loaded(ending.result)
+        return self._code(ending)
 
     def read_pieces(self) -> Pieces | None:
         ending = self._follow(self._engine.request(ReadVocabulary(0)))
@@ -334,14 +313,18 @@ class _Talk:
         return None
 
     def answer(self, generate: Generate) -> int:
-        """Stream the reply; return the exit code. Raises AskError if it fails."""
+        """Stream the reply; return the exit code."""
         ending = self._follow(self._engine.generate(generate))
         summary = ending.partial if isinstance(ending, Failed) else ending.result
         if isinstance(summary, Summary):
             self._output.summary(summary)
+        return self._code(ending)
+
+    def _code(self, ending: Ending) -> int:
         if isinstance(ending, Failed):
             self._output.failed(ending)
-            raise AskError(ending.sentence)
+            _say(ending.sentence)
+            return FAILED
         return INTERRUPTED if isinstance(ending, Stopped) else 0
 
     def close(self) -> None:
@@ -395,7 +378,7 @@ class _Talk:
 
 def _make_streams_safe() -> None:
     """A console that cannot show a character shows "?" for it instead of ending us; a stream
-    that the caller closed leads nowhere. Raises AskError where the answer would go there."""
+    that the caller closed leads nowhere. Raises Refusal where the answer would go there."""
     is_told = sys.stdout is not None
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
@@ -405,7 +388,7 @@ def _make_streams_safe() -> None:
         if reconfigure is not None:
             reconfigure(errors="replace")
     if not is_told:
-        raise AskError("The answer can't be written: stdout is closed.")
+        raise Refusal("not_writable", "The answer can't be written: stdout is closed.")
 
 
 def _say(sentence: str) -> None:

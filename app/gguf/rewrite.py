@@ -22,9 +22,9 @@ from typing import BinaryIO, Final
 
 from app.amounts import bytes_words
 from app.gguf.header import MAGIC, Header, opened, padded, read_header, read_header_of
-from app.gguf.refusal import HeaderRefused
 from app.gguf.source import FileSource
 from app.gguf.values import NewValue
+from app.refusal import Refusal
 
 Changes = Mapping[str, NewValue | None]
 """Key → its new value; None takes the key out. What is not named stays."""
@@ -44,17 +44,8 @@ _FIXED: Final = {
 }
 
 
-class CopyRefused(Exception):  # noqa: N818
-    """The copy was not made, and nothing of it is left. `sentence` is for the user."""
-
-    def __init__(self, sentence: str, evidence: str = "") -> None:
-        super().__init__(sentence)
-        self.sentence = sentence
-        self.evidence = evidence
-
-
-class CopyCancelled(CopyRefused):
-    """It was asked to stop."""
+def _refused(sentence: str, evidence: str = "") -> Refusal:
+    return Refusal("not_copied", sentence, evidence)
 
 
 def refusal_of_key(key: str) -> str:
@@ -74,43 +65,42 @@ def write_copy(
     on_progress: Callable[[int, int], None] = lambda done, total: None,
     is_cancelled: Callable[[], bool] = lambda: False,
 ) -> Header:
-    """Write the copy and return its header. Raises CopyRefused or CopyCancelled.
+    """Write the copy and return its header. Raises Refusal ("cancelled": it was asked to stop),
+    and nothing of the copy is left.
 
     `on_progress` is called with bytes written and bytes in all. Takes as long as the disk does:
     not for a thread that paints.
     """
     for key in changes:
         if why := refusal_of_key(key):
-            raise CopyRefused(f"{why} (“{key[:80]}”)")
+            raise _refused(f"{why} (“{key[:80]}”)")
     try:
         _check_target(original, target)
         with opened(original) as source:
             header = read_header_of(source)
             if header.metadata.get("split.count", 1) not in (0, 1):
-                raise CopyRefused(
+                raise _refused(
                     f"“{original.name}” is one of several parts. Join them into one file first "
                     "(llama.cpp's llama-gguf-split does that)."
                 )
             copy = _Copy(source, header, changes, on_progress, is_cancelled)
             return copy.write(target)
-    except HeaderRefused as refused:
-        raise CopyRefused(refused.sentence, refused.evidence) from refused
     except OSError as error:
         raise _refusal_of_error(error, target) from error
 
 
 def _check_target(original: Path, target: Path) -> None:
     if target.suffix.lower() != ".gguf":
-        raise CopyRefused("The name of the copy must end in .gguf. Choose another name.")
+        raise _refused("The name of the copy must end in .gguf. Choose another name.")
     if not target.parent.is_dir():
-        raise CopyRefused(f"The folder “{target.parent}” doesn't exist. Choose another one.")
+        raise _refused(f"The folder “{target.parent}” doesn't exist. Choose another one.")
     if target.exists() or target.is_symlink():
         words = (
             "That is the original file"
             if _is_same(original, target)
             else "That file already exists"
         )
-        raise CopyRefused(f"{words}: “{target.name}”. Choose another name for the copy.")
+        raise _refused(f"{words}: “{target.name}”. Choose another name for the copy.")
 
 
 def _is_same(one: Path, other: Path) -> bool:
@@ -142,7 +132,7 @@ class _Copy:
         self._total = self._size(head)
         free = shutil.disk_usage(target.parent).free
         if free < self._total + SPACE_LEFT_BYTES:
-            raise CopyRefused(
+            raise _refused(
                 f"The copy needs {bytes_words(self._total + SPACE_LEFT_BYTES)}, but only "
                 f"{bytes_words(free)} are free in “{target.parent}”. Free some space or choose "
                 "another disk."
@@ -206,7 +196,7 @@ class _Copy:
             try:
                 data = self._source.read_at(begin, min(PIECE_BYTES, end - begin))
             except OSError as error:
-                raise CopyRefused(
+                raise _refused(
                     f"“{self._source.name}” couldn't be read completely, so no copy was saved. "
                     "Check its disk.",
                     str(error),
@@ -218,7 +208,7 @@ class _Copy:
 
     def _put(self, file: BinaryIO, data: bytes) -> None:
         if self._is_cancelled():
-            raise CopyCancelled("Copying was cancelled. No copy was saved.")
+            raise Refusal("cancelled", "Copying was cancelled. No copy was saved.")
         view = memoryview(data)
         while view:
             view = view[file.write(view) :]
@@ -231,7 +221,7 @@ class _Copy:
             raise self._changed_meanwhile()
         header = read_header(unfinished)
         if header.tensors != self._header.tensors or header.size_bytes != self._total:
-            raise CopyRefused(
+            raise _refused(
                 "The copy came out wrong and was deleted. Try again, or use another disk."
             )
         return header
@@ -240,8 +230,8 @@ class _Copy:
         info = self._source.path.stat()
         return info.st_size, info.st_mtime_ns
 
-    def _changed_meanwhile(self) -> CopyRefused:
-        return CopyRefused(
+    def _changed_meanwhile(self) -> Refusal:
+        return _refused(
             f"“{self._source.name}” changed while it was being copied, so no copy was saved. Try "
             "again."
         )
@@ -273,7 +263,7 @@ def _sync_folder(folder: Path) -> None:
             os.close(number)
 
 
-def _refusal_of_error(error: OSError, target: Path) -> CopyRefused:
+def _refusal_of_error(error: OSError, target: Path) -> Refusal:
     if isinstance(error, FileExistsError):
         sentence = f"That file already exists: “{target.name}”. Choose another name for the copy."
     elif error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -290,4 +280,4 @@ def _refusal_of_error(error: OSError, target: Path) -> CopyRefused:
         sentence = f"Can't save in “{target.parent}”. Choose another folder."
     else:
         sentence = f"The copy couldn't be saved in “{target.parent}”. Choose another folder."
-    return CopyRefused(f"{sentence} No copy was saved.", str(error))
+    return _refused(f"{sentence} No copy was saved.", str(error))

@@ -175,7 +175,7 @@ class Hub:
     # --- addresses and tokens -------------------------------------------------------------------
 
     def url(self, file: HubFile, part: int = 0) -> str:
-        """Where one part is downloaded; it redirects. Raises AddressRefused."""
+        """Where one part is downloaded; it redirects. Raises Refusal."""
         return file_url(self.endpoint, file.repo_id, file.revision, file.names[part])
 
     def headers_for(self, url: str) -> dict[str, str]:

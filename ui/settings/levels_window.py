@@ -28,7 +28,8 @@ from app.chat.events import (
 )
 from app.chat.replies.recorded import settings_of
 from app.chat.settings.resolved import APP, IN_CHAIN, LEVELS, LOADING, SHAPING, resolve, shown_value
-from app.chat.settings.settings import SettingRefused, as_stored, checked
+from app.chat.settings.settings import as_stored, checked
+from app.refusal import Refusal
 from models.records import Message
 from ui.look.theme import Theme
 from ui.settings.fields import ChoiceField, Field, NumberField
@@ -277,8 +278,8 @@ class LevelsWindow(WindowBeside):
         """Set a value at the chosen level, or return why it is refused."""
         try:
             value = as_stored(checked(name, value))
-        except SettingRefused as refused:
-            return str(refused)
+        except Refusal as refused:
+            return refused.sentence
         if self._reply is not None:
             self._changes[name] = value
             self._show_values()

@@ -18,7 +18,8 @@ from PySide6.QtWidgets import (
 )
 
 from app.chat.events import EngineStateChanged, LogLineArrived, SettingsChanged
-from app.chat.settings.settings import SettingRefused, Settings, checked
+from app.chat.settings.settings import Settings, checked
+from app.refusal import Refusal
 from ui.look.theme import Theme
 from ui.settings.chain_field import ChainField
 from ui.settings.fields import (
@@ -403,8 +404,8 @@ class SettingsWindow(WindowBeside):
         """Hand a value to the desk, or return why it is refused."""
         try:
             value = checked(name, value)
-        except SettingRefused as refused:
-            return str(refused)
+        except Refusal as refused:
+            return refused.sentence
         self._desk.settings.set(name, value)
         return ""
 

@@ -14,7 +14,7 @@ from typing import Final
 from app.engine.planning.placement import DeviceMemory
 from app.engine.planning.sizes import CACHE_TYPES, Outline
 from app.engine.protocol.loading_messages import LoadOptions, Lora, RopeScaling
-from app.refusal import Refusal
+from app.refusal import bad_setting
 
 MAX_SLOTS: Final = 64
 MAX_LORAS: Final = 16
@@ -42,10 +42,6 @@ _ROPE_NUMBERS: Final = {
     "yarn_beta_fast": ("YaRN's fast beta", 0.0, 1e6),
     "yarn_beta_slow": ("YaRN's slow beta", 0.0, 1e6),
 }
-
-
-def bad_setting(sentence: str) -> Refusal:
-    return Refusal("bad_setting", sentence)
 
 
 def check_options(options: LoadOptions) -> None:

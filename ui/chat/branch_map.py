@@ -128,7 +128,7 @@ class BranchMap(QDialog):
             (MessageAdded, MessageChanged, ConversationOpened, TrashedBranchesListed),
             self._on_changed,
         )
-        theme.changed.connect(self._on_theme_changed)
+        theme.changed.connect(self._fill)
 
     def open_map(self) -> None:
         """Show it beside the chat, with the keyboard where you are."""
@@ -237,10 +237,6 @@ class BranchMap(QDialog):
         self._items[node.id] = item
         return item
 
-    def _on_theme_changed(self) -> None:
-        self._fit()
-        self._fill()
-
     def _open_all(self) -> None:
         """Everything but the folded runs."""
         for item in self._all_items():
@@ -318,17 +314,9 @@ class BranchMap(QDialog):
         self._theme.space(self._foot, 8)
         self._theme.space(self._column, 12, margins=16)
         self._theme.keep(self.tree, QTreeView.setIndentation, 18)
-        self._fit()
+        self._theme.keep(self.tree, _set_icon_side, 16)
+        self._theme.sheet(self.tree, _tree_sheet)
         ZoomedSize(self, self._theme, SIZE)
-
-    def _fit(self) -> None:
-        px, tone = self._theme.px, self._theme.colors.accent_tone
-        self.tree.setIconSize(QSize(px(16), px(16)))
-        # One even tone from edge to edge, also left of a line that stands inside of another.
-        self.tree.setStyleSheet(
-            f"QTreeView::item {{ border: none; border-radius: 0; padding: {px(6)}px {px(4)}px; }}"
-            f"QTreeView::item:selected, QTreeView::branch:selected {{ background: {tone}; }}"
-        )
 
     def _stand_beside(self) -> None:
         """At the right edge of the window, below its header, so that the text is not hidden."""
@@ -338,6 +326,19 @@ class BranchMap(QDialog):
         corner = window.mapToGlobal(QPoint(window.width(), 0))
         margin = self._theme.px(16)
         self.move(corner.x() - self.width() - margin, corner.y() + self._theme.px(64))
+
+
+def _set_icon_side(tree: QTreeWidget, side: int) -> None:
+    tree.setIconSize(QSize(side, side))
+
+
+def _tree_sheet(theme: Theme) -> str:
+    """One even tone from edge to edge, also left of a line that stands inside of another."""
+    px, tone = theme.px, theme.colors.accent_tone
+    return (
+        f"QTreeView::item {{ border: none; border-radius: 0; padding: {px(6)}px {px(4)}px; }}"
+        f"QTreeView::item:selected, QTreeView::branch:selected {{ background: {tone}; }}"
+    )
 
 
 def _span(items: list[QTreeWidgetItem]) -> None:

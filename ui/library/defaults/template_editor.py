@@ -112,14 +112,15 @@ class TemplateEditor(QWidget):
         self.panes.addWidget(self.preview)
         self._later = rest_timer(self, self._render, RENDER_AFTER_MS)
         self._build()
-        theme.changed.connect(self._fit)
+        theme.changed.connect(self._arrange)
         theme.space(self._head, 8)
         theme.space(self._column, 8)
         theme.size(self.format_field, 180)
         for pane in (self.source, self.preview):
             theme.font(pane, Theme.font_mono)
             theme.at_least(pane, 120, 72)
-        self._fit()
+        theme.keep(self.panes, QSplitter.setHandleWidth, 8)
+        self._arrange()
 
     def _build(self) -> None:
         self._head = QHBoxLayout()
@@ -278,8 +279,3 @@ class TemplateEditor(QWidget):
         if self.panes.orientation() is not side:
             self.panes.setOrientation(side)
             self.panes.setSizes([1, 1])
-
-    def _fit(self) -> None:
-        px = self._theme.px
-        self.panes.setHandleWidth(px(8))
-        self._arrange()

@@ -60,16 +60,12 @@ class PromptCard(QFrame):
         self._inside.addLayout(self._head)
         for widget in (self.bar, self.legend, self.sentence, self.facts):
             self._inside.addWidget(widget)
-        theme.changed.connect(self._fit)
+        theme.changed.connect(self.bar.update)
         theme.space(self._inside, 6, margins=12)
         theme.space(self._head, 6)
         theme.space(self._flow, 8)
         theme.font(self.heading, Theme.font_small, QFont.Weight.DemiBold)
         theme.font(self.figure, Theme.font_small)
-        self._fit()
-
-    def _fit(self) -> None:
-        self.bar.update()
 
     def show_prompt(
         self,

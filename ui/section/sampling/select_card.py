@@ -85,6 +85,7 @@ class SelectCard(StageCard):
         self._seed_flow = FlowLayout(box)
         self._theme.space(self._seed_flow, 6)
         self._theme.size(self.seed, SEED_PX)
+        self._theme.sheet(self.again_button, _again_sheet)
         self._seed_flow.addWidget(seed)
         self._seed_flow.addWidget(self.again_button)
         self.head.insertWidget(2, self.kind)
@@ -134,10 +135,9 @@ class SelectCard(StageCard):
             self.refuse("seed", "")
             self.seed_changed.emit(value)
 
-    def _fit(self) -> None:
-        super()._fit()
-        px = self._theme.px
-        self.again_button.setStyleSheet(
-            f"QPushButton {{ padding: {px(3)}px {px(8)}px;"
-            f" font-size: {self._theme.font_small().pixelSize()}px; }}"
-        )
+
+def _again_sheet(theme: Theme) -> str:
+    return (
+        f"QPushButton {{ padding: {theme.px(3)}px {theme.px(8)}px;"
+        f" font-size: {theme.font_small().pixelSize()}px; }}"
+    )

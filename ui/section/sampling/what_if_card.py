@@ -25,6 +25,7 @@ from app.insight.sampling.live import Values
 from app.insight.sampling.what_if import Unsure, WhatIf
 from app.insight.trace.tokens_shown import visible
 from models.records import Message
+from ui.look.theme import Theme
 from ui.section.card import Card, small_label
 from ui.section.panel import Tools
 from ui.section.sampling.live_card import MOST_TOKENS, values_of
@@ -112,7 +113,7 @@ class WhatIfCard(Card):
         self._connect(tools)
         for row in (self._acts, self._asks, self._answers):
             tools.theme.space(row, 6)
-        self._fit()
+        self._theme.sheet(self.answer, _answer_sheet)
         self._forget()
 
     def _build(self) -> None:
@@ -144,7 +145,6 @@ class WhatIfCard(Card):
         self.which.changed_by_user.connect(self._on_which)
         self.values.changed.connect(self._on_values)
         self.values.refused.connect(self._on_refused)
-        tools.theme.changed.connect(self._fit)
 
     # --- with what ------------------------------------------------------------------------------
 
@@ -329,14 +329,12 @@ class WhatIfCard(Card):
             else:
                 self._desk.branches.at(*place)
 
-    # --- looks ----------------------------------------------------------------------------------
 
-    def _fit(self) -> None:
-        px, small = self._theme.px, self._theme.font_small().pixelSize()
-        self.answer.setStyleSheet(
-            f"QPushButton {{ padding: {px(3)}px 0; text-align: left; font-weight: 600;"
-            f" font-size: {small}px; color: {self._theme.colors.accent}; }}"
-        )
+def _answer_sheet(theme: Theme) -> str:
+    return (
+        f"QPushButton {{ padding: {theme.px(3)}px 0; text-align: left; font-weight: 600;"
+        f" font-size: {theme.font_small().pixelSize()}px; color: {theme.colors.accent}; }}"
+    )
 
 
 def nothing_changes(found: WhatIf) -> str:

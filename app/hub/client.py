@@ -7,7 +7,7 @@ right type, and a listing with a damaged entry is a listing without it.
 
     hub = Hub(gate, "https://hub.example.org", lambda: token)
     page = hub.search(SearchWish("smol")).next_page()
-    files = hub.files(page.repos[0].id)
+    files = hub.look(page.repos[0].id).files
 """
 
 from __future__ import annotations
@@ -143,10 +143,6 @@ class Hub:
         info = self.with_token(lambda token: self._info(repo_id, revision, token))
         with self.asking():
             return RepoPage(_of_info(info), files_of(info))
-
-    def files(self, repo_id: str) -> list[HubFile]:
-        """Every GGUF of a repository, split sets as one. Raises HubFault."""
-        return list(self.look(repo_id).files)
 
     def card(self, repo_id: str, revision: str = "main") -> str:
         """The model card as Markdown, without front matter, HTML and pictures; "" if there is none.

@@ -30,16 +30,13 @@ _RANGE: Final = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
 
 
 class HttpSource:
-    """One part of weights on the hub. `n_requests` (redirects aside) and `n_bytes` say what it
-    has cost."""
+    """One part of weights on the hub."""
 
     def __init__(
         self, hub: Hub, file: HubFile, part: int = 0, *, max_bytes: int = MAX_HEADER_BYTES
     ) -> None:
         self.name = file.names[part].rpartition("/")[2]
         self.size_bytes = file.sizes[part]
-        self.n_requests = 0
-        self.n_bytes = 0
         self._hub = hub
         self._repo_id = file.repo_id
         self._url = hub.url(file, part)
@@ -57,7 +54,6 @@ class HttpSource:
         headers = {"Range": f"bytes={offset}-{offset + count - 1}", "Accept-Encoding": "identity"}
         data = self._part(headers, offset, count)
         self._left -= len(data)
-        self.n_bytes += len(data)
         return data
 
     def close(self) -> None:
@@ -116,7 +112,6 @@ class HttpSource:
         raise fault_of(response, asked)
 
     def _send(self, url: str, headers: dict[str, str]) -> httpx2.Response:
-        self.n_requests += 1
         try:
             return self._hub.open(url, headers)
         except FAILURES as error:

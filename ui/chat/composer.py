@@ -11,11 +11,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QMetaMethod, Qt, Signal
-from PySide6.QtGui import QMouseEvent, QPaintEvent, QTextCursor
+from PySide6.QtGui import QMouseEvent, QTextCursor
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
-    QLabel,
     QPushButton,
     QSizePolicy,
     QVBoxLayout,
@@ -91,7 +90,6 @@ class Composer(QWidget):
         self._is_generating = False
         self._is_drop_near = False
         self._is_temporary = False
-        self._reason: str | None = None
         self._is_setting = False
         self._is_coming = False
         self._sends_then = False
@@ -241,11 +239,6 @@ class Composer(QWidget):
         self._is_generating = is_generating
         self._update_state()
 
-    def set_enabled_reason(self, reason: str | None) -> None:
-        """A sentence why nothing can be sent now, shown as the hint; None where it can."""
-        self._reason = reason
-        self._update_state()
-
     def set_send_key(self, name: str) -> None:
         """enter: Enter sends, Shift+Enter breaks. ctrl_enter: Ctrl+Enter sends, Enter breaks."""
         if name not in SEND_KEYS:
@@ -266,7 +259,7 @@ class Composer(QWidget):
         """What Enter and the button do: send, or queue behind the reply that grows."""
         text = self.text()
         has_more = self._has_attachments or self._is_coming
-        if self._reason is not None or not (text.strip() or has_more):
+        if not (text.strip() or has_more):
             return
         if self._is_coming:
             self._sends_then = True
@@ -280,7 +273,9 @@ class Composer(QWidget):
 
     def _build(self) -> None:
         self._edit = MessageEdit()
-        self._hint = Hint()
+        self._hint = PartsLabel()
+        self._hint.setObjectName("composer_hint")
+        self._hint.setProperty("kind", "small")
         self._hint.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self._send_button = _button("Send", "send_button", "primary")
         self._queue_button = _button("Queue", "queue_button", "plain")
@@ -398,13 +393,11 @@ class Composer(QWidget):
         focused = next((button for button in buttons if button.hasFocus()), None)
         text = self.text() if text is None else text
         has_words = bool(text) and not text.isspace()
-        can_send = self._reason is None and (has_words or self._has_attachments)
+        can_send = has_words or self._has_attachments
         self._send_button.setVisible(not self._is_generating)
         self._stop_button.setVisible(self._is_generating)
         self._queue_button.setVisible(self._is_generating and can_send)
         self._send_button.setEnabled(can_send)
-        # Why nothing can be sent is read whole; the keys give way where there is no room.
-        self._hint.setWordWrap(self._reason is not None and not self._is_generating)
         self._hint.set_text(self._hint_text(can_send))
         if focused is not None and not focused.hasFocus():
             # Qt's choice would be the button beside it: a space would stop the reply.
@@ -417,28 +410,11 @@ class Composer(QWidget):
         if self._is_generating:
             queues = f"{'Enter' if is_enter else 'Ctrl+Enter'} to queue · " if can_send else ""
             return f"{queues}Esc to stop"
-        if self._reason is not None:
-            return self._reason
         return (
             ("Enter to send · Shift+Enter for a new line")
             if is_enter
             else "Ctrl+Enter to send · Enter for a new line"
         )
-
-
-class Hint(PartsLabel):
-    """Small words in the card: in one line, or wrapped where they must be read whole."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.setObjectName("composer_hint")
-        self.setProperty("kind", "small")
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        if self.wordWrap():
-            QLabel.paintEvent(self, event)
-        else:
-            super().paintEvent(event)
 
 
 def _button(text: str, name: str, kind: str) -> QPushButton:

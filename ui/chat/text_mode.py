@@ -41,7 +41,6 @@ from ui.widgets.elided import PartsLabel
 from ui.widgets.icon_button import IconButton
 from ui.widgets.kit import plain_label, push_button, rest_timer
 
-CONTINUE_KEY = "Ctrl+Return"
 LARGE = 200_000
 """Documents of more characters are read a few times a second instead of at each key."""
 READ_LARGE_MS = 100

@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from app.chat.desk import Desk
 
 SIZE_PX = (680, 580)
-LOAD_SETTINGS = frozenset({"n_threads", "n_ctx", "n_gpu_layers"})
 SAMPLING_SETTINGS = (
     "temperature",
     "top_k",

@@ -97,10 +97,6 @@ class Actions(QObject):
         if action.is_enabled():
             action.run()
 
-    def show_shortcut(self, name: str, shortcut: str) -> None:
-        """Another key is shown for an action whose key a widget hears itself."""
-        self._actions[name] = replace(self._actions[name], shortcut=shortcut)
-
     def hear(self, name: str, is_heard: bool) -> None:
         """Whether the action takes its key. For keys that mean something else at other times,
         as Escape does; others stay heard and do nothing while they are not enabled."""

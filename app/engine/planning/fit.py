@@ -84,8 +84,7 @@ class Fit:
 
     `parts`: what a load takes, as llama.cpp counts it. `need_bytes` of `free_bytes` must be free
     on all devices together. `n_ctx`, `n_gpu_layers`: of the load that was judged (of `n_layers`,
-    the output among them); `n_ctx_train`: tokens that the weights were trained for. `is_rough`:
-    judged by the size of the file alone.
+    the output among them); `n_ctx_train`: tokens that the weights were trained for.
     """
 
     verdict: Verdict
@@ -95,17 +94,11 @@ class Fit:
     need_bytes: int
     free_bytes: int
     suggestions: tuple[Suggestion, ...] = ()
-    is_rough: bool = False
     devices: tuple[DeviceNeed, ...] = ()
     n_ctx: int = 0
     n_gpu_layers: int = 0
     n_layers: int = 0
     n_ctx_train: int = 0
-
-    @property
-    def suggestion(self) -> LoadOptions | None:
-        """The first of the suggested settings."""
-        return self.suggestions[0].options if self.suggestions else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -567,4 +560,4 @@ def rough_fit(size_bytes: int, devices: Sequence[DeviceMemory]) -> Fit:
         f"Rough estimate from its size: about {bytes_words(need)} needed, {bytes_words(free)} "
         "free. Reading the header gives more detail."
     )
-    return Fit(verdict, words, why, (), need, free, is_rough=True)
+    return Fit(verdict, words, why, (), need, free)

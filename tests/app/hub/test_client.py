@@ -217,7 +217,7 @@ def test_private_repos_are_found_with_a_token(asker):
 
 
 def test_files_have_their_real_names_and_sets_are_one(asker, fake):
-    files = asker.hub.files(PUBLIC)
+    files = asker.hub.look(PUBLIC).files
     assert [each.names for each in files] == [
         ("tiny-Q4_K_M.gguf",),
         ("tiny-Q8_0.gguf",),
@@ -241,7 +241,7 @@ def test_files_have_their_real_names_and_sets_are_one(asker, fake):
 def test_missing_parts_are_named(asker, fake):
     names = ["x-00001-of-00003.gguf", "x-00003-of-00003.gguf", "y-00002-of-00002.gguf"]
     fake.add(FakeRepo("ana/torn", [FakeFile(name, b"x") for name in names]))
-    files = {each.names: each.missing for each in asker.hub.files("ana/torn")}
+    files = {each.names: each.missing for each in asker.hub.look("ana/torn").files}
     assert files == {
         tuple(names[:2]): ("x-00002-of-00003.gguf",),
         (names[2],): ("y-00001-of-00002.gguf",),
@@ -341,7 +341,7 @@ def test_a_good_token_opens_what_it_may(asker):
 
 def test_the_token_goes_to_the_hub_alone(asker, fake):
     asker.token = "hf_good"
-    file = asker.hub.files(PUBLIC)[0]
+    file = asker.hub.look(PUBLIC).files[0]
     assert asker.hub.headers_for(asker.hub.url(file)) == {"Authorization": "Bearer hf_good"}
     assert asker.hub.headers_for(f"{fake.cdn}/x") == {}
     assert asker.hub.headers_for(fake.endpoint.replace("127.0.0.1", "127.0.0.2")) == {}

@@ -9,7 +9,7 @@ import pytest
 from PySide6.QtCore import QMimeData, QPoint, Qt, QUrl
 from PySide6.QtGui import QFontMetrics, QInputMethodEvent, QKeyEvent, QTextOption
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QFrame, QLabel, QLineEdit, QPushButton
+from PySide6.QtWidgets import QApplication, QFrame, QLineEdit, QPushButton
 
 from ui.chat.composer import Composer, MessageEdit, clean_text
 from ui.look.theme import Theme
@@ -251,14 +251,6 @@ def test_up_during_preedit_recalls_nothing(composer: Composer) -> None:
     assert composer.text() == ""
 
 
-def test_why_nothing_can_be_sent_is_wrapped_and_read_whole(composer: Composer) -> None:
-    composer.set_enabled_reason("Choose a GGUF file first. " * 3)
-    composer.resize(330, 300)
-    QApplication.processEvents()
-    hint = composer.findChild(QLabel, "composer_hint")
-    assert hint.height() >= hint.heightForWidth(hint.width())
-
-
 def test_a_chat_that_is_not_kept_says_so_in_the_field(composer: Composer) -> None:
     composer.set_temporary(True)
     assert "not saved" in edit_of(composer).placeholderText()
@@ -280,19 +272,6 @@ def test_a_very_long_word_is_no_wait(composer: Composer) -> None:
 def test_escape_stops_only_while_generating(qtbot, composer: Composer) -> None:
     with qtbot.assertNotEmitted(composer.stop_requested):
         press(composer, Qt.Key.Key_Escape)
-
-
-def test_reason_is_shown_and_blocks(composer: Composer, sent: list[str]) -> None:
-    composer.set_enabled_reason("Choose a GGUF file first.")
-    type_text(composer, "Hello")
-    press(composer, Qt.Key.Key_Return)
-    assert sent == []
-    hint = composer.findChild(object, "composer_hint")
-    assert hint.text() == "Choose a GGUF file first."
-    composer.set_enabled_reason(None)
-    assert hint.text() == "Enter to send · Shift+Enter for a new line"
-    press(composer, Qt.Key.Key_Return)
-    assert sent == ["Hello"]
 
 
 def test_draft_changed_when_typed_but_not_when_set(qtbot, composer: Composer) -> None:

@@ -110,7 +110,6 @@ class LocalPage(QWidget):
         self._rough: dict[int, Fit | None] = {}
         self._asked: set[tuple[str, int]] = set()
         self._answers: list[Callable[[str, Fit], None]] = []
-        self._header_window: Any = None
         self._folders: FoldersDialog | None = None
         self.setObjectName("local_page")
         self.setAccessibleName("Models on this computer")

@@ -91,10 +91,6 @@ class PromptCard(QFrame):
         self.bar.show_parts(of.tokens.parts if of.tokens is not None else (), words_of)
         self._show_counts(counts(of.tokens) if of.tokens is not None else ())
 
-    def shown_counts(self) -> list[str]:
-        """The legend, in words."""
-        return [swatch.text() for swatch in self._swatches]
-
     def _show_counts(self, found: tuple[OriginCount, ...]) -> None:
         for swatch in self._swatches:
             self._flow.removeWidget(swatch)

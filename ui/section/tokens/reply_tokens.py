@@ -43,7 +43,6 @@ from ui.section.tokens.speed_plot import SpeedPlot
 from ui.widgets.icon_button import IconButton
 
 CAPTION: Final = "Recorded live. Probabilities before samplers, at temperature 1."
-SIGNED: Final = " Hand: chosen by you. Lightning: drafted."
 LOW_PX: Final = 600
 _USUAL_VOCABULARY: Final = 99_999
 

@@ -25,7 +25,12 @@ from app.engine.process.sampling.grammar import (
     new_grammar,
     schema_to_gbnf,
 )
-from app.engine.process.sampling.grammar_limits import MAX_NESTING, MAX_WAYS, largest_ways, shape_of
+from app.engine.process.sampling.grammar_limits import (
+    MAX_NESTING,
+    MAX_WAYS,
+    beginnings_of,
+    shape_of,
+)
 from app.engine.process.sampling.schema_grammar import convert
 from app.engine.process.trace.scores import scores_of
 from app.engine.protocol.bounds import BadSetting
@@ -479,7 +484,7 @@ def test_refused_grammar_leaves_the_engine_as_it_was(
     ],
 )
 def test_ways_are_counted_without_expanding_them(gbnf: str, ways: int) -> None:
-    assert largest_ways(gbnf) == ways
+    assert beginnings_of(shape_of(gbnf)).ways == ways
 
 
 def test_nesting_is_counted_outside_texts_and_classes() -> None:

@@ -210,8 +210,6 @@ class Downloads:
         if entry is not None and entry.download.files and entry.download.state not in states:
             self._queue(entry)
 
-    retry = resume
-
     def cancel(self, download_id: str) -> None:
         """End it for good; what came so far is removed."""
         entry = self._entries.get(download_id)

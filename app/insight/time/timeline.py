@@ -144,10 +144,6 @@ class Part:
         return KINDS[self.kind].name
 
     @property
-    def lane(self) -> Lane:
-        return KINDS[self.kind].lane
-
-    @property
     def sentence(self) -> str:
         return KINDS[self.kind].sentence
 

@@ -49,7 +49,6 @@ class SourceField(TextField):
         super().__init__("Jinja source: messages, bos_token, eos_token, add_generation_prompt")
         self.setParent(parent)
         self._theme = theme
-        self._line = 0
         self.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
         policy = self.sizePolicy()
         policy.setVerticalPolicy(policy.Policy.Expanding)
@@ -57,7 +56,6 @@ class SourceField(TextField):
 
     def mark_line(self, line: int) -> None:
         """Lines count from 1; 0: none."""
-        self._line = line
         marks = []
         block = self.document().findBlockByNumber(line - 1)
         if line and block.isValid():

@@ -36,7 +36,6 @@ class SmallButton(QPushButton):
 
     def __init__(self, theme: Theme, text: str, name: str, hint: str, parent: QWidget) -> None:
         super().__init__(text, parent)
-        self._theme = theme
         self.setObjectName(name)
         self.setProperty("kind", "chip")
         self.setToolTip(hint)

@@ -187,7 +187,6 @@ class Chain:
         check(sampling)
         self.seed = fresh_seed() if sampling.seed is None else sampling.seed
         self._context = Context(n_vocab, n_ctx, self.seed, vocabulary)
-        self._n_vocab = n_vocab
         self._steps: list[_Step] = []
         self._grammar: Grammar | None = None
         try:

@@ -428,13 +428,13 @@ def test_e01_retries_are_bounded_and_end_in_a_cause(
     hub.unscript()
     hub.forget()
     hub.script(Act(close_after=SIZE * 43 // 100, ignore_range=True), server="cdn", for_ever=True)
-    one.downloads.retry(key)
+    one.downloads.resume(key)
     failed = one.until_state(key, S.FAILED)
     assert "43%" in failed.sentence
     assert len(hub.asked(server="cdn")) == 8
     assert list(folder.rglob("*.gguf")) == []
     hub.unscript()
-    one.downloads.retry(key)
+    one.downloads.resume(key)
     one.until_state(key, S.DONE)
 
 
@@ -550,7 +550,7 @@ def test_e09_space_is_looked_at_again_while_it_runs(
     assert "still to be downloaded" in failed.sentence
     assert lying_in(folder) == [part_name(hub.repos[REPO].files[0])]
     free[0] = 10 * RESERVE_BYTES
-    one.downloads.retry(key)
+    one.downloads.resume(key)
     one.until_state(key, S.DONE)
 
 
@@ -741,7 +741,7 @@ def test_two_instances_fetch_a_file_once(
         waiting = second.until_state(two, S.WAITING, S.FAILED)
         assert "Another window or program" in waiting.sentence
         first.until_state(one, S.DONE)
-        second.downloads.retry(two)
+        second.downloads.resume(two)
         assert not second.until_state(two, S.DONE).is_ours
         assert len(hub.asked(server="cdn")) == 1
     finally:
@@ -796,14 +796,14 @@ def test_a_finished_file_that_is_gone_is_told_and_can_be_fetched_again(
     gone = one.until_state(key, S.FAILED)
     assert "is no longer in" in gone.sentence
     away.rename(path)
-    one.downloads.retry(key)
+    one.downloads.resume(key)
     assert one.until_state(key, S.DONE).is_ours
     assert len(hub.asked(server="cdn")) == 1
     one.until(lambda: one.stored()[0].state is S.DONE)
     path.unlink()
     again = owner()
     assert "is no longer in" in again.until_state(key, S.FAILED).sentence
-    again.downloads.retry(key)
+    again.downloads.resume(key)
     again.until_state(key, S.DONE)
     assert path.exists()
 
@@ -871,7 +871,7 @@ def test_a_set_that_is_cancelled_half_way_leaves_no_half(
     one.downloads.cancel(key)
     one.until(lambda: lying_in(folder) == [])
     one.until(lambda: one.stored()[0].files[0].done_bytes == 0)
-    one.downloads.retry(key)
+    one.downloads.resume(key)
     one.until_state(key, S.DONE)
 
 

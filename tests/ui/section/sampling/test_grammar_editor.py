@@ -114,7 +114,8 @@ def test_a_grammar_counts_when_the_keys_have_rested(
 
 def marked_in(editor: GrammarEditor) -> str:
     """What is underlined."""
-    return editor.text.extraSelections()[-1].cursor.selectedText()
+    selections = editor.text.extraSelections()  # its cursors live as long
+    return selections[-1].cursor.selectedText()
 
 
 def test_a_fault_is_underlined_where_it_is(editor: GrammarEditor, chat: Chat) -> None:

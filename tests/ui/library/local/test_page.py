@@ -35,7 +35,7 @@ from ui.shell import dialogs
 
 Key = Qt.Key
 FITS = Fit(Verdict.FITS, "fits", "It needs 1 GB and 3 GB are free.", (), 1, 3)
-ROUGH = Fit(Verdict.FITS_LESS, "may fit", "By its size it may fit.", (), 2, 3, is_rough=True)
+ROUGH = Fit(Verdict.FITS_LESS, "may fit", "By its size it may fit.", (), 2, 3)
 FITS_NOT = Fit(Verdict.FITS_NOT, "does not fit", "It needs 9 GB and 3 GB are free.", (), 9, 3)
 
 

@@ -35,9 +35,10 @@ def test_the_bare_loop_imports_nothing_of_the_app() -> None:
     assert not names & {"app", "models", "ui", "numpy"}
 
 
-@pytest.mark.alone
 @pytest.mark.weights
-@pytest.mark.parametrize("file", ["starter_gguf", "gemma_gguf"])
+@pytest.mark.parametrize(
+    "file", ["starter_gguf", pytest.param("gemma_gguf", marks=pytest.mark.soak)]
+)
 def test_both_sides_say_the_same_tokens(file: str, request: pytest.FixtureRequest) -> None:
     """Same weights, text, seed and chain: the comparison is of like with like."""
     gguf: Path = request.getfixturevalue(file)

@@ -44,9 +44,12 @@ help:
 run: $(APP_STAMP)
 	@$(PY) main.py $(ARGS)
 
-# As many workers as cores, four at most; a file's tests stay in one of them, which loads weights
-# once for all. PYTEST_ARGS="-n0" runs one test after another in this process.
-WORKERS = $(if $(findstring no:xdist,$(PYTEST_ARGS)),,-n logical --maxprocesses 4 \
+# One worker more than there are cores, four at most: a test of the window waits half of its time,
+# for a timer, a child or the disk, and another one runs meanwhile. More would only take memory. A
+# file's tests stay in one worker, which loads weights once for all. PYTEST_ARGS="-n0" runs one test
+# after another in this process.
+COUNT_WORKERS = import os; print(min(4, (os.cpu_count() or 1) + 1))
+WORKERS = $(if $(findstring no:xdist,$(PYTEST_ARGS)),,-n $(shell $(PY) -c '$(COUNT_WORKERS)') \
   --dist loadfile --no-loadscope-reorder)
 
 # Without an X server to start, the tests that press real keys are left out, and that is said.

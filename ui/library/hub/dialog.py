@@ -52,8 +52,7 @@ class HubDialog(QDialog):
         for button in (self.use_button, self.forget_button, self.set_button, self.close_button):
             button.setAutoDefault(False)
         self._build()
-        self._unfollow = desk.hub.follow(self._on_state)
-        self.destroyed.connect(self._unfollow)
+        self.destroyed.connect(desk.hub.follow(self._on_state))
         theme.space(self._column, 8, margins=16)
         for row in (self._token_row, self._address_row, self._foot):
             theme.space(row, 8)

@@ -197,8 +197,7 @@ class HubPage(QWidget):
         self.detail.headers_fit_requested.connect(self.headers_fit_requested)
         self.detail.back_requested.connect(self._go_back)
         QShortcut(QKeySequence("F5"), self, self.search_now)
-        self._unfollow = self._desk.hub.follow(self._show_hub)
-        self.destroyed.connect(self._unfollow)
+        self.destroyed.connect(self._desk.hub.follow(self._show_hub))
         self._theme.changed.connect(self._arrange)
 
     def follow(self, bridge: Bridge) -> None:

@@ -130,7 +130,7 @@ class LocalPage(QWidget):
         theme.at_most(self.nothing_words, 460)
         self._fit_sizes()
         self.setFocusProxy(self.search)
-        self._unfollow = desk.local.follow(self.show_snapshot)
+        self.destroyed.connect(desk.local.follow(self.show_snapshot))
         self._show_body()
         self._settle()
 

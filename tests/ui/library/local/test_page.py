@@ -725,3 +725,13 @@ def test_the_library_follows_with_its_first_page(
     view.show_page("local")
     QApplication.sendEvent(view, QEvent(QEvent.Type.WindowActivate))
     assert page.search.objectName() == "library_search"
+
+
+def test_a_page_that_is_gone_is_told_nothing_any_more(
+    qtbot: QtBot, desk: FakeDesk, theme: Theme
+) -> None:
+    ended: list[str] = []
+    desk.local.follow = lambda _follower: lambda: ended.append("followed")
+    page = LocalPage(desk, theme)  # type: ignore[arg-type]
+    page.deleteLater()
+    qtbot.waitUntil(lambda: ended == ["followed"])

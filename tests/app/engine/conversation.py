@@ -16,7 +16,6 @@ from app.engine.protocol import wire
 from app.engine.protocol.loading_messages import Loaded, LoadOptions, LoadWeights
 from app.engine.protocol.messages import Command, Event, Failed, Finished, Stopped
 
-ROOT = Path(__file__).resolve().parents[3]
 OPTIONS = LoadOptions(n_ctx=2048, n_threads=1)
 PATIENCE_S = 60.0
 
@@ -32,7 +31,6 @@ class Conversation:
         self._has_loaded = False
         self.process = subprocess.Popen(
             child_command("engine"),
-            cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

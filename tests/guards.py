@@ -67,9 +67,17 @@ class LeakGuard:
             for window in _top_level_windows()
             if id(window) not in self._windows
         ]
-        if self._process.num_threads() > self._n_native_threads:
+        if self._has_more_threads():
             found += [f"QThread {name!r}" for name in _running_qthreads()]
         return found
+
+    def _has_more_threads(self) -> bool:
+        """A thread that was joined is gone a moment later; looking for QThreads takes longer."""
+        for _ in range(10):
+            if self._process.num_threads() <= self._n_native_threads:
+                return False
+            time.sleep(0.0005)
+        return True
 
 
 def _children(process: psutil.Process) -> list[psutil.Process]:

@@ -21,6 +21,8 @@ from app.command_line import cli
 
 ROOT = Path(__file__).resolve().parents[3]
 
+pytestmark = pytest.mark.usefixtures("forked_children", "forked_engines")
+
 
 @pytest.fixture
 def script(tmp_path: Path) -> Any:

@@ -457,7 +457,8 @@ def test_paris_is_first(starter_gguf: Path, capsys: pytest.CaptureFixture[str]) 
         "--temperature",
         "0",
     ]
-    assert _ask(*argv, "--gguf", str(starter_gguf)) == 0
+    argv += ["--threads", "1", "--ctx", "512", "--gguf", str(starter_gguf)]
+    assert _ask(*argv) == 0
     lines = _lines(capsys.readouterr().out)
     tokens = [line for line in lines if line["event"] == "token"]
     assert len(tokens) == 8
@@ -512,7 +513,7 @@ def test_a_repeatable_run_says_the_same_again(starter_gguf: Path, tmp_path: Path
         json.dumps(
             {
                 "repeatable": True,
-                "max_tokens": 24,
+                "max_tokens": 12,
                 "chain": [{"stage": "top_k", "k": 50}, {"stage": "temperature", "t": 1.2}],
                 "load": {"n_ctx": 512, "n_threads": 1},
             }

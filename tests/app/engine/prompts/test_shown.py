@@ -112,7 +112,9 @@ def with_file(text: str, file: Attachment, **fields: Any) -> ChatMessage:
 
 
 @pytest.fixture
-def scripted(forked_children: None, tmp_path: Path) -> Iterator[Callable[[Prompt], PromptShown | Failed]]:
+def scripted(
+    forked_children: None, tmp_path: Path
+) -> Iterator[Callable[[Prompt], PromptShown | Failed]]:
     talk = ScriptedTalk(tmp_path)
     engine = talk.loaded_engine({"load": {"ms": 1}, "replies": [{"text": "blue sky"}]})
 

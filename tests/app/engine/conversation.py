@@ -16,6 +16,7 @@ from app.engine.protocol import wire
 from app.engine.protocol.loading_messages import Loaded, LoadOptions, LoadWeights
 from app.engine.protocol.messages import Command, Event, Failed, Finished, Stopped
 
+ROOT = Path(__file__).resolve().parents[3]
 OPTIONS = LoadOptions(n_ctx=2048, n_threads=1)
 PATIENCE_S = 60.0
 

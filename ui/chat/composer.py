@@ -8,6 +8,7 @@ along with it. What the prompt costs is said in the status line.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QMetaMethod, Qt, Signal
@@ -92,7 +93,8 @@ class Composer(QWidget):
         self._is_temporary = False
         self._is_setting = False
         self._is_coming = False
-        self._sends_then = False
+        self._asked: list[int] = []
+        self._asked_text = ""
         self._history: Callable[[], Sequence[str]] = tuple
         self._recalled: tuple[Sequence[str], int] = ((), 0)
         self._chips: ChipRow | None = None
@@ -121,7 +123,7 @@ class Composer(QWidget):
         Where only something comes before the text, that stays as it is with its caret: somebody
         may be writing it.
         """
-        self._sends_then = False
+        self._asked = []  # it may be another chat's
         old, text = self.text(), clean_text(text)
         if text == old:
             return
@@ -217,10 +219,10 @@ class Composer(QWidget):
         if attachments or self._chips is not None:
             self.chips.set_attachments(attachments)
             self._put_in_order()
-        was_asked, self._sends_then = self._sends_then and not is_refused, False
-        if was_asked and not is_coming:
-            self.send()
-        self._sends_then = was_asked and is_coming
+        if is_refused:
+            self._asked = []
+        if self._asked and not is_coming:
+            self._send_asked()
         self._update_state()
 
     def set_queue(self, messages: Sequence[QueuedMessage], is_held: bool) -> None:
@@ -262,12 +264,27 @@ class Composer(QWidget):
         if not (text.strip() or has_more):
             return
         if self._is_coming:
-            self._sends_then = True
+            self._asked.append(len(text))
+            self._asked_text = text
             self._update_state()
             return
-        asked = self.queue_requested if self._is_generating else self.send_requested
         self._edit.clear()
+        self._emit(text)
+
+    def _emit(self, text: str) -> None:
+        asked = self.queue_requested if self._is_generating else self.send_requested
         asked.emit(text)
+
+    def _send_asked(self) -> None:
+        """What belongs to it has come: each message ends where Enter was pressed; what was typed
+        behind the last one stays."""
+        text, ends = self.text(), self._asked
+        self._asked = []
+        self._edit.clear()
+        self.insert_text(text[ends[-1] :])
+        for start, end in pairwise((0, *ends)):
+            if start == 0 or text[start:end].strip():
+                self._emit(text[start:end])
 
     # Building
 
@@ -359,7 +376,8 @@ class Composer(QWidget):
 
     def _on_text_changed(self) -> None:
         text = self.text()
-        self._sends_then = False
+        if self._asked and not text.startswith(self._asked_text):
+            self._asked = []  # what was to be sent is being changed
         self._update_state(text)
         if not self._is_setting:
             self.draft_changed.emit(text)
@@ -405,7 +423,7 @@ class Composer(QWidget):
 
     def _hint_text(self, can_send: bool) -> str:
         is_enter = self._edit.send_key == "enter"
-        if self._sends_then:
+        if self._asked:
             return "Sends as soon as the attachment is ready"
         if self._is_generating:
             queues = f"{'Enter' if is_enter else 'Ctrl+Enter'} to queue · " if can_send else ""

@@ -97,7 +97,22 @@ def test_enter_waits_for_what_is_on_its_way(composer: Composer, text: str) -> No
     assert "attachment" not in composer.findChild(QLabel, "composer_hint").text()
 
 
-@pytest.mark.parametrize("since", ["typed", "another chat", "refused"])
+def test_what_is_typed_behind_an_enter_that_waits_stays_or_follows(composer: Composer) -> None:
+    sent: list[str] = []
+    composer.send_requested.connect(sent.append)
+    composer.set_attachments([], is_coming=True)
+    for text in ("one", "two"):
+        composer.insert_text(text)
+        composer.send()
+    composer.insert_text("three")
+    assert (sent, composer.text()) == ([], "onetwothree")
+    composer.set_attachments([attached(1)])
+    assert (sent, composer.text()) == (["one", "two"], "three")
+    composer.set_attachments([])
+    assert sent == ["one", "two"], "once"
+
+
+@pytest.mark.parametrize("since", ["changed", "another chat", "refused"])
 def test_enter_that_waits_is_forgotten_where_something_else_was_meant(
     composer: Composer, since: str
 ) -> None:
@@ -106,14 +121,14 @@ def test_enter_that_waits_is_forgotten_where_something_else_was_meant(
     composer.insert_text("Look")
     composer.set_attachments([], is_coming=True)
     composer.send()
-    if since == "typed":
-        composer.insert_text(" at")
+    if since == "changed":
+        QTest.keyClick(composer._edit, Qt.Key.Key_Backspace)
     elif since == "another chat":
         composer.set_text("Look")
     composer.set_attachments([attached(1)], is_refused=since == "refused")
     composer.set_attachments([attached(1)])
     assert sent == []
-    assert composer.text().startswith("Look")
+    assert composer.text().startswith("Loo")
     composer.send()
     assert len(sent) == 1
 

@@ -118,28 +118,28 @@ def test_windows_that_are_not_on_screen_are_not_built(window: MainWindow) -> Non
     assert window.findChild(QWidget, "trash_window") is None
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "sidebar",
-        "transcript",
-        "composer",
-        "send_button",
-        "stop_button",
-        "new_chat_button",
-        "conversation_list",
-        "search_field",
-        "trash_button",
-        "weights_button",
-        "load_progress",
-        "status_line",
-        "context_meter",
-    ],
+NAMED = (
+    "sidebar",
+    "transcript",
+    "composer",
+    "send_button",
+    "stop_button",
+    "new_chat_button",
+    "conversation_list",
+    "search_field",
+    "trash_button",
+    "weights_button",
+    "load_progress",
+    "status_line",
+    "context_meter",
 )
-def test_the_designs_objects_are_there_and_named(window: MainWindow, name: str) -> None:
-    widget = window.findChild(QWidget, name)
-    assert widget is not None
-    assert widget.accessibleName()
+
+
+def test_the_designs_objects_are_there_and_named(window: MainWindow) -> None:
+    for name in NAMED:
+        widget = window.findChild(QWidget, name)
+        assert widget is not None, name
+        assert widget.accessibleName(), name
 
 
 def test_every_button_and_field_has_a_name(window: MainWindow) -> None:
@@ -768,32 +768,25 @@ def test_the_stores_state_stays_until_it_is_well(window: MainWindow, bridge: Fak
 # --- settings and place ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("key", "modifiers", "percent"),
-    [
-        (Key.Key_Plus, CONTROL, 110),
-        (Key.Key_Plus, CONTROL | SHIFT, 110),
-        (Key.Key_Equal, CONTROL, 110),
-        (Key.Key_Equal, CONTROL | SHIFT, 110),
-        (Key.Key_Plus, CONTROL | KEYPAD, 110),
-        (Key.Key_Minus, CONTROL, 90),
-        (Key.Key_Minus, CONTROL | KEYPAD, 90),
-        (Key.Key_Underscore, CONTROL | SHIFT, 90),
-    ],
+ZOOM_KEYS = (
+    (Key.Key_Plus, CONTROL, 110),
+    (Key.Key_Plus, CONTROL | SHIFT, 110),
+    (Key.Key_Equal, CONTROL, 110),
+    (Key.Key_Equal, CONTROL | SHIFT, 110),
+    (Key.Key_Plus, CONTROL | KEYPAD, 110),
+    (Key.Key_Minus, CONTROL, 90),
+    (Key.Key_Minus, CONTROL | KEYPAD, 90),
+    (Key.Key_Underscore, CONTROL | SHIFT, 90),
 )
-def test_zoom_keys_work_on_every_layout(
-    window: MainWindow,
-    desk: FakeDesk,
-    theme: Theme,
-    key: Qt.Key,
-    modifiers: Qt.KeyboardModifier,
-    percent: int,
-) -> None:
-    press(window, key, modifiers)
-    assert theme.zoom_percent == percent
-    assert desk.settings.now.zoom_percent == percent
-    press(window, Key.Key_0, CONTROL)
-    assert theme.zoom_percent == 100
+
+
+def test_zoom_keys_work_on_every_layout(window: MainWindow, desk: FakeDesk, theme: Theme) -> None:
+    for key, modifiers, percent in ZOOM_KEYS:
+        press(window, key, modifiers)
+        assert theme.zoom_percent == percent, (key, modifiers)
+        assert desk.settings.now.zoom_percent == percent, (key, modifiers)
+        press(window, Key.Key_0, CONTROL)
+        assert theme.zoom_percent == 100
 
 
 def test_zoom_ends_at_its_bounds(window: MainWindow, theme: Theme) -> None:

@@ -31,22 +31,25 @@ COMPILE_FLAGS = CFLAGS="$$CFLAGS $(NO_AMX)" CXXFLAGS="$$CXXFLAGS $(NO_AMX)"
 .PHONY: help run test check lock bench soak engine clean
 
 help:
-	@echo 'make run                 set up what is missing, then open the window (ARGS="…" goes to main.py)'
+	@echo 'make run                 install what is missing, then open the window (ARGS="…" goes to main.py)'
 	@echo 'make test                run the tests (PYTEST_ARGS="…" goes to pytest)'
 	@echo 'make check               format, lint, types, import rule'
-	@echo 'make bench               measure this machine: bare native loop against the app'
+	@echo 'make bench               compare the app with a bare llama.cpp loop on this machine'
 	@echo 'make soak                the long tests, and all made-up examples of the others'
 	@echo 'make lock                resolve requirements/*.in again (LOCK_FLAGS=--upgrade for newer releases)'
-	@echo 'make engine              build llama-cpp-python anew, with CMAKE_ARGS="…"'
+	@echo 'make engine              build llama-cpp-python again, with CMAKE_ARGS="…"'
 	@echo 'make clean               remove the virtual environment and all caches of the tools'
-	@echo 'PYTHON=python3.12        choose the interpreter; LLAMA_WHEEL=file.whl: a ready-made llama-cpp-python'
+	@echo 'PYTHON=python3.12        choose the interpreter; LLAMA_WHEEL=file.whl: a prebuilt llama-cpp-python'
 
 run: $(APP_STAMP)
 	@$(PY) main.py $(ARGS)
 
-# As many workers as cores, four at most; a file's tests stay in one of them, which loads weights
-# once for all. PYTEST_ARGS="-n0" runs one test after another in this process.
-WORKERS = $(if $(findstring no:xdist,$(PYTEST_ARGS)),,-n logical --maxprocesses 4 \
+# One worker more than there are cores, four at most: a test of the window waits half of its time,
+# for a timer, a child or the disk, and another one runs meanwhile. More would only take memory. A
+# file's tests stay in one worker, which loads weights once for all. PYTEST_ARGS="-n0" runs one test
+# after another in this process.
+COUNT_WORKERS = import os; print(min(4, (os.cpu_count() or 1) + 1))
+WORKERS = $(if $(findstring no:xdist,$(PYTEST_ARGS)),,-n $(shell $(PY) -c '$(COUNT_WORKERS)') \
   --dist loadfile --no-loadscope-reorder)
 
 # Without an X server to start, the tests that press real keys are left out, and that is said.
@@ -56,7 +59,7 @@ test: $(DEV_STAMP)
 	  marks='not soak'; \
 	else \
 	  marks='not soak and not xvfb'; \
-	  echo 'Xvfb and xdotool are not both installed: the tests that press real keys are left out.'; \
+	  echo 'Xvfb and xdotool are not both installed: the tests that press real keys are skipped.'; \
 	fi; \
 	$(PY) -m pytest -m "$$marks" $(WORKERS) $(PYTEST_ARGS)
 

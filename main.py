@@ -262,7 +262,7 @@ def parse(argv: list[str]) -> Options:
 def folder_argument(text: str) -> Path:
     """A folder's path. An empty one (`--data-dir "$UNSET"`) would mean the present folder."""
     if not text:
-        raise argparse.ArgumentTypeError("a folder is expected")
+        raise argparse.ArgumentTypeError("expected a folder")
     return Path(text)
 
 
@@ -271,7 +271,7 @@ class OneSentenceParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         sentence = message[:1].upper() + message[1:].rstrip(".")
-        self.exit(2, f"{sentence}. “main.py --help” lists what it takes.\n")
+        self.exit(2, f"{sentence}. “main.py --help” lists all options.\n")
 
 
 def store_opener(folder: DataFolder) -> OpenStore:

@@ -20,13 +20,10 @@ import msgspec
 from msgspec import inspect
 
 from app.engine.protocol.frames import clean_text
+from app.refusal import Refusal, bad_setting
 
 STAGE: Final = "stage"
 """The field that tells which of several structs a JSON object is."""
-
-
-class Refused(Exception):  # noqa: N818 - it is an outcome with a sentence for the user
-    """A value that does not fit; the text is a sentence for the user."""
 
 
 def decode_object(text: str) -> dict[str, Any]:
@@ -34,34 +31,34 @@ def decode_object(text: str) -> dict[str, Any]:
 
     >>> decode_object('{"temperature": NaN}')
     Traceback (most recent call last):
-    app.strict_reading.Refused: NaN is not a number that can be used; found near “temperature”.
+    app.refusal.Refusal: NaN isn't a valid number; found near “temperature”.
     """
 
     def refuse(word: str) -> NoReturn:
         near = re.findall(r'"([^"\\]*)"\s*:[^:"]*' + re.escape(word), text)
         where = f"; found near “{near[0]}”" if near else ""
-        raise Refused(f"{word} is not a number that can be used{where}.")
+        raise bad_setting(f"{word} isn't a valid number{where}.")
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         names = [name for name, _ in pairs]
         for name in names:
             if names.count(name) > 1:
-                raise Refused(f"“{name}” appears twice. Keep one of them.")
+                raise bad_setting(f"“{name}” appears twice. Keep one of them.")
         return dict(pairs)
 
     value = json.loads(text, parse_constant=refuse, object_pairs_hook=once)
     if not isinstance(value, dict):
-        raise Refused("It must hold one JSON object: { … }.")
+        raise bad_setting("It must contain one JSON object: { … }.")
     return value
 
 
-def unknown(name: str, known: Iterable[str], where: str) -> Refused:
+def unknown(name: str, known: Iterable[str], where: str) -> Refusal:
     """The refusal of a name, with the one that was probably meant."""
     names = list(known)
     near = difflib.get_close_matches(name, names, 1, 0.6)
     near = [other for other in names if name and other.startswith(name)] or near
     hint = f" Did you mean “{near[0]}”?" if near else ""
-    return Refused(f"Unknown setting “{name}” in {where}.{hint}")
+    return bad_setting(f"Unknown setting “{name}” in {where}.{hint}")
 
 
 def field_types(struct: type[msgspec.Struct]) -> dict[str, inspect.Type]:
@@ -74,7 +71,7 @@ def field_types(struct: type[msgspec.Struct]) -> dict[str, inspect.Type]:
 def read_fields(
     values: Mapping[str, Any], types: Mapping[str, inspect.Type], where: str
 ) -> dict[str, Any]:
-    """Check each value against the type of its name. Raises Refused."""
+    """Check each value against the type of its name. Raises Refusal."""
     for name in values:
         if name not in types:
             raise unknown(name, types, where)
@@ -83,18 +80,18 @@ def read_fields(
 
 
 def read_struct(struct: type[msgspec.Struct], value: object, where: str) -> Any:
-    """A JSON object as `struct`. Raises Refused."""
+    """A JSON object as `struct`. Raises Refusal."""
     if not isinstance(value, dict):
-        raise Refused(f"{_upper(where)} must be an object, not {_what(value)}.")
+        raise bad_setting(f"{_upper(where)} must be an object, not {_what(value)}.")
     required = [field.name for field in msgspec.structs.fields(struct) if field.required]
     for name in required:
         if name not in value:
-            raise Refused(f"“{name}” is missing in {where}.")
+            raise bad_setting(f"“{name}” is missing in {where}.")
     return struct(**read_fields(value, field_types(struct), where))
 
 
 def read_value(value: object, kind: inspect.Type, place: str) -> Any:
-    """One value as the type says. Raises Refused, naming `place`."""
+    """One value as the type says. Raises Refusal, naming `place`."""
     if isinstance(kind, inspect.UnionType):
         others = [one for one in kind.types if not isinstance(one, inspect.NoneType)]
         if value is None and len(others) < len(kind.types):
@@ -106,7 +103,7 @@ def read_value(value: object, kind: inspect.Type, place: str) -> Any:
         return read_struct(kind.cls, value, place)
     if isinstance(kind, inspect.ListType):
         if not isinstance(value, list):
-            raise Refused(f"{_upper(place)} must be a list, not {_what(value)}.")
+            raise bad_setting(f"{_upper(place)} must be a list, not {_what(value)}.")
         return [
             read_value(item, kind.item_type, f"item {number} of {place}")
             for number, item in enumerate(value, 1)
@@ -114,7 +111,7 @@ def read_value(value: object, kind: inspect.Type, place: str) -> Any:
     if isinstance(kind, inspect.LiteralType):
         if value not in kind.values:
             choices = ", ".join(f"“{choice}”" for choice in kind.values)
-            raise Refused(f"{_upper(place)} must be one of {choices}, not {_what(value)}.")
+            raise bad_setting(f"{_upper(place)} must be one of {choices}, not {_what(value)}.")
         return value
     return _read_plain(value, kind, place)
 
@@ -122,11 +119,11 @@ def read_value(value: object, kind: inspect.Type, place: str) -> Any:
 def read_stage(value: object, structs: list[type[msgspec.Struct]], place: str) -> Any:
     """A JSON object whose `stage` says which struct it is."""
     if not isinstance(value, dict):
-        raise Refused(f"{_upper(place)} must be an object, not {_what(value)}.")
+        raise bad_setting(f"{_upper(place)} must be an object, not {_what(value)}.")
     named = {snake(struct.__name__): struct for struct in structs}
     name = value.get(STAGE)
     if name is None:
-        raise Refused(f"“{STAGE}” is missing in {place}. It is one of {', '.join(named)}.")
+        raise bad_setting(f"“{STAGE}” is missing in {place}. It is one of {', '.join(named)}.")
     if not isinstance(name, str) or name not in named:
         raise unknown(str(name), named, f"“{STAGE}” of {place}")
     rest = {key: item for key, item in value.items() if key != STAGE}
@@ -152,7 +149,7 @@ def _read_plain(value: object, kind: inspect.Type, place: str) -> Any:
         if isinstance(value, int):
             if abs(value) < 2**63:
                 return value
-            raise Refused(f"{_upper(place)} is too large a number.")
+            raise bad_setting(f"{_upper(place)} is too large a number.")
         if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
             return int(value)
     is_number = isinstance(value, int | float) and not is_bool
@@ -163,13 +160,13 @@ def _read_plain(value: object, kind: inspect.Type, place: str) -> Any:
             number = math.inf
         if math.isfinite(number):
             return number
-        raise Refused(f"{_upper(place)} is too large a number.")
-    raise Refused(f"{_upper(place)} must be {_WANTED[type(kind)]}, not {_what(value)}.")
+        raise bad_setting(f"{_upper(place)} is too large a number.")
+    raise bad_setting(f"{_upper(place)} must be {_WANTED[type(kind)]}, not {_what(value)}.")
 
 
 _WANTED: Final[dict[type[inspect.Type], str]] = {
     inspect.BoolType: "true or false",
-    inspect.StrType: "a text",
+    inspect.StrType: "text",
     inspect.IntType: "a whole number",
     inspect.FloatType: "a number",
 }

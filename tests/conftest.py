@@ -48,11 +48,15 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("cutaway")
 
 
+# All modules and tests are there to stay. Garbage is not looked for among them as they are made,
+# nor later, where each of many collections would take 0.4 s.
+gc.disable()
+
+
 def pytest_collection_finish() -> None:
-    """All modules and tests are there to stay. Left out of collections, of which there are many,
-    they do not cost 0.4 s each time."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)
@@ -85,20 +89,40 @@ def data_dir(leak_guard: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     return folder
 
 
-@pytest.fixture(scope="session")
-def forked_source() -> Iterator[Source | None]:
-    """What children are forked from, where the system can."""
-    source = Source() if sys.platform == "linux" else None
+def _source(*kinds: str) -> Iterator[Source | None]:
+    """What these children are forked from, where the system can."""
+    source = Source(*kinds) if sys.platform == "linux" else None
     yield source
     if source is not None:
         source.close()
 
 
+@pytest.fixture(scope="session")
+def forked_source() -> Iterator[Source | None]:
+    yield from _source("scripted", "templates")
+
+
+@pytest.fixture(scope="session")
+def forked_engine_source() -> Iterator[Source | None]:
+    yield from _source("engine")
+
+
 @pytest.fixture
 def forked_children(forked_source: Source | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """This test's children of the program are forked, not started."""
-    if forked_source is not None:
-        monkeypatch.setattr(Forking, "source", forked_source, raising=False)
+    """This test's scripted engines and children for templates are forked, not started."""
+    _fork_from(forked_source, monkeypatch, "scripted", "templates")
+
+
+@pytest.fixture
+def forked_engines(forked_engine_source: Source | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This test's real engines are forked, not started."""
+    _fork_from(forked_engine_source, monkeypatch, "engine")
+
+
+def _fork_from(source: Source | None, monkeypatch: pytest.MonkeyPatch, *kinds: str) -> None:
+    if source is not None:
+        for kind in kinds:
+            monkeypatch.setitem(Forking.sources, kind, source)
         monkeypatch.setattr(subprocess, "Popen", Forking)
 
 

@@ -21,33 +21,36 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 MAINS: Final = {
+    "engine": "app.engine.process.child",
     "scripted": "app.engine.process.scripted.scripted",
     "templates": "app.engine.templates.renderer",
 }
 """The kinds that are forked, and the modules whose `main` they run."""
+SERVING: Final = "app.engine.process.serving"
+"""What an engine imports first: llama.cpp's library and numpy."""
 
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _MAX_REQUEST_BYTES: Final = 1 << 20
 
 
 class Source:
-    """The process that is forked; it ends when this end of its socket is closed."""
+    """The process that is forked for these kinds; it ends when this end of its socket is closed."""
 
-    def __init__(self) -> None:
+    def __init__(self, *kinds: str) -> None:
         from app.engine.client.process import child_environment
 
         self._lock = threading.Lock()
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, __file__, str(theirs.fileno())],
-                env=child_environment(),
+                [sys.executable, __file__, str(theirs.fileno()), *kinds],
+                env=child_environment({"OPENBLAS_NUM_THREADS": "1"}),  # its threads cannot fork
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
             )
@@ -78,20 +81,21 @@ def _taking_orphans() -> Iterator[None]:
 class Forking(subprocess.Popen[Any]):
     """Popen that forks the program's own children, and starts whatever else it is given."""
 
-    source: ClassVar[Source]
+    sources: ClassVar[dict[str, Source]] = {}
+    """By kind; what is not there is started."""
 
     def _execute_child(self, args: Any, *rest: Any) -> None:
         """subprocess's step between making the pipes and using them (3.11 to 3.14)."""
         from app.engine.client.process import child_command
 
         cwd, env, pipes = rest[4], rest[5], rest[9:15]
-        kind = next((kind for kind in MAINS if args[:3] == child_command(kind)), None)
+        kind = next((kind for kind in self.sources if args[:3] == child_command(kind)), None)
         if kind is None or cwd is not None or -1 in pipes:
             super()._execute_child(args, *rest)  # type: ignore[misc]
             return
         stdin, _, _, stdout, _, stderr = pipes
         theirs = [stdin, stdout, stderr]
-        self.pid = self.source.fork(kind, args[3:], dict(env or os.environ), theirs)
+        self.pid = self.sources[kind].fork(kind, args[3:], dict(env or os.environ), theirs)
         self._child_created = True
         for fd in theirs:
             os.close(fd)
@@ -100,9 +104,11 @@ class Forking(subprocess.Popen[Any]):
 # --- the process that is forked -----------------------------------------------------------------
 
 
-def _serve(asked: socket.socket) -> int:
+def _serve(asked: socket.socket, kinds: Sequence[str]) -> int:
     """Fork at each request until there are no more; in a child, be it and return its exit code."""
-    mains = {kind: importlib.import_module(name).main for kind, name in MAINS.items()}
+    mains = {kind: importlib.import_module(MAINS[kind]).main for kind in kinds}
+    if "engine" in kinds:
+        importlib.import_module(SERVING)
     gc.collect()
     gc.freeze()  # else the first collection of each child would copy all of that
     while True:
@@ -138,6 +144,6 @@ def _fork_again() -> None:
 
 if __name__ == "__main__":
     sys.path[0] = str(ROOT)
-    exit_code = _serve(socket.socket(fileno=int(sys.argv[1])))
+    exit_code = _serve(socket.socket(fileno=int(sys.argv[1])), sys.argv[2:])
     sys.stderr.flush()
     os._exit(exit_code)  # taking an interpreter apart takes twice as long as all of the above

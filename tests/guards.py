@@ -8,6 +8,7 @@ refusal still fails its test.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import ipaddress
 import os
@@ -16,6 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -24,8 +26,8 @@ import pytest
 PATIENCE_S = 3.0
 """How long threads and children may take to end once their test is over."""
 
-WAIT_ALL = 0x40000000
-"""Linux's __WALL: also children that send another signal than SIGCHLD when they end, or none."""
+THREADS_TELL = Path(f"/proc/self/task/{os.getpid()}/children").exists()
+"""Whether the kernel tells a thread's children (Linux, in all but odd builds)."""
 
 
 class LeakGuard:
@@ -65,20 +67,40 @@ class LeakGuard:
             for window in _top_level_windows()
             if id(window) not in self._windows
         ]
-        if self._process.num_threads() > self._n_native_threads:
+        if self._has_more_threads():
             found += [f"QThread {name!r}" for name in _running_qthreads()]
         return found
 
+    def _has_more_threads(self) -> bool:
+        """A thread that was joined is gone a moment later; looking for QThreads takes longer."""
+        for _ in range(10):
+            if self._process.num_threads() <= self._n_native_threads:
+                return False
+            time.sleep(0.0005)
+        return True
+
 
 def _children(process: psutil.Process) -> list[psutil.Process]:
-    """The children of this process. psutil reads about every process of the machine; most tests
-    have no child, and the system says so at once."""
-    if sys.platform == "linux":
-        try:
-            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT | WAIT_ALL)
-        except ChildProcessError:
-            return []
-    return process.children()
+    """The children of this process. psutil reads about every process of the machine for them;
+    Linux tells each thread's."""
+    if not THREADS_TELL:
+        return process.children()
+    pids, again = None, _children_by_thread()
+    while pids != again:  # where one ends meanwhile, another may be left out
+        pids, again = again, _children_by_thread()
+    found = []
+    for pid in again:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            found.append(psutil.Process(pid))
+    return found
+
+
+def _children_by_thread() -> set[int]:
+    pids: set[int] = set()
+    for thread in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended
+            pids.update(map(int, (thread / "children").read_text().split()))
+    return pids
 
 
 def _command_of(process: psutil.Process) -> str:

@@ -15,7 +15,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-import llama_cpp
+# The bindings themselves: the package may be ours, without what its `__init__` adds (native.py).
+import llama_cpp.llama_cpp as llama_cpp
 from gguf_fields import mutations_of
 from hostile_headers import outcome_of
 
@@ -44,12 +45,16 @@ def load_and_decode(path: Path) -> None:
 def ends_well(path: Path) -> bool:
     child = os.fork()
     if child == 0:
-        silent = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(silent, 1)
-        os.dup2(silent, 2)
-        signal.alarm(DEADLINE_S)
-        load_and_decode(path)
-        os._exit(0)
+        status = 1
+        try:
+            silent = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(silent, 1)
+            os.dup2(silent, 2)
+            signal.alarm(DEADLINE_S)
+            load_and_decode(path)
+            status = 0
+        finally:  # whatever happens: it must not go on as the one that forked
+            os._exit(status)
     return os.waitpid(child, 0)[1] == 0
 
 

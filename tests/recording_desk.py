@@ -14,9 +14,10 @@ import pytest
 from app.bridge import Bridge
 from app.chat.desk import Desk
 from app.chat.events import EngineStateChanged, Noticed, SettingsChanged
-from app.chat.settings.settings import SettingRefused, Settings, changed
+from app.chat.settings.settings import Settings, changed
 from app.engine.protocol.loading_messages import Loaded, MemoryPart
 from app.hub.downloads.progress import DownloadProgress
+from app.refusal import Refusal
 from models.records import Conversation, Message, MessageCounts, Role, Weights
 
 NOON = datetime(2026, 11, 27, 12, 0, tzinfo=UTC)
@@ -122,6 +123,7 @@ class FakeDesk:
         self.downloads.trouble = ""
         self.downloads.folder = data_dir / "weights"
         self.downloads.follow = self._follow_downloads
+        self.local.follow = lambda follower: lambda: None
         for part, method in (
             (self.tree, "edit"),
             (self.tree, "edit_and_send"),
@@ -171,8 +173,8 @@ class FakeDesk:
         self.record("settings.set", name, value)
         try:
             self.settings.now = changed(self.settings.now, name, value)
-        except SettingRefused as refused:
-            self.bridge.emit_event(Noticed("error", str(refused)))
+        except Refusal as refused:
+            self.bridge.emit_event(Noticed("error", refused.sentence))
             return
         self.bridge.emit_event(SettingsChanged(frozenset({name})))
 

@@ -11,10 +11,11 @@ from recording_desk import FakeBridge, FakeDesk, loaded
 from app.chat.events import EngineStateChanged, LevelsChanged
 from app.chat.settings.resolved import IN_CHAIN, Resolved, resolve
 from app.chat.settings.sampler_links import OFF, Link, links_of, values_of_links
-from app.chat.settings.settings import SettingRefused, Settings, as_stored, checked
+from app.chat.settings.settings import Settings, as_stored, checked
 from app.chat.surroundings import Still
 from app.engine.protocol.messages import Tokens
 from app.engine.protocol.stages import Stage
+from app.refusal import Refusal
 from models.records import Preset
 
 NOON = datetime(2026, 11, 27, 12, 0, tzinfo=UTC)
@@ -51,8 +52,8 @@ class SamplingDesk(FakeDesk):
         self.record("chain.put", tuple(links), undo)
         try:
             self.put(values_of_links(links, self.own, self.resolved))
-        except SettingRefused as refused:
-            return str(refused)
+        except Refusal as refused:
+            return refused.sentence
         return ""
 
     def _reset_links(self) -> None:

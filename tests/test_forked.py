@@ -114,7 +114,7 @@ import signal, os, subprocess, sys
 sys.path[:0] = {[str(Path(__file__).parent), str(Path(__file__).parent.parent)]!r}
 from forked import Forking, Source
 from app.engine.client.process import child_command
-Forking.source = Source()
+Forking.sources["scripted"] = Source("scripted")
 pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
 child = Forking(child_command("scripted", {str(path)!r}), **pipes)
 child.stdout.read(1)

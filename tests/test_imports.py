@@ -8,6 +8,7 @@ TYPE_CHECKING included. Each is tested on made-up sources first, so that it can 
 from __future__ import annotations
 
 import ast
+import functools
 import graphlib
 import subprocess
 import sys
@@ -64,8 +65,13 @@ def source_files() -> list[Path]:
     return [ROOT / "main.py", *sorted(path for folder in folders for path in folder.rglob("*.py"))]
 
 
-def imports(source: str, place: PurePosixPath) -> Iterator[tuple[int, str]]:
+@functools.cache
+def imports(source: str, place: PurePosixPath) -> list[tuple[int, str]]:
     """Line and full dotted name of everything that a source imports, `from` names included."""
+    return list(_imports(source, place))
+
+
+def _imports(source: str, place: PurePosixPath) -> Iterator[tuple[int, str]]:
     package = list(place.parent.parts)
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):

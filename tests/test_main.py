@@ -68,7 +68,7 @@ def run(*arguments: str, code: str | None = None) -> subprocess.CompletedProcess
         (["--scripted", "no-such-script.json"], "File not found"),
         (["--gguf", "~no-such-user/file.gguf"], "File not found"),
         (["--gguf", "long" * 100], "File not found"),
-        (["--data-dir", ""], "a folder is expected"),
+        (["--data-dir", ""], "expected a folder"),
         (["--quit-after", "soon"], "soon"),
         (["unexpected"], "unexpected"),
     ],

@@ -121,9 +121,19 @@ def test_every_source_says_what_lives_in_it():
     silent = [
         str(path.relative_to(ROOT))
         for path in files_below(*SOURCES)
-        if path.suffix == ".py" and not ast.get_docstring(ast.parse(path.read_text("utf-8")))
+        if path.suffix == ".py" and not says_something(path.read_text("utf-8"))
     ]
     assert silent == []
+
+
+def says_something(source: str) -> bool:
+    """Read up to the end of its first long text: parsing all of every source takes seconds."""
+    beginning, mark, rest = source.partition('"""')
+    docstring, end, _ = rest.partition('"""')
+    try:
+        return bool(ast.get_docstring(ast.parse(beginning + mark + docstring + end)))
+    except SyntaxError:  # it was in the middle of something else
+        return False
 
 
 def test_no_init_file_below_tests():

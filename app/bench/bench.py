@@ -35,7 +35,7 @@ def main(argv: Sequence[str]) -> int:
         if share > IDLE_SHARE:
             _tell(
                 f"other programs use {share:.0%} of this machine, so the ratios mean little; "
-                "end them and measure again"
+                "close them and measure again"
             )
         reports = [measure(path, quick=options.quick, tell=_tell) for path in paths]
         if options.json:
@@ -136,7 +136,7 @@ def _tell(text: str) -> None:
 _TITLES: Final = {
     "ask_tokens_per_s": "tokens/s of ask with the trace on",
     "ask_first_token_s": "time to the first token",
-    "load_s": "loading the weights",
+    "load_s": "loading the model",
     "next_turn_evaluated": "tokens read on the next turn (bare: new)",
     "trace_on_off": "tokens/s, trace on (bare: trace off)",
     "four_at_once": "four replies at once, all tokens/s",
@@ -149,7 +149,7 @@ _TITLES: Final = {
 
 def _print_table(report: Report) -> None:
     conditions = report.conditions
-    layers = f", {conditions.gpu_layers} layers on a device" if conditions.gpu_layers else ""
+    layers = f", {conditions.gpu_layers} layers on the GPU" if conditions.gpu_layers else ""
     print(f"{conditions.name}, {conditions.threads} threads{layers}")
     print(f"{'what':<42}{'app':>10}{'bare':>10}  {'unit':<9}{'ratio':>7}  budget")
     for row in report.rows:

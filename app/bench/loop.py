@@ -78,7 +78,7 @@ def _load_weights(options: argparse.Namespace) -> Any:
     params.n_gpu_layers = options.gpu_layers
     weights = llama.llama_model_load_from_file(os.fsencode(options.gguf), params)
     if not weights:
-        sys.exit(f"The weights {options.gguf} do not load.")
+        sys.exit(f"The model {options.gguf} couldn't be loaded.")
     return weights
 
 
@@ -93,7 +93,7 @@ def _make_context(weights: Any, options: argparse.Namespace) -> Any:
     params.n_threads = params.n_threads_batch = options.threads
     context = llama.llama_init_from_model(weights, params)
     if not context:
-        sys.exit("There is not enough memory for the context.")
+        sys.exit("Not enough memory for the context window.")
     return context
 
 

@@ -104,7 +104,7 @@ class Window:
         if self.most_s and inside:
             inside = [at for at in inside if at - inside[0] <= self.most_s]
         if len(inside) < 2 or inside[-1] <= inside[0]:
-            raise BenchError("Too few tokens came to be measured. Try again on a quieter machine.")
+            raise BenchError("Too few tokens to measure. Try again on a quieter machine.")
         return (len(inside) - 1) / (inside[-1] - inside[0])
 
 
@@ -143,7 +143,7 @@ def run_app(gguf: str, tokens: int, window: Window | None = None) -> tuple[Run, 
         elif event == "summary":
             summary = json.loads(line)
     if len(arrivals) < 2 or not loaded or not summary:
-        raise BenchError("The app answered too little to be measured. Try other weights.")
+        raise BenchError("The app's reply was too short to measure. Try another model.")
     run = Run(
         tokens_per_s=(window or Window(len(arrivals))).rate(arrivals),
         first_token_s=summary["first_token_s"],
@@ -264,7 +264,7 @@ class Session:
         if not isinstance(ending, Finished) or not isinstance(ending.result, Loaded):
             self.close()
             why = ending.sentence if isinstance(ending, Failed) else "It was stopped."
-            raise BenchError(f"The weights could not be loaded. {why}")
+            raise BenchError(f"The model couldn't be loaded. {why}")
         self.loaded = ending.result
 
     def close(self) -> None:
@@ -289,7 +289,7 @@ class Session:
         with self._lock:
             done = self._lock.wait_for(lambda: request_id in self._endings, RUN_TIMEOUT_S)
             if not done:
-                raise BenchError("The engine did not answer in ten minutes.")
+                raise BenchError("The engine didn't respond for ten minutes.")
             ended_at, ending = self._endings[request_id]
             arrivals = tuple(self._arrivals.get(request_id, ()))
         if isinstance(ending, Failed):
@@ -350,7 +350,7 @@ def together(answers: Sequence[Answer]) -> float:
     end = min(answer.arrivals[-1] for answer in answers)
     count = sum(start < at <= end for answer in answers for at in answer.arrivals)
     if end <= start or count < len(answers):
-        raise BenchError("The replies were too short to be measured together. Try other weights.")
+        raise BenchError("The replies were too short to measure together. Try another model.")
     return count / (end - start)
 
 

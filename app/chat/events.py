@@ -269,10 +269,13 @@ class TrashedBranchesListed:
 
 @dataclass(frozen=True, slots=True)
 class AttachmentsChanged:
-    """What goes along with the next message of the open conversation."""
+    """What goes along with the next message of the open conversation. `is_coming`: more is being
+    read or stored. `is_refused`: something that was on its way does not come."""
 
     conversation_id: str
     attachments: tuple[Attachment, ...]
+    is_coming: bool = False
+    is_refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)

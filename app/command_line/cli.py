@@ -14,8 +14,6 @@ from pathlib import Path
 from app.command_line.output import AskOutput, JsonLines, PlainText
 from app.command_line.run import (
     INTERRUPTED,
-    WRONG_ARGUMENTS,
-    RunError,
     SentenceParser,
     add_common_options,
     add_file_options,
@@ -27,11 +25,10 @@ from app.command_line.run import (
 )
 from app.command_line.settings import AskSettings, read_settings_file, resolved
 from app.command_line.talk import RequestError, Talk
-from app.engine.protocol.bounds import BadSetting
 from app.engine.protocol.messages import Failed, Generate, Stopped, Summary
 from app.engine.protocol.prompt_messages import Prompt, TextPrompt
 from app.engine.protocol.request_rules import check_request
-from app.strict_reading import Refused
+from app.refusal import Refusal, bad_setting
 
 
 def main(argv: Sequence[str]) -> int:
@@ -114,41 +111,30 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
 
 def _settings(options: argparse.Namespace) -> AskSettings:
     """The defaults, then the settings file, then the options."""
-    try:
-        file = None
-        if options.settings is not None:
-            path = Path(named_file(options.settings, "--settings"))
-            try:
-                file = read_settings_file(path)
-            except OSError as error:
-                sentence = f"The settings file {path} can't be read: {error.strerror}."
-                raise RunError(sentence) from error
-        return resolved(options, file)
-    except Refused as refused:
-        raise RunError(str(refused), WRONG_ARGUMENTS) from refused
+    file = None
+    if options.settings is not None:
+        path = Path(named_file(options.settings, "--settings"))
+        try:
+            file = read_settings_file(path)
+        except OSError as error:
+            sentence = f"The settings file {path} can't be read: {error.strerror}."
+            raise Refusal("not_readable", sentence) from error
+    return resolved(options, file)
 
 
 def _prompt(options: argparse.Namespace, settings: AskSettings) -> Prompt:
     text = stdin_text() if options.text == "-" else options.text
     if options.raw:
         if options.system:
-            raise RunError("--raw takes no system prompt. Remove --system.", WRONG_ARGUMENTS)
+            raise bad_setting("--raw takes no system prompt. Remove --system.")
         if settings.messages or settings.reply_start or settings.prompt_fields:
-            raise RunError("--raw takes no messages and no template.", WRONG_ARGUMENTS)
+            raise bad_setting("--raw takes no messages and no template.")
         if not text:
-            raise RunError("No text to continue.", WRONG_ARGUMENTS)
+            raise bad_setting("No text to continue.")
         return TextPrompt(text)
     if not text.strip():
-        raise RunError("The message is empty. Write some text.", WRONG_ARGUMENTS)
+        raise bad_setting("The message is empty. Write some text.")
     return settings.chat_prompt(text)
-
-
-def _check(request: Generate) -> None:
-    """Refuse a value before the weights load for it. Raises RunError."""
-    try:
-        check_request(request)
-    except BadSetting as error:
-        raise RunError(error.sentence, WRONG_ARGUMENTS) from error
 
 
 # --- the run ----------------------------------------------------------------------------------
@@ -157,7 +143,7 @@ def _check(request: Generate) -> None:
 def _run(options: argparse.Namespace) -> int:
     settings = _settings(options)
     request = settings.generate(_prompt(options, settings), with_trace=options.json)
-    _check(request)
+    check_request(request)  # before the weights load for it
     weights = weights_path(options)
     output: AskOutput = JsonLines(sys.stdout) if options.json else PlainText(sys.stdout, sys.stderr)
     talk = Talk(options, output.event, output.flush)

@@ -19,8 +19,6 @@ from typing import Any, Final
 import numpy as np
 
 from app.command_line.run import (
-    WRONG_ARGUMENTS,
-    RunError,
     SentenceParser,
     add_common_options,
     add_file_options,
@@ -38,7 +36,7 @@ from app.engine.protocol.loading_messages import Loaded, LoadOptions
 from app.engine.protocol.prompt_messages import Prompt, PromptShown, ReadPrompt, TextPrompt
 from app.insight.inside.arrays import arrays_of
 from app.paths import typed_path
-from app.strict_reading import Refused
+from app.refusal import Refusal, bad_setting
 
 Values = np.ndarray[Any, Any]
 
@@ -113,49 +111,47 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def _prompt(options: argparse.Namespace) -> Prompt:
-    """What `ask` would read: the same template, with the beginning of a reply. Raises RunError."""
+    """What `ask` would read: the same template, with the beginning of a reply. Raises Refusal."""
     text = stdin_text() if options.text == "-" else options.text
     if not (text if options.raw else text.strip()):
-        raise RunError("The text is empty. Write some text.", WRONG_ARGUMENTS)
+        raise bad_setting("The text is empty. Write some text.")
     return TextPrompt(text) if options.raw else AskSettings().chat_prompt(text)
 
 
 def _load_options(options: argparse.Namespace) -> LoadOptions:
     settings = AskSettings()
-    try:
-        settings.take_load_options(options)
-    except Refused as refused:
-        raise RunError(str(refused), WRONG_ARGUMENTS) from refused
+    settings.take_load_options(options)
     return settings.load_options()
 
 
 def _target(name: str) -> Path:
-    """Where the file goes, links followed. Raises RunError before anything is computed for it."""
+    """Where the file goes, links followed. Raises Refusal before anything is computed for it."""
     if not name:
-        raise RunError("--out needs a file name.", WRONG_ARGUMENTS)
+        raise bad_setting("--out needs a file name.")
     path = typed_path(name)
     try:
         if path.exists() and not path.is_file():
-            raise RunError(f"“{path}” isn't a file. Choose another name for --out.")
+            sentence = f"“{path}” isn't a file. Choose another name for --out."
+            raise Refusal("not_writable", sentence)
         path = path.resolve()
         if path.parent.is_dir():
             return path
     except OSError as error:
         raise _not_saved(error) from error
-    raise RunError(f"Folder not found: “{path.parent}”. Check the path given with --out.")
+    sentence = f"Folder not found: “{path.parent}”. Check the path given with --out."
+    raise Refusal("missing_file", sentence)
 
 
 def _position(asked: int | None, n_tok: int) -> int:
-    """Of the token, from 0. Raises RunError."""
+    """Of the token, from 0. Raises Refusal."""
     if not n_tok:
-        raise RunError("The text has no tokens. Write some text.", WRONG_ARGUMENTS)
+        raise bad_setting("The text has no tokens. Write some text.")
     token = n_tok - 1 if asked is None else asked
     if -n_tok <= token < n_tok:
         return token % n_tok
-    raise RunError(
+    raise bad_setting(
         f"There is no token {asked}. This text has {n_tok:,}: choose 0 to {n_tok - 1}, or "
-        f"-{n_tok} to -1 from the end.",
-        WRONG_ARGUMENTS,
+        f"-{n_tok} to -1 from the end."
     )
 
 
@@ -252,7 +248,7 @@ def _attention_bytes(loaded: Loaded, n_tok: int) -> int:
 
 
 def save(path: Path, arrays: Mapping[str, Values]) -> None:
-    """Write the file beside its place, then move it there. Raises RunError."""
+    """Write the file beside its place, then move it there. Raises Refusal."""
     beside = path.with_name(f".inside-{secrets.token_hex(6)}")
     try:
         try:
@@ -267,6 +263,7 @@ def save(path: Path, arrays: Mapping[str, Values]) -> None:
         raise _not_saved(error) from error
 
 
-def _not_saved(error: OSError) -> RunError:
+def _not_saved(error: OSError) -> Refusal:
     why = error.strerror or error
-    return RunError(f"The file can't be saved ({why}). Check the path given with --out.")
+    sentence = f"The file can't be saved ({why}). Check the path given with --out."
+    return Refusal("not_writable", sentence)

@@ -17,6 +17,7 @@ from typing import Final, NoReturn, TextIO
 
 from app.engine.protocol.frames import clean_text
 from app.paths import typed_path
+from app.refusal import Refusal, bad_setting
 
 FAILED: Final = 1
 WRONG_ARGUMENTS: Final = 2
@@ -31,15 +32,6 @@ _NO_WEIGHTS: Final = (
 )
 
 
-class RunError(Exception):
-    """Ends the program: a sentence for the user, and the exit code."""
-
-    def __init__(self, sentence: str, code: int = FAILED) -> None:
-        super().__init__(sentence)
-        self.sentence = sentence
-        self.code = code
-
-
 class LeftAtOnce(KeyboardInterrupt):
     """The second Ctrl-C: nothing is waited for any more."""
 
@@ -49,9 +41,9 @@ def run_to_the_end(run: Callable[[], int]) -> int:
     try:
         _make_streams_safe()
         return run()
-    except RunError as error:
-        _say(error.sentence)
-        return error.code
+    except Refusal as refused:
+        _say(refused.sentence)
+        return WRONG_ARGUMENTS if refused.kind == "bad_setting" else FAILED
     except LeftAtOnce:
         # Whoever holds stdout and reads nothing would hold Python's own flush at the exit, too.
         os._exit(INTERRUPTED)
@@ -83,7 +75,7 @@ class SentenceParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         sentence = message[:1].upper() + message[1:].rstrip(".")
-        raise RunError(f"{sentence}. See {self.prog} --help.", WRONG_ARGUMENTS)
+        raise bad_setting(f"{sentence}. See {self.prog} --help.")
 
 
 def add_file_options(parser: argparse.ArgumentParser) -> None:
@@ -92,7 +84,7 @@ def add_file_options(parser: argparse.ArgumentParser) -> None:
     add("--gguf", metavar="FILE", help="model to use (default: the included one)")
     add("--threads", type=int, metavar="N", help="number of threads (0: automatic)")
     add("--ctx", type=int, metavar="N", help="size of the context in tokens (0: automatic)")
-    add("--gpu-layers", type=int, metavar="N", help="layers on graphics devices (-1: automatic)")
+    add("--gpu-layers", type=int, metavar="N", help="layers on the GPU (-1: automatic)")
     add("--kv-type", metavar="T[,T]", help="type of the cache, or of K and V: f16, q8_0, q4_0, …")
     add("--flash-attention", choices=("auto", "on", "off"), help="default: auto")
     add("--scripted", metavar="FILE", help=argparse.SUPPRESS)
@@ -115,7 +107,7 @@ def argument_text(text: str) -> str:
 
 
 def weights_path(options: argparse.Namespace) -> str:
-    """Path of the weights. Raises RunError if there are none."""
+    """Path of the weights. Raises Refusal if there are none."""
     if options.scripted is not None:
         return named_file(options.scripted, "--scripted")
     if options.gguf is not None:
@@ -124,20 +116,21 @@ def weights_path(options: argparse.Namespace) -> str:
 
     found = starter.find()
     if found is None:
-        raise RunError(_NO_WEIGHTS)
+        raise Refusal("missing_file", _NO_WEIGHTS)
     return str(found.path)
 
 
 def named_file(name: str, option: str) -> str:
     """The absolute path of what is there; links stay, since files in parts are known by name."""
     if not name:
-        raise RunError(f"{option} needs a file name.", WRONG_ARGUMENTS)
+        raise bad_setting(f"{option} needs a file name.")
     path = typed_path(name)
     try:
         path.stat()
     except OSError as error:
         shown = str(path) if len(str(path)) <= _SHOWN_PATH else f"{str(path)[:_SHOWN_PATH]}…"
-        raise RunError(f"File not found: “{shown}”. Check the path given with {option}.") from error
+        sentence = f"File not found: “{shown}”. Check the path given with {option}."
+        raise Refusal("missing_file", sentence) from error
     return str(path)
 
 
@@ -145,7 +138,8 @@ def stdin_text() -> str:
     try:
         return sys.stdin.buffer.read().decode("utf-8", "replace")
     except OSError as error:
-        raise RunError(f"The text can't be read from stdin: {error.strerror}.") from error
+        sentence = f"The text can't be read from stdin: {error.strerror}."
+        raise Refusal("not_readable", sentence) from error
 
 
 # --- streams ----------------------------------------------------------------------------------
@@ -153,7 +147,7 @@ def stdin_text() -> str:
 
 def _make_streams_safe() -> None:
     """A console that cannot show a character shows "?" for it instead of ending us; a stream
-    that the caller closed leads nowhere. Raises RunError where the answer would go there."""
+    that the caller closed leads nowhere. Raises Refusal where the answer would go there."""
     is_told = sys.stdout is not None
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
@@ -163,7 +157,7 @@ def _make_streams_safe() -> None:
         if reconfigure is not None:
             reconfigure(errors="replace")
     if not is_told:
-        raise RunError("The answer can't be written: stdout is closed.")
+        raise Refusal("not_writable", "The answer can't be written: stdout is closed.")
 
 
 def _say(sentence: str) -> None:

@@ -18,7 +18,7 @@ from typing import Any, Final, get_args
 import msgspec
 
 from app.chat.settings.resolved import LOADING
-from app.chat.settings.settings import SettingRefused, Settings, changed, names
+from app.chat.settings.settings import Settings, changed, names
 from app.engine.protocol.loading_messages import LoadOptions, Lora
 from app.engine.protocol.messages import Generate
 from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt
@@ -36,8 +36,8 @@ from app.engine.protocol.stages import (
     TopP,
 )
 from app.paths import typed_path
+from app.refusal import Refusal, bad_setting
 from app.strict_reading import (
-    Refused,
     decode_object,
     field_types,
     read_fields,
@@ -146,7 +146,7 @@ class AskSettings:
     # --- the file -----------------------------------------------------------------------------
 
     def take_file(self, values: dict[str, Any]) -> None:
-        """Take over a settings file. Raises Refused for the first thing that does not fit."""
+        """Take over a settings file. Raises Refusal for the first thing that does not fit."""
         for name in values:
             if name not in KNOWN:
                 raise unknown(name, KNOWN, "a settings file")
@@ -169,7 +169,7 @@ class AskSettings:
     def _take_plain(self, values: dict[str, Any]) -> None:
         for name in names():
             if name in values and name not in _READ_ELSEWHERE:
-                self._change(name, values[name])
+                self.window = changed(self.window, name, values[name])
 
     @staticmethod
     def _fields(
@@ -184,7 +184,7 @@ class AskSettings:
         if isinstance(options, dict):
             for name in LOADING:
                 if name in options and name in values:
-                    raise Refused(f"“{name}” stands there twice: in “load” and beside it.")
+                    raise bad_setting(f"“{name}” appears twice: inside and outside “load”.")
         read = read_struct(LoadOptions, options, "“load”")
         self.load |= {name: getattr(read, name) for name in options}
         if "loras" in self.load:
@@ -196,31 +196,32 @@ class AskSettings:
     def _take_chain(self, values: dict[str, Any]) -> None:
         both = [name for name in _DESCRIBES_SAMPLING if name in values]
         if both:
-            raise Refused(f"Give either “chain” or “{both[0]}”: the chain holds all stages.")
+            raise bad_setting(
+                f"Use either “chain” or “{both[0]}”, not both: the chain contains all stages."
+            )
         stages = values["chain"]
         if not isinstance(stages, list):
-            raise Refused("“chain” must be a list of stages.")
+            raise bad_setting("“chain” must be a list of stages.")
         self.chain = [
             read_stage(stage, [*_FILTERS, *_SELECTING], f"stage {number}")
             for number, stage in enumerate(stages, 1)
         ]
         for number, one in enumerate(self.chain[:-1], 1):
             if isinstance(one, _SELECTING):
-                raise Refused(
-                    f"Stage {number} of “chain” selects the token, so nothing may follow it. "
-                    "Put it last."
+                raise bad_setting(
+                    f"Stage {number} of “chain” selects the token, so it must be the last stage."
                 )
 
     # --- the options --------------------------------------------------------------------------
 
     def take_options(self, options: argparse.Namespace) -> None:
-        """Take over what was typed. Raises Refused."""
+        """Take over what was typed. Raises Refusal."""
         self.take_load_options(options)
         for option, name in SHAPING_SETTING_OF.items():
             value = getattr(options, option)
             if value is None:
                 continue
-            self._change(name, value)
+            self.window = changed(self.window, name, value)
             if self.chain is not None and option in _STAGE_OF:
                 self._change_stage(option, getattr(self.window, name))
         if options.lora:
@@ -235,11 +236,11 @@ class AskSettings:
         self._take_bounds(options)
 
     def take_load_options(self, options: argparse.Namespace) -> None:
-        """Take over how to load (`run.add_file_options`). Raises Refused."""
+        """Take over how to load (`run.add_file_options`). Raises Refusal."""
         for option, name in LOAD_SETTING_OF.items():
             value = getattr(options, option)
             if value is not None:
-                self._change(name, value)
+                self.window = changed(self.window, name, value)
                 self.load.pop(name, None)
         if options.kv_type is not None:
             of_k, _, of_v = options.kv_type.partition(",")
@@ -265,12 +266,6 @@ class AskSettings:
             self.prompt_fields = {"template": _text_of(options.template, "--template")}
         if options.template_name is not None:
             self.prompt_fields = {"template_name": options.template_name}
-
-    def _change(self, name: str, value: object) -> None:
-        try:
-            self.window = changed(self.window, name, value)
-        except SettingRefused as refused:
-            raise Refused(str(refused)) from refused
 
     def _change_stage(self, option: str, value: Any) -> None:
         """Set the value in each stage of its kind; without one, add it before the selection."""
@@ -321,15 +316,15 @@ KNOWN: Final = tuple(
 
 
 def read_settings_file(path: Path) -> dict[str, Any]:
-    """The file's object. Raises Refused, or OSError."""
+    """The file's object. Raises Refusal, or OSError."""
     if path.stat().st_size > MAX_FILE_BYTES:
-        raise Refused(f"The settings file {path} is larger than 16 MB.")
+        raise bad_setting(f"The settings file {path} is larger than 16 MB.")
     try:
         return decode_object(path.read_text(encoding="utf-8-sig"))
-    except Refused as refused:
-        raise Refused(f"The settings file {path} can't be used. {refused}") from refused
+    except Refusal as refused:
+        raise bad_setting(f"The settings file {path} can't be used. {refused}") from refused
     except (ValueError, RecursionError) as error:
-        raise Refused(f"The settings file {path} isn't valid JSON: {error}.") from error
+        raise bad_setting(f"The settings file {path} isn't valid JSON: {error}.") from error
 
 
 def _with_schema_text(values: dict[str, Any]) -> dict[str, Any]:
@@ -341,7 +336,7 @@ def _with_schema_text(values: dict[str, Any]) -> dict[str, Any]:
 def _messages(value: object) -> list[ChatMessage]:
     """Earlier messages of the conversation."""
     if not isinstance(value, list):
-        raise Refused("“messages” must be a list.")
+        raise bad_setting("“messages” must be a list.")
     return [
         read_struct(ChatMessage, message, f"message {number}")
         for number, message in enumerate(value, 1)
@@ -362,7 +357,7 @@ def _lora(text: str) -> Lora:
     if number is None:
         return Lora(str(typed_path(text)))
     if not math.isfinite(number):
-        raise Refused(f"The scale of the LoRA adapter in “{text}” must be a number.")
+        raise bad_setting(f"The scale of the LoRA adapter in “{text}” must be a number.")
     return Lora(str(typed_path(path)), number)
 
 
@@ -371,16 +366,18 @@ def _text_of(name: str, option: str) -> str:
     path = typed_path(name)
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
-            raise Refused(f"The file given with {option} is larger than 16 MB.")
+            raise bad_setting(f"The file given with {option} is larger than 16 MB.")
         return path.read_text(encoding="utf-8-sig")
     except OSError as error:
-        raise Refused(f"The file given with {option} can't be read: {error.strerror}.") from error
+        raise bad_setting(
+            f"The file given with {option} can't be read: {error.strerror}."
+        ) from error
     except UnicodeDecodeError as error:
-        raise Refused(f"The file given with {option} isn't UTF-8 text.") from error
+        raise bad_setting(f"The file given with {option} isn't UTF-8 text.") from error
 
 
 def resolved(options: argparse.Namespace, file: dict[str, Any] | None) -> AskSettings:
-    """The file's settings, then the options. Raises Refused."""
+    """The file's settings, then the options. Raises Refusal."""
     settings = AskSettings()
     if file is not None:
         settings.take_file(file)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from app.command_line.run import LeftAtOnce, RunError
+from app.command_line.run import LeftAtOnce
 from app.engine.client.engine import Engine
 from app.engine.client.process import child_command
 from app.engine.client.supervisor import Ending, EngineEvent, StateChanged
@@ -24,17 +24,18 @@ from app.engine.protocol.messages import (
     VocabularyTable,
 )
 from app.engine.protocol.pieces import Pieces
+from app.refusal import Refusal
 
 T = TypeVar("T")
 
 _LAST_WAIT_S: Final = 1.0
 
 
-class RequestError(RunError):
-    """The engine said that something failed; `failed` has its evidence."""
+class RequestError(Refusal):
+    """The engine said that something failed. Its own kinds tell no wrong argument."""
 
     def __init__(self, failed: Failed) -> None:
-        super().__init__(failed.sentence)
+        super().__init__("failed", failed.sentence, failed.evidence)
         self.failed = failed
 
 
@@ -111,7 +112,7 @@ class Talk:
         if isinstance(ending, Stopped):
             raise KeyboardInterrupt
         if not isinstance(ending.result, kind):
-            raise RunError("The engine sent an invalid response. Try again.")
+            raise Refusal("failed", "The engine sent an invalid response. Try again.")
         return ending.result
 
     def _on_ctrl_c(self, *_: object) -> None:

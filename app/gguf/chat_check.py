@@ -33,8 +33,8 @@ MAX_TENSOR_NAME_BYTES: Final = 63  # GGML_MAX_NAME, less the zero at its end
 _NOT_WEIGHTS: Final = {
     "adapter": "a LoRA adapter, which needs the model it was made for",
     "mmproj": "an image projector, which needs its language model",
-    "imatrix": "an importance matrix, which is used to make other files",
-    "vocab": "a vocabulary without weights",
+    "imatrix": "an importance matrix, which is used for quantising models",
+    "vocab": "a vocabulary without a model",
 }
 
 _PER_TOKEN: Final = {
@@ -80,14 +80,14 @@ def refusal_for_chat(header: Header) -> HeaderRefused | None:
     if layers is not None and not 0 < layers <= MAX_LAYERS:
         return HeaderRefused(
             "unsupported",
-            f"“{name}” says that it has {layers:,} layers; the engine takes at most {MAX_LAYERS}. "
-            "The file is damaged, or it needs a newer engine.",
+            f"“{name}” claims {layers:,} layers, but the engine supports at most {MAX_LAYERS}. "
+            "The file is damaged or needs a newer engine.",
         )
     words = next(_impossible(header), None)
     if words is None:
         return None
     return HeaderRefused(
-        "unsupported", f"“{name}” {words}. The file is damaged, or it needs a newer engine."
+        "unsupported", f"“{name}” {words}. The file is damaged or needs a newer engine."
     )
 
 
@@ -95,9 +95,12 @@ def _impossible(header: Header) -> Iterator[str]:
     """What llama.cpp's reader does not take, or aborts at."""
     long = next((t for t in header.tensors if len(t.name.encode()) > MAX_TENSOR_NAME_BYTES), None)
     if long is not None:
-        yield f"has a tensor with a name of {len(long.name.encode())} bytes (“{long.name[:40]}…”)"
+        yield (
+            f"has a tensor whose name is too long ({len(long.name.encode())} bytes: "
+            f"“{long.name[:40]}…”)"
+        )
     if header.tensors and header.data_offset % TENSOR_ALIGNMENT:
-        yield f"has tensors that do not begin at a multiple of {TENSOR_ALIGNMENT} bytes"
+        yield f"has tensors that don't start at a multiple of {TENSOR_ALIGNMENT} bytes"
     yield from _impossible_types(header)
     yield from _impossible_experts(header)
     yield from _impossible_numbers(header)
@@ -109,42 +112,42 @@ def _impossible_types(header: Header) -> Iterator[str]:
         is_table = any(name in tensor.name for name in _TABLES)
         is_added = tensor.name.endswith(_ADDED) and tensor.type_name != "F32"
         if is_added or (tensor.type_name in _NOT_COMPUTED and not is_table):
-            yield f"has the tensor “{tensor.name}” as {tensor.type_name}"
+            yield f"stores the tensor “{tensor.name}” as {tensor.type_name}, which isn't supported"
 
 
 def _impossible_experts(header: Header) -> Iterator[str]:
     experts, used = header.number("expert_count") or 0, header.number("expert_used_count") or 0
     if not 0 <= experts <= MAX_EXPERTS:
-        yield f"says that it has {experts:,} experts; the engine takes at most {MAX_EXPERTS}"
+        yield f"claims {experts:,} experts, but the engine supports at most {MAX_EXPERTS}"
     if not experts and header.architecture in _WITH_EXPERTS:
-        yield f"has no experts, which {header.architecture} weights need"
+        yield f"has no experts, which {header.architecture} models need"
     by_layer = header.metadata.get(f"{header.architecture}.expert_used_count")
     if isinstance(by_layer, list):
         used = max((int(n) for n in by_layer if isinstance(n, int)), default=0)
     is_long = f"{header.architecture}.expert_used_count" in header.array_counts and not by_layer
     if not is_long and not (0 < used <= experts or experts == used == 0):
-        yield f"says that it uses {used:,} of {experts:,} experts"
+        yield f"claims to use {used:,} of {experts:,} experts"
     groups = header.number("expert_group_count") or 0
     used_groups = header.number("expert_group_used_count") or 0
     is_split = groups <= 1 or (experts % groups == 0 and 0 < used_groups < groups)
     if not is_split or groups > max(experts - 1, 0):
-        yield f"deals {experts:,} experts to {groups:,} groups and uses {used_groups:,} of these"
+        yield f"splits {experts:,} experts into {groups:,} groups and uses {used_groups:,} of them"
 
 
 def _impossible_numbers(header: Header) -> Iterator[str]:
     extra, layers = header.number("nextn_predict_layers") or 0, header.n_layer
     if layers is not None and extra > layers:
-        yield f"says that {extra:,} of its {layers:,} layers predict further tokens"
+        yield f"claims that {extra:,} of its {layers:,} layers predict extra tokens"
     scaling = header.metadata.get(f"{header.architecture}.rope.scaling.type")
     if isinstance(scaling, str) and scaling not in _ROPE_SCALINGS:
-        yield f"scales positions by “{scaling[:40]}” (RoPE), which llama.cpp does not know"
+        yield f"uses the RoPE scaling “{scaling[:40]}”, which llama.cpp doesn't support"
     sections = header.metadata.get(f"{header.architecture}.rope.dimension_sections")
     has_section = any(sections[:3]) if isinstance(sections, list) else bool(sections)
     if header.architecture in _WITH_SECTIONS and not has_section:
-        yield "does not say which part of a head each kind of position turns (RoPE)"
+        yield "lacks its RoPE dimension sections"
     rotated, head = header.number("rope.dimension_count"), _head_size(header)
     if rotated is not None and head is not None and (rotated > head or rotated % 2):
-        yield f"turns {rotated:,} of the {head:,} values of a head (RoPE)"
+        yield f"applies RoPE to {rotated:,} of the {head:,} values of a head"
     start = f"{header.architecture}."
     for key, value in header.metadata.items():
         if not key.startswith(start) or not isinstance(value, float):
@@ -168,20 +171,20 @@ def _impossible_vocabulary(header: Header) -> Iterator[str]:
         return
     model = header.metadata.get("tokenizer.ggml.model")
     if model in ("none", "no_vocab"):
-        yield "says that it has no vocabulary"
+        yield "has no vocabulary"
     separator = header.metadata.get("tokenizer.ggml.seperator_token_id", _SEPARATOR)
     if model == "bert" and isinstance(separator, int) and not 0 <= separator < tokens.count:
         yield "has a vocabulary without the separator that its tokeniser (WordPiece) needs"
     if tokens.kind_name != "array of string":
-        yield "has a list of tokens that are no texts"
+        yield "has tokens that aren't text"
     for name, kinds in _PER_TOKEN.items():
         entry = header.entries.get(f"tokenizer.ggml.{name}")
         if entry is None:
             continue
         if entry.kind_name not in kinds:
-            yield f"has a vocabulary whose “{name}” is {entry.kind_name}"
+            yield f"stores “{name}” of its vocabulary as {entry.kind_name}"
         elif entry.count < tokens.count:
-            yield f"has {tokens.count:,} tokens and “{name}” for {entry.count:,} of them"
+            yield f"has {tokens.count:,} tokens, but “{name}” for only {entry.count:,} of them"
 
 
 def _not_for_chat(sentence: str) -> HeaderRefused:
@@ -198,9 +201,8 @@ def _refusal_of_parts(header: Header) -> HeaderRefused | None:
         which = number + 1 if isinstance(number, int) else 1
         return HeaderRefused(
             "unsupported",
-            f"“{header.path.name}” is part {which:,} of {count:,}, but has another name. The parts "
-            f"are found by their names, which end in “-{which:05d}-of-{count:05d}.gguf”: give "
-            "them those.",
+            f"“{header.path.name}” is part {which:,} of {count:,}, but its name doesn't say so. "
+            f"Rename the parts so that their names end in “-{which:05d}-of-{count:05d}.gguf”.",
         )
     if isinstance(number, int) and number > 0:
         return HeaderRefused(
@@ -211,7 +213,7 @@ def _refusal_of_parts(header: Header) -> HeaderRefused | None:
         if not header.path.with_name(other).exists():
             return HeaderRefused(
                 "incomplete_file",
-                f"“{header.path.name}” has {count} parts and “{other}” is missing. "
-                "Download that into the same folder.",
+                f"“{header.path.name}” has {count} parts, but “{other}” is missing. Download it "
+                "into the same folder.",
             )
     return None

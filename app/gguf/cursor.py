@@ -77,7 +77,7 @@ class Cursor:
         """Count this much memory as taken, before it is."""
         self._may_hold -= size_bytes
         if self._may_hold < 0:
-            raise damaged("its header is larger than any real one")
+            raise damaged("its header is implausibly large")
 
     def number(self, form: str) -> int:
         return int(self.unpack(form))
@@ -95,7 +95,7 @@ class Cursor:
         if length > self.left:
             raise incomplete(self.size, None)
         if length > limit:
-            raise damaged(f"it holds a text of {length:,} bytes")
+            raise damaged(f"it contains a text of {length:,} bytes")
         return length
 
     def text_of(self, length: int) -> str:
@@ -137,7 +137,7 @@ class Cursor:
         wanted = min(max(count - rest, self._piece_bytes), self.size - begin)
         self._may_read -= wanted
         if self._may_read < 0:
-            raise damaged("its header is larger than any real one")
+            raise damaged("its header is implausibly large")
         data = self._source.read_at(begin, wanted)
         if len(data) < count - rest:  # it shrank while it was read
             raise incomplete(begin + len(data), None)

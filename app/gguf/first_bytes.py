@@ -6,9 +6,9 @@ from typing import Final
 
 ENOUGH_BYTES: Final = 512
 
-_POINTER: Final = "a Git LFS pointer: the text that stands for the real file"
+_POINTER: Final = "a Git LFS pointer, not the real file"
 _PAGE: Final = "a web page"
-_ZEROS: Final = "filled with zeros: perhaps a download that has not finished"
+_ZEROS: Final = "filled with zeros, probably an unfinished download"
 _SAFETENSORS: Final = "a safetensors file: convert it to GGUF first"
 _PYTORCH: Final = "a PyTorch file: convert it to GGUF first"
 _ARCHIVE: Final = "Unpack it if the model is inside, or download the model again."
@@ -27,33 +27,33 @@ _SIGNATURES: Final[tuple[tuple[bytes, str], ...]] = (
     (b"fmgg", "an old GGML file (ggmf), from before GGUF"),
     (b"tjgg", "an old GGML file (ggjt), from before GGUF"),
     (b"algg", "an old GGML adapter, from before GGUF"),
-    (b"FUGG", "a GGUF with its bytes swapped"),
+    (b"FUGG", "a GGUF file with swapped bytes"),
     (b"\x89HDF", "an HDF5 file"),
     (b"\x93NUMPY", "a NumPy array"),
     (b"%PDF", "a PDF document"),
-    (b"\x89PNG", "a picture (PNG)"),
-    (b"\xff\xd8\xff", "a picture (JPEG)"),
-    (b"GIF8", "a picture (GIF)"),
+    (b"\x89PNG", "an image (PNG)"),
+    (b"\xff\xd8\xff", "an image (JPEG)"),
+    (b"GIF8", "an image (GIF)"),
     (b"SQLite format 3\0", "an SQLite database"),
     (b"\x7fELF", "a program"),
     (b"MZ", "a Windows program"),
-    (b"ID3", "a sound file"),
-    (b"OggS", "a sound or film file"),
+    (b"ID3", "an audio file"),
+    (b"OggS", "an audio or video file"),
     (b"\0asm", "a WebAssembly program"),
 )
 _LATER: Final[tuple[tuple[int, bytes, str], ...]] = (
-    (4, b"ftyp", "a film or picture (MP4 or its kin)"),
+    (4, b"ftyp", "a video or image (MP4 or similar)"),
     (4, b"TFL3", "a TensorFlow Lite file"),
-    (8, b"WEBP", "a picture (WebP)"),
-    (8, b"WAVE", "a sound file"),
+    (8, b"WEBP", "an image (WebP)"),
+    (8, b"WAVE", "an audio file"),
     (257, b"ustar", "a tar archive"),
 )
 _MARKUP: Final = (b"<!doctype html", b"<html", b"<head", b"<?xml")
 
 _ADVICE: Final = {
     _POINTER: "Download the real file.",
-    _PAGE: "The download was answered by a page instead of the file: download it again.",
-    _ZEROS: "Wait until it has, or download it again.",
+    _PAGE: "The server sent this page instead of the file. Download it again.",
+    _ZEROS: "Wait until it is finished, or download it again.",
 }
 
 

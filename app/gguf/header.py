@@ -240,8 +240,8 @@ def read_header_of(
         sentence = f"“{path.name}” {fault.words}"
         if (whole := piece_of(path.name)) is not None:
             sentence = (
-                f"“{path.name}” is one piece of “{whole}”, which was cut into several. "
-                "Join all pieces into that file first, or download it whole."
+                f"“{path.name}” is only one piece of “{whole}”. Join all pieces into one file "
+                "first, or download the whole file."
             )
         raise HeaderRefused(fault.kind, sentence, fault.evidence) from fault
 
@@ -327,11 +327,11 @@ def _read_start(cursor: Cursor) -> int:
     if version in (2, 3):
         return version
     if int.from_bytes(version.to_bytes(4, "little"), "big") in (2, 3):
-        words = "was written for big-endian machines, which the engine does not read"
+        words = "is in big-endian format, which isn't supported"
     elif version == 1:
-        words = "has GGUF version 1, which is no longer read"
+        words = "uses GGUF version 1, which is no longer supported"
     else:
-        words = f"has GGUF version {version}, which needs a newer engine"
+        words = f"uses GGUF version {version}, which needs a newer engine"
     raise Fault("unsupported", f"{words}. Choose another file.")
 
 
@@ -398,7 +398,7 @@ def _item_bytes(kind: int) -> int:
         return 8
     form = SCALARS.get(kind)
     if form is None:
-        raise damaged("it holds a value of an unknown kind", f"array type {kind}")
+        raise damaged("it contains a value of an unknown type", f"array type {kind}")
     return struct.calcsize(form)
 
 
@@ -414,7 +414,7 @@ def _read_items(kind: int, count: int, cursor: Cursor) -> list[Scalar]:
 def _read_number(kind: int, cursor: Cursor) -> Scalar:
     form = SCALARS.get(kind)
     if form is None:
-        raise damaged("it holds a value of an unknown kind", f"value type {kind}")
+        raise damaged("it contains a value of an unknown type", f"value type {kind}")
     return cursor.unpack(form)
 
 
@@ -432,8 +432,7 @@ def _read_tensor(cursor: Cursor) -> TensorInfo:
     if tensor_type is None:
         raise Fault(
             "unsupported",
-            "uses a tensor type that this engine does not know: it needs a newer engine. "
-            "Choose another file.",
+            "uses an unknown tensor type, so it needs a newer engine. Choose another file.",
             f"tensor {name[:80]!r} has type {number}",
         )
     try:
@@ -453,7 +452,7 @@ def _check_table(tensors: tuple[TensorInfo, ...], alignment: int) -> None:
     for tensor in tensors:
         if tensor.offset != begins:
             raise damaged(
-                f"tensor “{tensor.name[:80]}” is not where the one before it ends",
+                f"tensor “{tensor.name[:80]}” doesn't follow the previous one",
                 f"offset {tensor.offset}, expected {begins}",
             )
         begins += padded(tensor.size_bytes, alignment)
@@ -465,9 +464,9 @@ def _alignment(found: _Metadata) -> int:
         return 32
     is_number = entry.kind == U32 and isinstance(value, int)  # ggml aborts at any other kind
     if not is_number or not isinstance(value, int) or not 0 < value <= MAX_ALIGNMENT:
-        raise damaged("its alignment is not a sensible power of two", f"alignment {value!r}")
+        raise damaged("its alignment isn't a valid power of two", f"alignment {value!r}")
     if value & (value - 1):
-        raise damaged("its alignment is not a sensible power of two", f"alignment {value!r}")
+        raise damaged("its alignment isn't a valid power of two", f"alignment {value!r}")
     return value
 
 

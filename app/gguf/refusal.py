@@ -27,7 +27,7 @@ def damaged(reason: str, evidence: str = "") -> Fault:
 def incomplete(have: int, expected: int | None) -> Fault:
     """A file that ends too early; `expected` is None where it ends inside its own header."""
     if expected is None:
-        words = f"is incomplete: it ends after {have:,} bytes, inside its own header."
+        words = f"is incomplete: it ends after {have:,} bytes, within its header."
     else:
         words = f"is incomplete: {have:,} of {expected:,} bytes."
     return Fault("incomplete_file", f"{words} Download it again.")

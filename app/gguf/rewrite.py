@@ -22,9 +22,9 @@ from typing import BinaryIO, Final
 
 from app.amounts import bytes_words
 from app.gguf.header import MAGIC, Header, opened, padded, read_header, read_header_of
-from app.gguf.refusal import HeaderRefused
 from app.gguf.source import FileSource
 from app.gguf.values import NewValue
+from app.refusal import Refusal
 
 Changes = Mapping[str, NewValue | None]
 """Key → its new value; None takes the key out. What is not named stays."""
@@ -44,17 +44,8 @@ _FIXED: Final = {
 }
 
 
-class CopyRefused(Exception):  # noqa: N818
-    """The copy was not made, and nothing of it is left. `sentence` is for the user."""
-
-    def __init__(self, sentence: str, evidence: str = "") -> None:
-        super().__init__(sentence)
-        self.sentence = sentence
-        self.evidence = evidence
-
-
-class CopyCancelled(CopyRefused):
-    """It was asked to stop."""
+def _refused(sentence: str, evidence: str = "") -> Refusal:
+    return Refusal("not_copied", sentence, evidence)
 
 
 def refusal_of_key(key: str) -> str:
@@ -62,7 +53,7 @@ def refusal_of_key(key: str) -> str:
     if key in _FIXED:
         return _FIXED[key]
     if not _KEY.fullmatch(key):
-        return "A key has 1 to 200 letters, digits and signs, without spaces."
+        return "A key must have 1 to 200 letters, digits or symbols, without spaces."
     return ""
 
 
@@ -74,39 +65,42 @@ def write_copy(
     on_progress: Callable[[int, int], None] = lambda done, total: None,
     is_cancelled: Callable[[], bool] = lambda: False,
 ) -> Header:
-    """Write the copy and return its header. Raises CopyRefused or CopyCancelled.
+    """Write the copy and return its header. Raises Refusal ("cancelled": it was asked to stop),
+    and nothing of the copy is left.
 
     `on_progress` is called with bytes written and bytes in all. Takes as long as the disk does:
     not for a thread that paints.
     """
     for key in changes:
         if why := refusal_of_key(key):
-            raise CopyRefused(f"{why} (“{key[:80]}”)")
+            raise _refused(f"{why} (“{key[:80]}”)")
     try:
         _check_target(original, target)
         with opened(original) as source:
             header = read_header_of(source)
             if header.metadata.get("split.count", 1) not in (0, 1):
-                raise CopyRefused(
+                raise _refused(
                     f"“{original.name}” is one of several parts. Join them into one file first "
                     "(llama.cpp's llama-gguf-split does that)."
                 )
             copy = _Copy(source, header, changes, on_progress, is_cancelled)
             return copy.write(target)
-    except HeaderRefused as refused:
-        raise CopyRefused(refused.sentence, refused.evidence) from refused
     except OSError as error:
         raise _refusal_of_error(error, target) from error
 
 
 def _check_target(original: Path, target: Path) -> None:
     if target.suffix.lower() != ".gguf":
-        raise CopyRefused("The copy's name ends in .gguf. Choose such a name.")
+        raise _refused("The name of the copy must end in .gguf. Choose another name.")
     if not target.parent.is_dir():
-        raise CopyRefused(f"There is no folder “{target.parent}”. Choose another one.")
+        raise _refused(f"The folder “{target.parent}” doesn't exist. Choose another one.")
     if target.exists() or target.is_symlink():
-        words = "That is the file itself" if _is_same(original, target) else "That file exists"
-        raise CopyRefused(f"{words}: “{target.name}”. Choose another name for the copy.")
+        words = (
+            "That is the original file"
+            if _is_same(original, target)
+            else "That file already exists"
+        )
+        raise _refused(f"{words}: “{target.name}”. Choose another name for the copy.")
 
 
 def _is_same(one: Path, other: Path) -> bool:
@@ -138,10 +132,10 @@ class _Copy:
         self._total = self._size(head)
         free = shutil.disk_usage(target.parent).free
         if free < self._total + SPACE_LEFT_BYTES:
-            raise CopyRefused(
-                f"The copy needs {bytes_words(self._total + SPACE_LEFT_BYTES)}, and only "
-                f"{bytes_words(free)} are free in “{target.parent}”. Make room, or choose another "
-                "disk."
+            raise _refused(
+                f"The copy needs {bytes_words(self._total + SPACE_LEFT_BYTES)}, but only "
+                f"{bytes_words(free)} are free in “{target.parent}”. Free some space or choose "
+                "another disk."
             )
         number, name = tempfile.mkstemp(_SUFFIX, _PREFIX, target.parent)
         unfinished = Path(name)
@@ -202,9 +196,9 @@ class _Copy:
             try:
                 data = self._source.read_at(begin, min(PIECE_BYTES, end - begin))
             except OSError as error:
-                raise CopyRefused(
-                    f"“{self._source.name}” cannot be read to its end. Check the disk that it lies "
-                    "on. Nothing of the copy is left.",
+                raise _refused(
+                    f"“{self._source.name}” couldn't be read completely, so no copy was saved. "
+                    "Check its disk.",
                     str(error),
                 ) from error
             if not data:
@@ -214,7 +208,7 @@ class _Copy:
 
     def _put(self, file: BinaryIO, data: bytes) -> None:
         if self._is_cancelled():
-            raise CopyCancelled("The copy was cancelled. Nothing of it is left.")
+            raise Refusal("cancelled", "Copying was cancelled. No copy was saved.")
         view = memoryview(data)
         while view:
             view = view[file.write(view) :]
@@ -227,9 +221,8 @@ class _Copy:
             raise self._changed_meanwhile()
         header = read_header(unfinished)
         if header.tensors != self._header.tensors or header.size_bytes != self._total:
-            raise CopyRefused(
-                "The copy is not what was to be written, and was deleted. Try again, on another "
-                "disk if it happens twice."
+            raise _refused(
+                "The copy came out wrong and was deleted. Try again, or use another disk."
             )
         return header
 
@@ -237,10 +230,10 @@ class _Copy:
         info = self._source.path.stat()
         return info.st_size, info.st_mtime_ns
 
-    def _changed_meanwhile(self) -> CopyRefused:
-        return CopyRefused(
-            f"“{self._source.name}” was changed while it was copied. Nothing of the copy is left: "
-            "try again."
+    def _changed_meanwhile(self) -> Refusal:
+        return _refused(
+            f"“{self._source.name}” changed while it was being copied, so no copy was saved. Try "
+            "again."
         )
 
 
@@ -270,19 +263,21 @@ def _sync_folder(folder: Path) -> None:
             os.close(number)
 
 
-def _refusal_of_error(error: OSError, target: Path) -> CopyRefused:
+def _refusal_of_error(error: OSError, target: Path) -> Refusal:
     if isinstance(error, FileExistsError):
-        sentence = f"That file exists: “{target.name}”. Choose another name for the copy."
+        sentence = f"That file already exists: “{target.name}”. Choose another name for the copy."
     elif error.errno in (errno.ENOSPC, errno.EDQUOT):
         sentence = (
-            f"There is no space left in “{target.parent}”. Make room, or choose another disk."
+            f"The disk with “{target.parent}” is full. Free some space or choose another disk."
         )
     elif error.errno == errno.EFBIG:
-        sentence = f"The disk of “{target.parent}” takes no file of this size. Choose another disk."
+        sentence = (
+            f"The copy is too large for the file system of “{target.parent}”. Choose another disk."
+        )
     elif error.errno == errno.ENAMETOOLONG:
         sentence = "That name is too long. Choose a shorter one."
     elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        sentence = f"“{target.parent}” cannot be written to. Choose another folder."
+        sentence = f"Can't save in “{target.parent}”. Choose another folder."
     else:
-        sentence = f"The copy could not be written to “{target.parent}”. Choose another folder."
-    return CopyRefused(f"{sentence} Nothing of the copy is left.", str(error))
+        sentence = f"The copy couldn't be saved in “{target.parent}”. Choose another folder."
+    return _refused(f"{sentence} No copy was saved.", str(error))

@@ -33,15 +33,15 @@ def read_for_load(path: Path | str) -> Header:
     if missing:
         raise HeaderRefused(
             "unsupported",
-            f"“{header.path.name}” has no tokens for {missing} of the 256 bytes, so text that "
-            "needs them would end the engine. The file is damaged, or names the wrong tokeniser: "
-            "choose another one.",
+            f"“{header.path.name}” lacks tokens for {missing} of the 256 bytes, so some texts "
+            "would crash the engine. The file is damaged or names the wrong tokeniser. Choose "
+            "another one.",
         )
     if _has_bytes_as_words(header):
         raise HeaderRefused(
             "unsupported",
             f"“{header.path.name}” has tokens for single bytes, which its tokeniser (WordPiece) "
-            "cannot have. The file is damaged, or names the wrong tokeniser: choose another one.",
+            "can't have. The file is damaged or names the wrong tokeniser. Choose another one.",
         )
     found = _same_tokens(texts)
     if found is not None:
@@ -49,7 +49,7 @@ def read_for_load(path: Path | str) -> Header:
         raise HeaderRefused(
             "unsupported",
             f"“{header.path.name}” has the token “{text}” twice (IDs {first:,} and {second:,}), "
-            "which the engine does not take. The file is damaged: choose another one.",
+            "so it is damaged. Choose another one.",
         )
     return header
 

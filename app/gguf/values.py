@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from app.gguf.header import ARRAY, KIND_NAMES, SCALARS, STRING, Scalar, Value
+from app.refusal import bad_setting
 
 MAX_ITEMS: Final = 4096
 """Of an array that is typed."""
@@ -22,10 +23,6 @@ _BOOL: Final = _KIND_OF["bool"]
 
 KIND_CHOICES: Final = tuple(name for name in KIND_NAMES.values() if name != "array")
 """The kinds of one value, as `Entry.kind_name` says them."""
-
-
-class ValueRefused(ValueError):  # noqa: N818
-    """What was typed is no such value. The text is a sentence for the user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +43,7 @@ class NewValue:
 
 def value_typed(kind_name: str, text: str) -> NewValue:
     """The value that `text` says, of a kind as `Entry.kind_name` has it. Arrays are typed as JSON.
-    Raises ValueRefused.
+    Raises Refusal.
 
     >>> value_typed("uint32", "8192").encoded().hex()
     '0400000000200000'
@@ -74,27 +71,25 @@ def _scalar_typed(kind: int, text: str) -> Scalar:
     plain = text.strip().replace(",", "").replace("_", "")
     if kind == _BOOL:
         if plain.lower() not in _BOOLS:
-            raise ValueRefused("Enter true or false.")
+            raise bad_setting("Enter true or false.")
         return _BOOLS[plain.lower()]
     try:
         return _checked(kind, float(plain) if kind in _FLOATS else int(plain, 10))
-    except ValueRefused:
-        raise
     except ValueError as error:
-        raise ValueRefused(f"Enter a {_number_words(kind)}.") from error
+        raise bad_setting(f"Enter a {_number_words(kind)}.") from error
 
 
 def _list_typed(text: str) -> list[object]:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ValueRefused(
-            'Enter a list as JSON has it, for example [1, 2] or ["en", "de"].'
+        raise bad_setting(
+            'Enter a list in JSON format, for example [1, 2] or ["en", "de"].'
         ) from error
     if not isinstance(found, list):
-        raise ValueRefused("Enter a list in square brackets.")
+        raise bad_setting("Enter a list in square brackets.")
     if len(found) > MAX_ITEMS:
-        raise ValueRefused(f"A list of more than {MAX_ITEMS:,} items cannot be edited here.")
+        raise bad_setting(f"Lists of more than {MAX_ITEMS:,} items can't be edited here.")
     return found
 
 
@@ -104,31 +99,31 @@ def _checked(kind: int, value: object) -> Scalar:
         return _checked_text(value)
     if kind == _BOOL:
         if not isinstance(value, bool):
-            raise ValueRefused("Enter true or false.")
+            raise bad_setting("Enter true or false.")
         return value
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueRefused(f"Enter a {_number_words(kind)}.")
+        raise bad_setting(f"Enter a {_number_words(kind)}.")
     if kind in _FLOATS:
         return _checked_float(kind, value)
     if not isinstance(value, int):
-        raise ValueRefused(f"Enter a {_number_words(kind)}.")
+        raise bad_setting(f"Enter a {_number_words(kind)}.")
     try:
         struct.pack(SCALARS[kind], value)
     except struct.error as error:
         low, high = _range(kind)
-        raise ValueRefused(f"Enter a number from {low:,} to {high:,}.") from error
+        raise bad_setting(f"Enter a number from {low:,} to {high:,}.") from error
     return value
 
 
 def _checked_text(value: object) -> str:
     if not isinstance(value, str):
-        raise ValueRefused("Enter texts in quotation marks.")
+        raise bad_setting("Put each text in quotation marks.")
     try:
         size = len(value.encode())
     except UnicodeEncodeError as error:
-        raise ValueRefused("This text has a broken character. Type it again.") from error
+        raise bad_setting("This text has a broken character. Type it again.") from error
     if size > MAX_TYPED_BYTES:
-        raise ValueRefused("A text has at most 1 MB. Shorten it.")
+        raise bad_setting("Texts are limited to 1 MB. Shorten it.")
     return value
 
 
@@ -137,9 +132,9 @@ def _checked_float(kind: int, value: float) -> float:
         number = float(value)
         struct.pack(SCALARS[kind], number)
     except (OverflowError, struct.error) as error:
-        raise ValueRefused("This number is too large for its kind.") from error
+        raise bad_setting("This number is too large for its type.") from error
     if not math.isfinite(number):
-        raise ValueRefused("Enter a finite number.")
+        raise bad_setting("Enter a finite number.")
     return number
 
 

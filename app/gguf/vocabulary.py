@@ -156,17 +156,17 @@ def difference(one: VocabularyMark, other: VocabularyMark) -> str:
     if not other.n_tokens:
         return "no vocabulary"
     if one.model != other.model:
-        return f"another kind of tokeniser ({other.model or 'unknown'})"
+        return f"a different kind of tokeniser ({other.model or 'unknown'})"
     if one.n_tokens != other.n_tokens:
         return f"{other.n_tokens:,} tokens, not {one.n_tokens:,}"
     if one.digest != other.digest:
-        return "other tokens"
+        return "different tokens"
     mine, theirs = dict(one.special), dict(other.special)
     for name, words in _COUNTING.items():
         if mine.get(name) != theirs.get(name):
-            return f"another {words} token"
+            return f"a different {words} token"
     if one.adds != other.adds:
-        return "another rule of beginning and ending"
+        return "different rules for start and end tokens"
     return ""
 
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import quote, unquote, urlsplit
 
+from app.refusal import Refusal, bad_setting
+
 DEFAULT_ENDPOINT: Final = "https://huggingface.co"
 SHORT_HOST: Final = "hf.co"
 ENVIRONMENT: Final = "HF_ENDPOINT"
@@ -29,10 +31,6 @@ _SCHEME: Final = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.\-]*)://")
 _HOST_LIKE: Final = re.compile(r"[A-Za-z0-9\-]+(\.[A-Za-z0-9\-]+)+(:\d{1,5})?|localhost(:\d{1,5})?")
 _NOT_WEIGHTS: Final = {"datasets": "a data set", "spaces": "a space", "collections": "a collection"}
 _VIEWS: Final = ("tree", "blob", "resolve", "raw")
-
-
-class AddressRefused(Exception):  # noqa: N818
-    """What was typed cannot be used; the text is a sentence for the user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +60,7 @@ def is_repo_id(text: str) -> bool:
 def read_address(text: str, endpoint: str = DEFAULT_ENDPOINT) -> HubAddress | None:
     """What somebody pasted; None if it is not an address but words to search for.
 
-    Raises AddressRefused for an address of something else.
+    Raises Refusal for an address of something else.
 
     >>> read_address("hf.co/ana/tiny-GGUF:Q4_K_M").quantisation
     'Q4_K_M'
@@ -82,8 +80,8 @@ def read_address(text: str, endpoint: str = DEFAULT_ENDPOINT) -> HubAddress | No
         if scheme == "hf":
             return _in_path(rest.removeprefix("models/"), is_url=True)
         if scheme not in ("http", "https"):
-            raise AddressRefused(
-                f"“{scheme}://” is no address of a hub. Paste one that begins with https://."
+            raise bad_setting(
+                f"“{scheme}://” addresses aren't supported. Paste one that begins with https://."
             )
         return _at_host(rest, endpoint)
     host = text.partition("/")[0]
@@ -106,17 +104,16 @@ def _is_host(host: str, endpoint: str) -> bool:
 def _at_host(rest: str, endpoint: str) -> HubAddress:
     host, _, path = rest.partition("/")
     if not _is_host(host, endpoint):
-        raise AddressRefused(
-            f"“{host.rpartition('@')[2]}” is not the hub that is set "
-            f"({urlsplit(endpoint).netloc}). Set it as the hub's address first, or paste an "
-            "address of the hub."
+        raise bad_setting(
+            f"“{host.rpartition('@')[2]}” isn't the current hub ({urlsplit(endpoint).netloc}). "
+            "Change the hub address first, or paste an address from the current hub."
         )
     prefix = urlsplit(endpoint).path.strip("/")
     if prefix and host.lower() == urlsplit(endpoint).netloc.lower():
         path = path.removeprefix(f"{prefix}/")
     address = _in_path(path, is_url=True)
     if address is None:
-        raise AddressRefused("This address has no repository. Paste one like owner/name.")
+        raise bad_setting("This address doesn't name a repository. Paste one like owner/name.")
     return address
 
 
@@ -131,7 +128,7 @@ def _in_path(path: str, *, is_url: bool) -> HubAddress | None:
     if parts and parts[0] in _NOT_WEIGHTS:
         if not is_url:
             return None
-        raise AddressRefused(
+        raise bad_setting(
             f"This is the address of {_NOT_WEIGHTS[parts[0]]}. Paste the address of a model."
         )
     if len(parts) < 2:
@@ -142,7 +139,7 @@ def _in_path(path: str, *, is_url: bool) -> HubAddress | None:
         return None
     if colon:
         if not _QUANTISATION.fullmatch(tag) or len(parts) > 2:
-            raise AddressRefused(f"“{tag}” isn't a quantisation. Write it as owner/name:Q4_K_M.")
+            raise bad_setting(f"“{tag}” isn't a quantisation. Write it as owner/name:Q4_K_M.")
         return HubAddress(repo_id, quantisation=tag)
     if len(parts) == 2:
         return HubAddress(repo_id, is_plain=not is_url)
@@ -164,18 +161,18 @@ def default_endpoint() -> str:
     """HF_ENDPOINT where it is set and can be used, else the public hub."""
     try:
         return checked_endpoint(os.environ.get(ENVIRONMENT, "") or DEFAULT_ENDPOINT)
-    except AddressRefused:
+    except Refusal:
         return DEFAULT_ENDPOINT
 
 
 def checked_endpoint(text: str) -> str:
     """A hub's address as it is kept: scheme, host, maybe a port and a path, no slash at its end.
 
-    Raises AddressRefused. Without a scheme https is meant, on this machine http.
+    Raises Refusal. Without a scheme https is meant, on this machine http.
     """
     text = text.strip()
     if not text.strip("/"):
-        raise AddressRefused("An address is needed, like https://hub.example.org.")
+        raise bad_setting("Enter an address like https://hub.example.org.")
     if "://" not in text:
         host = text.partition("/")[0].partition(":")[0]
         is_here = host.lower() == "localhost" or host.startswith("127.")
@@ -184,20 +181,20 @@ def checked_endpoint(text: str) -> str:
         parts = urlsplit(text)
         port = parts.port
     except ValueError:
-        raise AddressRefused(
+        raise bad_setting(
             f"“{_shown(text)}” isn't an address. Enter one like https://hub.example.org."
         ) from None
     host = parts.hostname or ""
     if parts.scheme not in ("http", "https") or not host or port == 0 or not _is_name(host):
-        raise AddressRefused(
+        raise bad_setting(
             f"“{_shown(text)}” isn't an address. Enter one like https://hub.example.org."
         )
     if parts.username or parts.password:
-        raise AddressRefused(
-            "A name or a password has no place in the hub's address. Enter a token."
+        raise bad_setting(
+            "A hub address can't contain a user name or password. Enter a token instead."
         )
     if parts.query or parts.fragment:
-        raise AddressRefused("The hub's address ends before “?” and “#”.")
+        raise bad_setting("A hub address can't contain “?” or “#”. Remove that part.")
     netloc = f"[{host}]" if ":" in host else host
     if port is not None and port != {"http": 80, "https": 443}[parts.scheme]:
         netloc = f"{netloc}:{port}"
@@ -238,12 +235,10 @@ def page_of(endpoint: str, repo_id: str) -> str:
 def file_url(endpoint: str, repo_id: str, revision: str, file_name: str) -> str:
     """Where a file of a repository is downloaded; each part of its path is quoted.
 
-    Raises AddressRefused for a name that would lead out of the repository.
+    Raises Refusal for a name that would lead out of the repository.
     """
     if any(each in ("", ".", "..") for each in file_name.split("/")):
         shown = ascii(file_name)[1:-1]
-        raise AddressRefused(
-            f"“{shown}” is no name of a file in a repository. Choose another file."
-        )
+        raise bad_setting(f"“{shown}” isn't a valid file name. Choose another file.")
     path = "/".join(quote(each, safe="") for each in file_name.split("/"))
     return f"{endpoint}/{repo_id}/resolve/{quote(revision, safe='')}/{path}"

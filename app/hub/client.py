@@ -7,7 +7,7 @@ right type, and a listing with a damaged entry is a listing without it.
 
     hub = Hub(gate, "https://hub.example.org", lambda: token)
     page = hub.search(SearchWish("smol")).next_page()
-    files = hub.files(page.repos[0].id)
+    files = hub.look(page.repos[0].id).files
 """
 
 from __future__ import annotations
@@ -144,10 +144,6 @@ class Hub:
         with self.asking():
             return RepoPage(_of_info(info), files_of(info))
 
-    def files(self, repo_id: str) -> list[HubFile]:
-        """Every GGUF of a repository, split sets as one. Raises HubFault."""
-        return list(self.look(repo_id).files)
-
     def card(self, repo_id: str, revision: str = "main") -> str:
         """The model card as Markdown, without front matter, HTML and pictures; "" if there is none.
 
@@ -175,7 +171,7 @@ class Hub:
     # --- addresses and tokens -------------------------------------------------------------------
 
     def url(self, file: HubFile, part: int = 0) -> str:
-        """Where one part is downloaded; it redirects. Raises AddressRefused."""
+        """Where one part is downloaded; it redirects. Raises Refusal."""
         return file_url(self.endpoint, file.repo_id, file.revision, file.names[part])
 
     def headers_for(self, url: str) -> dict[str, str]:
@@ -259,7 +255,7 @@ class Hub:
 
     def _info(self, repo_id: str, revision: str, token: str | Literal[False]) -> ModelInfo:
         if not is_repo_id(repo_id):
-            words = f"“{repo_id[:MAX_TEXT]}” is no name of a repository. It is like owner/name."
+            words = f"“{repo_id[:MAX_TEXT]}” isn't a valid repository name. Write it as owner/name."
             raise HubFault("private_or_missing", words)
         api = library.api(self.gate, self.endpoint)
         return api.model_info(repo_id, revision=revision or None, files_metadata=True, token=token)

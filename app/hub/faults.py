@@ -108,9 +108,9 @@ def not_a_hub(asked: Asked, status: int = 200) -> HubFault:
     """Something answers, but it is no hub: a login page, or a wrong address."""
     return HubFault(
         "not_hub",
-        f"What answers at “{asked.host}” is not a hub. In a network that asks for a login first "
-        "(hotel, train), log in there with a browser and try again; otherwise check the hub's "
-        f"address. {LOCAL_WORKS}",
+        f"“{asked.host}” didn't respond like a model hub. If your network requires a login "
+        "(hotel, train), log in with a browser and try again. Otherwise check the hub address. "
+        f"{LOCAL_WORKS}",
         status=status,
     )
 
@@ -130,7 +130,7 @@ def _of_answer(answer: httpx2.Response, asked: Asked) -> HubFault:
         return HubFault(
             "rate_limited",
             f"“{asked.host}” is limiting requests. Try again {when}"
-            + ("." if asked.has_token else "; with a token it allows more."),
+            + ("." if asked.has_token else ", or use a token for a higher limit."),
             retry_after_s=seconds,
             status=status,
         )
@@ -145,7 +145,7 @@ def _of_answer(answer: httpx2.Response, asked: Asked) -> HubFault:
         return not_a_hub(asked, status)
     return HubFault(
         "not_hub",
-        f"“{asked.host}” does not take this request (error {status}). Check the hub's address.",
+        f"“{asked.host}” rejected the request (error {status}). Check the hub address.",
         status=status,
     )
 
@@ -156,23 +156,26 @@ def _refused(answer: httpx2.Response, code: str, asked: Asked) -> HubFault:
     message = answer.headers.get("X-Error-Message", "")
     page = f" ({asked.page})" if asked.page else ""
     if message == DISABLED:
-        words = f"“{asked.host}” has closed {asked.thing}; no token opens it. Choose another one."
+        words = (
+            f"“{asked.host}” has disabled access to {asked.thing}, even with a token. Choose "
+            "another model."
+        )
         return HubFault("not_found", words, status=status)
     if code == "GatedRepo" and not asked.has_token:
         return HubFault(
             "gated",
-            f"{asked.thing} is gated: its authors want to know who uses it. Accept their terms on "
-            f"its page{page}, then enter a token of your account here.",
+            f"{asked.thing} is gated. Accept its terms on its page{page}, then enter a token from "
+            "your account here.",
             status=status,
         )
     if not asked.has_token and (status == 403 or not asked.repo_id):
-        words = f"“{asked.host}” does not give {asked.thing} without a token. Enter one of yours."
+        words = f"“{asked.host}” requires a token for {asked.thing}. Enter one from your account."
         return HubFault("forbidden", words, status=status)
     if status == 403:
         return HubFault(
             "forbidden",
-            f"Your token may not read {asked.thing}. Ask for access on its page{page}, or enter a "
-            "token that may read it; once access is granted, try again.",
+            f"Your token has no access to {asked.thing}. Request access on its page{page} and try "
+            "again once it is granted, or enter another token.",
             status=status,
         )
     if asked.has_token and status == 401 and (message == BAD_CREDENTIALS or not code):
@@ -180,18 +183,18 @@ def _refused(answer: httpx2.Response, code: str, asked: Asked) -> HubFault:
     if code == "GatedRepo":
         return HubFault(
             "forbidden",
-            f"Your token does not open {asked.thing}. Ask for access on its page{page}; once it is "
-            "granted, try again.",
+            f"Your token has no access to {asked.thing} yet. Request access on its page{page}, "
+            "then try again once it is granted.",
             status=status,
         )
     next_step = (
-        "your token may not see it. Check the spelling; for a private one use its owner's token"
+        "your token has no access to it. Check the spelling, or use its owner's token"
         if asked.has_token
-        else "it is private. Check the spelling; for a private one enter its owner's token"
+        else "it is private. Check the spelling, or enter its owner's token"
     )
     return HubFault(
         "private_or_missing",
-        f"There is no {asked.thing} on “{asked.host}”, or {next_step}.",
+        f"“{asked.host}” has no {asked.thing}, or {next_step}.",
         status=status,
     )
 
@@ -208,14 +211,14 @@ def token_refused(asked: Asked, status: int = 401) -> HubFault:
 def _not_found(answer: httpx2.Response, code: str, asked: Asked) -> HubFault:
     status = answer.status_code
     if code == "EntryNotFound" and asked.file_name:
-        words = f"“{asked.file_name}” is no longer in {asked.thing}. List its files again."
+        words = f"“{asked.file_name}” is no longer in {asked.thing}. Reload the list of files."
         return HubFault("not_found", words, status=status)
     if code == "RevisionNotFound":
-        words = f"That version of {asked.thing} is no longer there. List its files again."
+        words = f"That version of {asked.thing} no longer exists. Reload the list of files."
         return HubFault("not_found", words, status=status)
     if not asked.repo_id:
         return not_a_hub(asked, status)
-    words = f"“{asked.host}” has nothing there for {asked.thing}. List its files again."
+    words = f"“{asked.host}” couldn't find this in {asked.thing}. Reload the list of files."
     return HubFault("not_found", words, status=status)
 
 
@@ -256,30 +259,30 @@ def _of_error(error: BaseException, asked: Asked) -> HubFault:
         return not_a_hub(asked)
     causes = list(_causes(error))
     if any(isinstance(each, socket.gaierror) for each in causes):
-        words = f"The name {host} could not be looked up. Check the network and the hub's address"
+        words = f"The address {host} can't be found. Check your connection and the hub address"
     elif any(isinstance(each, ssl.SSLError) for each in causes):
         words = (
-            f"{host} could not prove that it is the one: its certificate is not accepted. A "
-            "network that asks for a login first, or a wrong clock, does this. Check both"
+            f"{host} has no valid certificate. A network login page or a wrong system clock can "
+            "cause this: check both"
         )
     elif any(isinstance(each, ConnectionRefusedError) for each in causes):
         words = (
-            f"{host}, or the system's proxy on the way there, takes no connection. Check the hub's "
-            "address, or try again later"
+            f"{host} or your system's proxy refused the connection. Check the hub address, or try "
+            "again later"
         )
     elif isinstance(error, AnswerTooSlow | httpx2.TimeoutException):
-        words = f"{host} does not answer in time. Check the network, or try again later"
+        words = f"{host} didn't respond in time. Check your connection, or try again later"
     elif isinstance(error, httpx2.UnsupportedProtocol | httpx2.InvalidURL):
         return not_a_hub(asked)
     elif isinstance(error, httpx2.ProxyError):
         words = (
-            f"The proxy on the way to {host} refuses, or is of a kind that Cutaway does not speak "
-            "(it speaks http and https). Check the system's proxy settings"
+            f"The proxy refused the connection to {host}, or isn't an HTTP or HTTPS proxy. Check "
+            "the system's proxy settings"
         )
     elif isinstance(error, httpx2.RemoteProtocolError):
-        words = f"{host} broke off its answer. Try again"
+        words = f"{host} closed the connection early. Try again"
     else:
-        words = f"{host} cannot be reached. Check the network, then try again"
+        words = f"Can't reach {host}. Check your connection, then try again"
     return HubFault("network", f"{words}. {LOCAL_WORKS}")
 
 

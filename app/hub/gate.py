@@ -59,10 +59,6 @@ class Call:
         self._in_use: Cuttable | None = None
         self._is_cancelled = False
 
-    @property
-    def is_cancelled(self) -> bool:
-        return self._is_cancelled
-
     def cancel(self) -> None:
         """What waits for an answer raises CalledOff, at once; so does what comes later."""
         with self._lock:

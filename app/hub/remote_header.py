@@ -30,16 +30,13 @@ _RANGE: Final = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
 
 
 class HttpSource:
-    """One part of weights on the hub. `n_requests` (redirects aside) and `n_bytes` say what it
-    has cost."""
+    """One part of weights on the hub."""
 
     def __init__(
         self, hub: Hub, file: HubFile, part: int = 0, *, max_bytes: int = MAX_HEADER_BYTES
     ) -> None:
         self.name = file.names[part].rpartition("/")[2]
         self.size_bytes = file.sizes[part]
-        self.n_requests = 0
-        self.n_bytes = 0
         self._hub = hub
         self._repo_id = file.repo_id
         self._url = hub.url(file, part)
@@ -53,11 +50,10 @@ class HttpSource:
         if count <= 0:
             return b""
         if count > self._left:
-            raise self._refused("its header is larger than any real one. Choose another file")
+            raise self._refused("it is implausibly large. Choose another file")
         headers = {"Range": f"bytes={offset}-{offset + count - 1}", "Accept-Encoding": "identity"}
         data = self._part(headers, offset, count)
         self._left -= len(data)
-        self.n_bytes += len(data)
         return data
 
     def close(self) -> None:
@@ -67,7 +63,7 @@ class HttpSource:
         response = self._answer(headers)
         try:
             if response.status_code != 206:
-                raise self._refused("the hub does not send parts of it. Try again later")
+                raise self._refused("the hub doesn't send parts of files. Try again later")
             self._check(response, offset, count)
             data = read_whole(response, count, PIECE_DEADLINE_S)
         except FAILURES as error:
@@ -75,7 +71,7 @@ class HttpSource:
         finally:
             response.close()
         if len(data) != count:
-            raise self._refused("the hub's answer ended early. Try again")
+            raise self._refused("the hub's response was cut short. Try again")
         return data
 
     def _check(self, response: httpx2.Response, offset: int, count: int) -> None:
@@ -84,9 +80,11 @@ class HttpSource:
         etag = response.headers.get("ETag", "")
         is_packed = response.headers.get("Content-Encoding", "identity") != "identity"
         if said is None or tuple(map(int, said.groups())) != expected or is_packed:
-            raise self._refused("it is not what the listing says. List its files again")
+            raise self._refused("the file doesn't match the listing. Reload the list of files")
         if self._etag and etag != self._etag:
-            raise self._refused("it changed while it was read. List its files again")
+            raise self._refused(
+                "the file changed while it was being read. Reload the list of files"
+            )
         self._etag = etag
 
     def _answer(self, headers: dict[str, str]) -> httpx2.Response:
@@ -114,14 +112,13 @@ class HttpSource:
         raise fault_of(response, asked)
 
     def _send(self, url: str, headers: dict[str, str]) -> httpx2.Response:
-        self.n_requests += 1
         try:
             return self._hub.open(url, headers)
         except FAILURES as error:
             raise fault_of(error, self._hub.asked(self._repo_id, self.name)) from None
 
     def _refused(self, words: str) -> HubFault:
-        return HubFault("not_hub", f"“{self.name}” cannot be looked into: {words}.")
+        return HubFault("not_hub", f"The header of “{self.name}” can't be read: {words}.")
 
 
 def headers_of(hub: Hub, file: HubFile) -> tuple[Header, ...]:
@@ -130,8 +127,8 @@ def headers_of(hub: Hub, file: HubFile) -> tuple[Header, ...]:
     Raises HubFault, HeaderRefused for what is no GGUF, and CalledOff.
     """
     if len(file.names) > MAX_PARTS:
-        words = f"it comes in more than {MAX_PARTS} parts. Choose another file"
-        raise HubFault("not_hub", f"“{file.name}” cannot be looked into: {words}.")
+        words = f"the model has more than {MAX_PARTS} parts. Choose another file"
+        raise HubFault("not_hub", f"The header of “{file.name}” can't be read: {words}.")
     return tuple(_of_part(hub, file, part) for part in range(len(file.names)))
 
 

@@ -12,6 +12,8 @@ import logging
 import threading
 from typing import TYPE_CHECKING, Final, Literal
 
+from app.refusal import Refusal, bad_setting
+
 if TYPE_CHECKING:
     from keyring.backend import KeyringBackend
 
@@ -21,26 +23,22 @@ Where = Literal["none", "keyring", "this run"]
 
 THIS_RUN_ONLY: Final = "This system has no keyring, so the token is kept only until Cutaway closes."
 STILL_THERE: Final = (
-    "The token is not used any more, but the system's keyring did not let go of it. Delete "
+    "The token was removed from Cutaway but couldn't be deleted from the system keyring. Delete "
     f"“{SERVICE}” there."
 )
 
 _log = logging.getLogger(__name__)
 
 
-class TokenRefused(Exception):  # noqa: N818
-    """What was typed cannot be a token; the text is a sentence for the user."""
-
-
 def checked_token(text: str) -> str:
-    """The token as it is sent. Raises TokenRefused, with a sentence that does not repeat it."""
+    """The token as it is sent. Raises Refusal, with a sentence that does not repeat it."""
     token = text.strip()
     if not token:
-        raise TokenRefused(
+        raise bad_setting(
             "Paste a token first. You can create one in your account settings on the hub."
         )
     if len(token) > MAX_LENGTH or not token.isascii() or not token.isprintable() or " " in token:
-        raise TokenRefused(
+        raise bad_setting(
             "This isn't a token. A token starts with hf_, followed by letters and digits. Copy "
             "it again."
         )
@@ -144,7 +142,7 @@ def _from_keyring(origin: str) -> str | None:
         backend = _backend()
         found = backend.get_password(SERVICE, origin) if backend is not None else None
         return checked_token(found) if found else None
-    except TokenRefused:
+    except Refusal:
         return None
     except Exception as error:  # noqa: BLE001 - each system's keyring fails in its own ways
         _log.warning("the keyring cannot be read: %s", type(error).__name__)

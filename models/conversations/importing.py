@@ -213,7 +213,9 @@ def _show(
 def _add(connection: Connection, piece: _Piece) -> None:
     conversation_row_id = _staged_row_id(connection, piece.conversation_id)
     if conversation_row_id is None:
-        raise NotFoundError("A chat that was being imported is gone. Import the file again.")
+        raise NotFoundError(
+            "A chat that was being imported has disappeared. Import the file again."
+        )
     if _is_there(connection, piece):
         return
     rows = _row_ids(connection, piece.messages)

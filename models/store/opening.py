@@ -69,8 +69,8 @@ _NEWER_SENTENCE = (
     "saved. Install that version or choose another data folder."
 )
 _FOLDER_SENTENCE = (
-    "The data folder {folder} cannot be written to. Conversations can be read, but nothing "
-    "is saved: make the folder writable, or choose another data folder."
+    "Can't save in the data folder {folder}. You can read your chats, but nothing is saved. "
+    "Make the folder writable or choose another one."
 )
 
 
@@ -354,7 +354,7 @@ class _Opener:
         return self._after_restoring(newest, kept if had_one else None)
 
     def _after_restoring(self, newest: backup.Backup | None, kept: Path | None) -> Database:
-        what = "could not be read" if kept else "was missing"
+        what = "couldn't be read" if kept else "was missing"
         if newest is None:
             sentence = f"The database {what}, and there is no backup. Cutaway starts empty."
             return self._ready("fresh", f"{sentence} {_kept_sentence(kept)}" if kept else "")
@@ -389,7 +389,7 @@ class _Opener:
             case Finding.OLDER:
                 raise StoreError("It has to be migrated before it can be read.")
             case Finding.DAMAGED:
-                sentence += " The database is damaged; only a part of it may be shown."
+                sentence += " The database is damaged, so some of it may be missing."
         return self._whatever_it_is(sentence)
 
     def _whatever_it_is(self, sentence: str) -> Database:

@@ -16,7 +16,7 @@ _PASSING = {
     sqlite3.SQLITE_LOCKED: "Another program is using the database. " + _KEPT,
     sqlite3.SQLITE_FULL: "The disk is full: free some space. " + _KEPT,
     sqlite3.SQLITE_IOERR: "The data folder's disk reports errors: check it. " + _KEPT,
-    sqlite3.SQLITE_CANTOPEN: "The data folder is out of reach: check its disk. " + _KEPT,
+    sqlite3.SQLITE_CANTOPEN: "The data folder can't be reached: check its disk. " + _KEPT,
     sqlite3.SQLITE_READONLY: "The data folder can no longer be written to. " + _KEPT,
     sqlite3.SQLITE_NOMEM: "The computer is short of memory: close other programs. " + _KEPT,
 }

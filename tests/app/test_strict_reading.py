@@ -10,7 +10,8 @@ from hypothesis import given, strategies as st
 
 from app.engine.protocol.loading_messages import LoadOptions, RopeScaling
 from app.engine.protocol.stages import TopK, TopP
-from app.strict_reading import Refused, decode_object, read_stage, read_struct, snake
+from app.refusal import Refusal
+from app.strict_reading import decode_object, read_stage, read_struct, snake
 
 
 @pytest.mark.parametrize(
@@ -24,7 +25,7 @@ from app.strict_reading import Refused, decode_object, read_stage, read_struct, 
     ],
 )
 def test_what_is_no_object_of_numbers_is_refused(text: str, words: list[str]) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Refusal) as refused:
         decode_object(text)
     assert all(word in str(refused.value) for word in words)
 
@@ -39,11 +40,11 @@ def test_what_is_no_object_of_numbers_is_refused(text: str, words: list[str]) ->
         ({"yesterday": 1}, "Unknown setting “yesterday” in “load”."),
         ({"nctx": 1}, "Unknown setting “nctx” in “load”. Did you mean “n_ctx”?"),
         ({"use_mmap": 1}, "“use_mmap” in “load” must be true or false, not the number 1."),
-        ({"type_k": None}, "“type_k” in “load” must be a text, not null."),
+        ({"type_k": None}, "“type_k” in “load” must be text, not null."),
         ({"devices": "CPU"}, "“devices” in “load” must be a list, not the text “CPU”."),
         (
             {"devices": ["a", 5]},
-            "Item 2 of “devices” in “load” must be a text, not the number 5.",
+            "Item 2 of “devices” in “load” must be text, not the number 5.",
         ),
         (
             {"flash_attention": "maybe"},
@@ -57,7 +58,7 @@ def test_what_is_no_object_of_numbers_is_refused(text: str, words: list[str]) ->
     ],
 )
 def test_the_sentence_names_the_place(value: Any, sentence: str) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Refusal) as refused:
         read_struct(LoadOptions, value, "“load”")
     assert str(refused.value) == sentence
 
@@ -79,7 +80,7 @@ def test_what_fits_becomes_the_struct() -> None:
     ],
 )
 def test_stages_are_told_apart_by_their_name(value: Any, words: list[str]) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Refusal) as refused:
         read_stage(value, [TopK, TopP], "stage 1")
     assert all(word in str(refused.value) for word in words)
 
@@ -97,8 +98,8 @@ def test_any_value_is_taken_or_refused_in_words(value: dict[str, Any]) -> None:
     sentence = ""
     try:
         options = read_struct(LoadOptions, value, "“load”")
-    except Refused as refused:
-        sentence = str(refused)
+    except Refusal as refused:
+        sentence = refused.sentence
     if sentence:
         assert sentence.endswith((".", "?"))
     else:

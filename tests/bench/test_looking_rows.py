@@ -12,7 +12,9 @@ from bench.looking_rows import PANELS, opening, streaming
 
 
 def test_the_trace_of_an_old_reply_of_4000_tokens_is_there_at_once(tmp_path: Path) -> None:
-    found = min((opening(tmp_path / str(run)) for run in range(2)), key=lambda f: f["cpu_ms"])
+    found = opening(tmp_path / "first")
+    if found["cpu_ms"] >= 200 or found["longest_cpu_ms"] >= 50:
+        found = opening(tmp_path / "again")
     print(found)
     assert found["n_tokens"] == 4_000
     assert found["cpu_ms"] < 200

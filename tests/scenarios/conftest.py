@@ -89,7 +89,12 @@ class Person:
 
 @pytest.fixture
 def open_window(
-    forked_children: None, qtbot: Any, qapp: Any, data_dir: Path, tmp_path: Path
+    forked_children: None,
+    forked_engines: None,
+    qtbot: Any,
+    qapp: Any,
+    data_dir: Path,
+    tmp_path: Path,
 ) -> Iterator[Callable[..., Person]]:
     """Opens the window on this test's data folder; a script, or other arguments."""
     with contextlib.ExitStack() as windows:

@@ -97,28 +97,28 @@ WINDOWS = (
 )
 
 
-@pytest.mark.parametrize("name", WINDOWS)
-def test_tab_reaches_all_that_takes_the_focus_and_comes_back(person: Any, name: str) -> None:
+def test_tab_reaches_all_that_takes_the_focus_and_comes_back(person: Any) -> None:
     person.send("Hello")
     person.wait_ended()
-    window = opened(person, name)
-    start = window.focusWidget()
-    assert start is not None
-    forth = walk(window, Key.Key_Tab)
-    wanted = {
-        widget
-        for widget in window.findChildren(QWidget)
-        if widget.isVisible()
-        and widget.isEnabled()
-        and widget.focusPolicy() & Qt.FocusPolicy.TabFocus
-        and widget.focusProxy() is None
-        and widget.window() is window
-    }
-    missed = {w for w in wanted - set(forth) if not in_group(w, forth)}
-    assert {w.objectName() or type(w).__name__ for w in missed} == set()
-    assert window.focusWidget() is start
-    back = walk(window, Key.Key_Backtab)
-    assert stops(back)[1:] == stops(forth)[:0:-1]
+    for name in WINDOWS:  # one after another: opening the program takes longest
+        window = opened(person, name)
+        start = window.focusWidget()
+        assert start is not None
+        forth = walk(window, Key.Key_Tab)
+        wanted = {
+            widget
+            for widget in window.findChildren(QWidget)
+            if widget.isVisible()
+            and widget.isEnabled()
+            and widget.focusPolicy() & Qt.FocusPolicy.TabFocus
+            and widget.focusProxy() is None
+            and widget.window() is window
+        }
+        missed = {w for w in wanted - set(forth) if not in_group(w, forth)}
+        assert {w.objectName() or type(w).__name__ for w in missed} == set(), name
+        assert window.focusWidget() is start, name
+        back = walk(window, Key.Key_Backtab)
+        assert stops(back)[1:] == stops(forth)[:0:-1], name
 
 
 def test_tab_goes_through_the_composer_as_the_eye_does(person: Any) -> None:
@@ -164,33 +164,37 @@ def in_group(widget: QWidget, reached: list[QWidget]) -> bool:
     return group is not None and any(button in reached for button in group.buttons())
 
 
-@pytest.mark.parametrize("name", [*WINDOWS, "palette"])
-def test_every_control_has_a_name_and_a_role(person: Any, name: str) -> None:
+def test_every_control_has_a_name_and_a_role(person: Any) -> None:
     person.send("Hello")
     person.wait_ended()
-    window = opened(person, name)
-    tabs = getattr(window, "tabs", None)
-    if name.startswith("defaults"):
-        tabs = window.findChild(QTabBar, "defaults_parts")
-    pages = range(tabs.count() if tabs is not None else 1)
-    nameless = []
-    dump = []
-    for page in pages:
-        if tabs is not None:
-            tabs.setCurrentIndex(page)
-        root = QAccessible.queryAccessibleInterface(window)
-        assert root is not None
-        for depth, each in interfaces(root):
-            state, role = each.state(), each.role()
-            words = each.text(QAccessible.Text.Name)
-            dump.append(f"{'  ' * depth}{role.name} “{words}”")
-            is_control = bool(state.focusable) and not state.invisible and not state.disabled
-            if is_control and (not words.strip() or role == QAccessible.Role.NoRole):
-                found = each.object()
-                label = found.objectName() if isinstance(found, QObject) else ""
-                nameless.append(f"{role.name} {label or type(found).__name__}")
-    assert nameless == [], "\n".join(dump)
-    assert len(dump) > 3
+    for name in (*WINDOWS, "palette"):
+        window = opened(person, name)
+        tabs = getattr(window, "tabs", None)
+        if name.startswith("defaults"):
+            tabs = window.findChild(QTabBar, "defaults_parts")
+        nameless: list[str] = []
+        dump: list[str] = []
+        for page in range(tabs.count() if tabs is not None else 1):
+            if tabs is not None:
+                tabs.setCurrentIndex(page)
+            tell_controls(window, nameless, dump)
+        assert nameless == [], "\n".join([name, *dump])
+        assert len(dump) > 3, name
+
+
+def tell_controls(window: QWidget, nameless: list[str], dump: list[str]) -> None:
+    """All that a screen reader can reach, and the controls that it could not name."""
+    root = QAccessible.queryAccessibleInterface(window)
+    assert root is not None
+    for depth, each in interfaces(root):
+        state, role = each.state(), each.role()
+        words = each.text(QAccessible.Text.Name)
+        dump.append(f"{'  ' * depth}{role.name} “{words}”")
+        is_control = bool(state.focusable) and not state.invisible and not state.disabled
+        if is_control and (not words.strip() or role == QAccessible.Role.NoRole):
+            found = each.object()
+            label = found.objectName() if isinstance(found, QObject) else ""
+            nameless.append(f"{role.name} {label or type(found).__name__}")
 
 
 def test_messages_are_reached_and_read_by_a_screen_reader(person: Any) -> None:

@@ -210,7 +210,7 @@ def test_search_choose_look_go_online_again_and_meet_a_login_page(open_window, h
     visitor.wait(lambda: "free" in page.detail.file_words.text())
     fit = table.weights.fit_of(table.weights.files[0])
     assert fit is not None
-    assert not fit.is_rough
+    assert "probably" not in fit.words
     visitor.desk.settings.set("offline", True)
     visitor.type("tiny")
     visitor.wait(lambda: visitor.title() == "Offline")
@@ -221,7 +221,7 @@ def test_search_choose_look_go_online_again_and_meet_a_login_page(open_window, h
     hub.script(captive_portal(), for_ever=True)
     visitor.type("tiny")
     visitor.wait(lambda: visitor.title() == "Not a hub")
-    assert "log in there with a browser" in visitor.page.panel.words.text()
+    assert "log in with a browser" in visitor.page.panel.words.text()
     person.send("Hi")
     assert person.wait_ended().content == "Hello"
 

@@ -14,7 +14,9 @@ from ui.section.section import Section
 from ui.widgets.elided import PartsLabel
 
 
-@pytest.mark.parametrize("panel", ["Cache", "Prompt", "Time"])
+@pytest.mark.parametrize(
+    "panel", ["Cache", *(pytest.param(name, marks=pytest.mark.soak) for name in ("Prompt", "Time"))]
+)
 def test_zooming_in_and_back_leaves_the_columns_as_they_were(
     open_window: Callable[..., Any], panel: str
 ) -> None:

@@ -77,6 +77,43 @@ def test_a_huge_paste_becomes_a_chip_and_survives_a_restart(open_window):
     reader.close()
 
 
+@pytest.mark.parametrize(
+    ("text", "comes_as", "is_busy"),
+    [
+        ("What is this?", "paste", False),
+        ("", "paste", False),
+        ("What is this?", "file", False),
+        ("What is this?", "json", False),
+        ("What is this?", "paste", True),
+    ],
+)
+def test_what_was_pasted_right_before_enter_goes_along(
+    open_window, tmp_path, text, comes_as, is_busy
+):
+    person = open_window({**SCRIPT, "load": {"ms": 20, "loaded": {"n_ctx": 20_000}}})
+    person.wait_ready()
+    if is_busy:
+        person.send("slow")
+    file = tmp_path / f"notes.{'json' if comes_as == 'json' else 'txt'}"
+    file.write_text(LONG)
+    if text:
+        person.type(text)
+    if comes_as == "paste":
+        paste(person, LONG)
+    else:
+        paste(person, files=(str(file),))
+    person.press(Qt.Key.Key_Return)
+    if is_busy:
+        (waiting,) = person.wait(lambda: person.app.desk.queue.of_open)
+        assert (waiting.text, [a.text for a in waiting.attachments]) == (text, [LONG])
+    else:
+        person.wait(lambda: person.app.desk.shelf.path)
+        person.wait_ended()
+        question = person.app.desk.shelf.path[0]
+        assert (question.content, [a.text for a in question.attachments]) == (text, [LONG])
+    assert (person.written(), chips(person)) == ("", [])
+
+
 def test_a_chip_can_be_put_into_the_text_instead(open_window):
     person = open_window(SCRIPT)
     person.wait_ready()

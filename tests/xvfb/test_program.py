@@ -156,7 +156,6 @@ def test_quit_after_ends_by_itself(start, outside):
     assert "Traceback" not in program.printed()
 
 
-@pytest.mark.alone
 @pytest.mark.weights
 def test_the_included_weights_answer_real_keys(start, outside, starter_gguf):
     program = start()

@@ -6,7 +6,6 @@ too (arrows, Enter goes there, Delete prunes), and a deleted branch can be broug
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,6 @@ from PySide6.QtWidgets import (
     QDialog,
     QHBoxLayout,
     QHeaderView,
-    QPushButton,
     QTreeView,
     QTreeWidget,
     QTreeWidgetItem,
@@ -115,8 +113,14 @@ class BranchMap(QDialog):
         self.deleted = CheckBox(theme, "Show deleted", self)
         self.deleted.setObjectName("branch_map_deleted")
         self.deleted.toggled.connect(lambda _: self._fill())
-        self.prune_button = self._button("Delete branch", "prune_button", self.prune)
-        self.restore_button = self._button("Restore", "restore_branch_button", self.restore)
+        self.prune_button = push_button(
+            "Delete branch", self, "prune_button", spoken="Delete branch", act=self.prune
+        )
+        self.restore_button = push_button(
+            "Restore", self, "restore_branch_button", spoken="Restore", act=self.restore
+        )
+        for button in (self.prune_button, self.restore_button):  # Return in the tree goes there
+            button.setAutoDefault(False)
         self._arrange()
         QShortcut(QKeySequence("Ctrl+W"), self, self.close)
         bridge.on(TreeRead, self._on_tree_read)
@@ -124,7 +128,7 @@ class BranchMap(QDialog):
             (MessageAdded, MessageChanged, ConversationOpened, TrashedBranchesListed),
             self._on_changed,
         )
-        theme.changed.connect(self._on_theme_changed)
+        theme.changed.connect(self._fill)
 
     def open_map(self) -> None:
         """Show it beside the chat, with the keyboard where you are."""
@@ -233,10 +237,6 @@ class BranchMap(QDialog):
         self._items[node.id] = item
         return item
 
-    def _on_theme_changed(self) -> None:
-        self._fit()
-        self._fill()
-
     def _open_all(self) -> None:
         """Everything but the folded runs."""
         for item in self._all_items():
@@ -301,11 +301,6 @@ class BranchMap(QDialog):
 
     # --- looks ----------------------------------------------------------------------------------
 
-    def _button(self, text: str, name: str, act: Callable[[], object]) -> QPushButton:
-        button = push_button(text, self, name, spoken=text, act=act)
-        button.setAutoDefault(False)
-        return button
-
     def _arrange(self) -> None:
         self._foot = QHBoxLayout()
         self._foot.addWidget(self.deleted)
@@ -319,17 +314,9 @@ class BranchMap(QDialog):
         self._theme.space(self._foot, 8)
         self._theme.space(self._column, 12, margins=16)
         self._theme.keep(self.tree, QTreeView.setIndentation, 18)
-        self._fit()
+        self._theme.keep(self.tree, _set_icon_side, 16)
+        self._theme.sheet(self.tree, _tree_sheet)
         ZoomedSize(self, self._theme, SIZE)
-
-    def _fit(self) -> None:
-        px, tone = self._theme.px, self._theme.colors.accent_tone
-        self.tree.setIconSize(QSize(px(16), px(16)))
-        # One even tone from edge to edge, also left of a line that stands inside of another.
-        self.tree.setStyleSheet(
-            f"QTreeView::item {{ border: none; border-radius: 0; padding: {px(6)}px {px(4)}px; }}"
-            f"QTreeView::item:selected, QTreeView::branch:selected {{ background: {tone}; }}"
-        )
 
     def _stand_beside(self) -> None:
         """At the right edge of the window, below its header, so that the text is not hidden."""
@@ -339,6 +326,19 @@ class BranchMap(QDialog):
         corner = window.mapToGlobal(QPoint(window.width(), 0))
         margin = self._theme.px(16)
         self.move(corner.x() - self.width() - margin, corner.y() + self._theme.px(64))
+
+
+def _set_icon_side(tree: QTreeWidget, side: int) -> None:
+    tree.setIconSize(QSize(side, side))
+
+
+def _tree_sheet(theme: Theme) -> str:
+    """One even tone from edge to edge, also left of a line that stands inside of another."""
+    px, tone = theme.px, theme.colors.accent_tone
+    return (
+        f"QTreeView::item {{ border: none; border-radius: 0; padding: {px(6)}px {px(4)}px; }}"
+        f"QTreeView::item:selected, QTreeView::branch:selected {{ background: {tone}; }}"
+    )
 
 
 def _span(items: list[QTreeWidgetItem]) -> None:

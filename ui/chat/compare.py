@@ -113,23 +113,20 @@ class AnswerColumn(QFrame):
         self._column.addLayout(self._foot)
         QWidget.setTabOrder(self.pick, self.stop)
         QWidget.setTabOrder(self.stop, self.view)
-        self._theme.changed.connect(self._fit)
-        self._theme.space(self._head, 8)
-        self._theme.space(self._column, 6)
+        # Title and buttons stand where the transcript's own column stands.
+        self._theme.space(self._head, 8, margins=(INNER_PX, 0))
+        self._theme.space(self._foot, margins=(max(0, INNER_PX - 12), 0, INNER_PX, 0))
+        self._theme.space(self._column, 6, margins=(0, 12))
+        self.setContentsMargins(1, 0, 1, 0)  # its border
         self._theme.at_least(self, LEAST_COLUMN_PX)
-        self._fit()
+        self._theme.sheet(self, _column_sheet)
 
-    def _fit(self) -> None:
-        """Title and buttons stand where the transcript's own column stands."""
-        px, colors = self._theme.px, self._theme.colors
-        side = px(INNER_PX)
-        self._head.setContentsMargins(side, 0, side, 0)
-        self._foot.setContentsMargins(max(0, side - px(12)), 0, side, 0)
-        self._column.setContentsMargins(1, px(12), 1, px(12))
-        self.setStyleSheet(
-            f"#answer_column {{ background: {colors.chat}; border: 1px solid {colors.line};"
-            f" border-radius: {px(12)}px; }}"
-        )
+
+def _column_sheet(theme: Theme) -> str:
+    return (
+        f"#answer_column {{ background: {theme.colors.chat}; border: 1px solid"
+        f" {theme.colors.line}; border-radius: {theme.px(12)}px; }}"
+    )
 
 
 class Comparison(QWidget):

@@ -18,7 +18,8 @@ from PySide6.QtWidgets import (
 )
 
 from app.chat.replies.replies import MAX_ANSWERS
-from app.chat.settings.settings import MAX_SEED, SettingRefused, Settings, checked
+from app.chat.settings.settings import MAX_SEED, Settings, checked
+from app.refusal import Refusal
 from ui.look.theme import Theme
 from ui.widgets.combo import Combo
 from ui.widgets.kit import plain_label, push_button
@@ -73,7 +74,7 @@ class AskSeveral(QDialog):
         # One fixed seed for all would give the same answer as often as it is asked for.
         changes["seed"] = min(int(seed), MAX_SEED) if seed.isdecimal() else None
         typed = self.temperatures[number].text().strip().replace(",", ".")
-        with suppress(ValueError, SettingRefused):
+        with suppress(ValueError, Refusal):
             if typed:
                 changes["temperature"] = checked("temperature", float(typed))
         return changes

@@ -1,20 +1,21 @@
 """Where a message is written: a field that grows, what goes along, what waits, Send and Stop.
 
 What must hold: what the user wrote is never dropped, whatever is pressed; while a reply is being
-written Enter queues the message behind it; and the card says what the prompt will cost.
+written Enter queues the message behind it; and a message waits for what was pasted or dropped to go
+along with it. What the prompt costs is said in the status line.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QMouseEvent, QPaintEvent, QTextCursor
+from PySide6.QtCore import QMetaMethod, Qt, Signal
+from PySide6.QtGui import QMouseEvent, QTextCursor
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
-    QLabel,
     QPushButton,
     QSizePolicy,
     QVBoxLayout,
@@ -90,11 +91,12 @@ class Composer(QWidget):
         self._is_generating = False
         self._is_drop_near = False
         self._is_temporary = False
-        self._reason: str | None = None
         self._is_setting = False
+        self._is_coming = False
+        self._asked: list[int] = []
+        self._asked_text = ""
         self._history: Callable[[], Sequence[str]] = tuple
         self._recalled: tuple[Sequence[str], int] = ((), 0)
-        self._context = (0, 0, 0)
         self._chips: ChipRow | None = None
         self._queue: QueueList | None = None
         self._attach_button: QPushButton | None = None
@@ -104,8 +106,7 @@ class Composer(QWidget):
         theme.space(self._row, 8)
         theme.at_most(self._column, MAX_WIDTH)
         theme.font(self._edit, Theme.font_reply)
-        for label in (self._hint, self._count):
-            theme.font(label, Theme.font_small)
+        theme.font(self._hint, Theme.font_small)
         for button in (self._send_button, self._stop_button, self._queue_button):
             theme.at_least(button, height=ROW_PX)
         self._dress()
@@ -122,6 +123,7 @@ class Composer(QWidget):
         Where only something comes before the text, that stays as it is with its caret: somebody
         may be writing it.
         """
+        self._asked = []  # it may be another chat's
         old, text = self.text(), clean_text(text)
         if text == old:
             return
@@ -162,7 +164,7 @@ class Composer(QWidget):
         attach.clicked.connect(self.attach_requested)
         leave_focus(attach, to=self.focus)
         # Right of the words, so that nothing moves when it comes.
-        place = self._row.indexOf(self._count) + 1
+        place = self._row.indexOf(self._hint) + 1
         self._row.insertWidget(place, attach, 0, Qt.AlignmentFlag.AlignBottom)
         self._attach_button = attach
         self._put_in_order()
@@ -208,22 +210,26 @@ class Composer(QWidget):
     def _has_attachments(self) -> bool:
         return self._chips is not None and bool(self._chips.chips())
 
-    def set_attachments(self, attachments: Sequence[Attachment]) -> None:
+    def set_attachments(
+        self, attachments: Sequence[Attachment], is_coming: bool = False, is_refused: bool = False
+    ) -> None:
+        """What goes along. `is_coming`: more is on its way; `is_refused`: one that was will not
+        come, so that whoever has pressed Enter by now may want to write otherwise."""
+        self._is_coming = is_coming
         if attachments or self._chips is not None:
             self.chips.set_attachments(attachments)
             self._put_in_order()
-            self._update_state()
+        if is_refused:
+            self._asked = []
+        if self._asked and not is_coming:
+            self._send_asked()
+        self._update_state()
 
     def set_queue(self, messages: Sequence[QueuedMessage], is_held: bool) -> None:
         if messages or self._queue is not None:
             self.queue.set_messages(messages, is_held)
             self._put_in_order()
             self.updateGeometry()
-
-    def set_context(self, used: int, size: int, n_cut: int = 0) -> None:
-        """How many tokens the next prompt has, of how many; `n_cut` messages are left out."""
-        self._context = (used, size, n_cut)
-        self._show_count()
 
     def set_temporary(self, is_temporary: bool) -> None:
         """Whether the chat is one that is never written; the card says so."""
@@ -233,11 +239,6 @@ class Composer(QWidget):
 
     def set_generating(self, is_generating: bool) -> None:
         self._is_generating = is_generating
-        self._update_state()
-
-    def set_enabled_reason(self, reason: str | None) -> None:
-        """A sentence why nothing can be sent now, shown as the hint; None where it can."""
-        self._reason = reason
         self._update_state()
 
     def set_send_key(self, name: str) -> None:
@@ -259,19 +260,40 @@ class Composer(QWidget):
     def send(self) -> None:
         """What Enter and the button do: send, or queue behind the reply that grows."""
         text = self.text()
-        if self._reason is not None or not (text.strip() or self._has_attachments):
+        has_more = self._has_attachments or self._is_coming
+        if not (text.strip() or has_more):
             return
-        asked = self.queue_requested if self._is_generating else self.send_requested
+        if self._is_coming:
+            self._asked.append(len(text))
+            self._asked_text = text
+            self._update_state()
+            return
         self._edit.clear()
+        self._emit(text)
+
+    def _emit(self, text: str) -> None:
+        asked = self.queue_requested if self._is_generating else self.send_requested
         asked.emit(text)
+
+    def _send_asked(self) -> None:
+        """What belongs to it has come: each message ends where Enter was pressed; what was typed
+        behind the last one stays."""
+        text, ends = self.text(), self._asked
+        self._asked = []
+        self._edit.clear()
+        self.insert_text(text[ends[-1] :])
+        for start, end in pairwise((0, *ends)):
+            if start == 0 or text[start:end].strip():
+                self._emit(text[start:end])
 
     # Building
 
     def _build(self) -> None:
         self._edit = MessageEdit()
-        self._hint = Hint("composer_hint")
+        self._hint = PartsLabel()
+        self._hint.setObjectName("composer_hint")
+        self._hint.setProperty("kind", "small")
         self._hint.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-        self._count = Hint("composer_count")
         self._send_button = _button("Send", "send_button", "primary")
         self._queue_button = _button("Queue", "queue_button", "plain")
         self._queue_button.setToolTip("Send when this reply is finished (Enter)")
@@ -280,7 +302,6 @@ class Composer(QWidget):
         self._card = _Card(self._edit)
         self._row = QHBoxLayout()
         self._row.addWidget(self._hint, 1)
-        self._row.addWidget(self._count)
         for button in (self._queue_button, self._send_button, self._stop_button):
             self._row.addWidget(button, 0, Qt.AlignmentFlag.AlignBottom)
         self._inside = QVBoxLayout(self._card)
@@ -305,7 +326,7 @@ class Composer(QWidget):
         edit.stopped.connect(self._on_stop)
         edit.textChanged.connect(self._on_text_changed)
         edit.height_changed.connect(self.updateGeometry)
-        edit.long_pasted.connect(self.long_pasted)
+        edit.long_pasted.connect(self._on_long_pasted)
         edit.files_given.connect(self.files_given)
         edit.picture_pasted.connect(self.picture_pasted)
         edit.dragged_over.connect(self.show_drop)
@@ -335,8 +356,7 @@ class Composer(QWidget):
                 selection-background-color: {c.selection}; selection-color: {c.ink};
                 font-size: {theme.font_reply().pixelSize()}px;
             }}
-            #composer_hint, #composer_count {{ color: {c.dim}; background: transparent; }}
-            #composer_count[over="true"] {{ color: {c.error}; }}
+            #composer_hint {{ color: {c.dim}; background: transparent; }}
             #send_button, #stop_button, #queue_button {{
                 border-radius: {theme.px(8)}px; font-size: {small}px; font-weight: 600;
                 padding: {theme.px(6)}px {theme.px(14)}px; border: 2px solid transparent;
@@ -356,9 +376,18 @@ class Composer(QWidget):
 
     def _on_text_changed(self) -> None:
         text = self.text()
+        if self._asked and not text.startswith(self._asked_text):
+            self._asked = []  # what was to be sent is being changed
         self._update_state(text)
         if not self._is_setting:
             self.draft_changed.emit(text)
+
+    def _on_long_pasted(self, text: str) -> None:
+        """Before the window is whole nobody makes an attachment of it: then it stays a text."""
+        if self.isSignalConnected(QMetaMethod.fromSignal(self.long_pasted)):
+            self.long_pasted.emit(text)
+        else:
+            self.insert_text(text)
 
     def _on_stop(self) -> None:
         if self._is_generating:
@@ -382,71 +411,28 @@ class Composer(QWidget):
         focused = next((button for button in buttons if button.hasFocus()), None)
         text = self.text() if text is None else text
         has_words = bool(text) and not text.isspace()
-        can_send = self._reason is None and (has_words or self._has_attachments)
+        can_send = has_words or self._has_attachments
         self._send_button.setVisible(not self._is_generating)
         self._stop_button.setVisible(self._is_generating)
         self._queue_button.setVisible(self._is_generating and can_send)
         self._send_button.setEnabled(can_send)
-        # Why nothing can be sent is read whole; the keys give way where there is no room.
-        self._hint.setWordWrap(self._reason is not None and not self._is_generating)
         self._hint.set_text(self._hint_text(can_send))
-        self._show_count()
         if focused is not None and not focused.hasFocus():
             # Qt's choice would be the button beside it: a space would stop the reply.
             self._edit.setFocus()
 
     def _hint_text(self, can_send: bool) -> str:
         is_enter = self._edit.send_key == "enter"
+        if self._asked:
+            return "Sends as soon as the attachment is ready"
         if self._is_generating:
             queues = f"{'Enter' if is_enter else 'Ctrl+Enter'} to queue · " if can_send else ""
             return f"{queues}Esc to stop"
-        if self._reason is not None:
-            return self._reason
         return (
             ("Enter to send · Shift+Enter for a new line")
             if is_enter
             else "Ctrl+Enter to send · Enter for a new line"
         )
-
-    def _show_count(self) -> None:
-        """What the next prompt costs, once there is something to send."""
-        used, size, n_cut = self._context
-        is_shown = bool(used and size) and not self._is_generating
-        self._count.setVisible(is_shown)
-        if not is_shown:
-            return
-        left = size - used
-        words = (
-            f"{used:,} tokens · {left:,} left" if left >= 0 else f"{-left:,} tokens over the limit"
-        )
-        cut = f"; {n_cut:,} older message{'s' if n_cut > 1 else ''} dropped" if n_cut else ""
-        self._count.tip = f"The prompt uses {used:,} of {size:,} tokens of the context window{cut}"
-        self._count.set_text(words)
-        if self._count.property("over") != (left < 0):
-            self._count.setProperty("over", left < 0)
-            self._count.style().polish(self._count)
-
-
-class Hint(PartsLabel):
-    """Small words in the card: in one line, or wrapped where they must be read whole."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__()
-        self.tip = ""
-        self.setObjectName(name)
-        self.setProperty("kind", "small")
-
-    def _hint(self) -> None:
-        if self.tip:
-            self.setToolTip(self.tip)
-        else:
-            super()._hint()
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        if self.wordWrap():
-            QLabel.paintEvent(self, event)
-        else:
-            super().paintEvent(event)
 
 
 def _button(text: str, name: str, kind: str) -> QPushButton:
@@ -454,5 +440,4 @@ def _button(text: str, name: str, kind: str) -> QPushButton:
     button.setObjectName(name)
     button.setAccessibleName(text)
     button.setProperty("kind", kind)
-    button.setAutoDefault(False)
     return button

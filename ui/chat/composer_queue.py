@@ -204,7 +204,6 @@ class QueueList(QWidget):
             spoken="Send the next queued message",
             act=self.send_requested,
         )
-        self.send_button.setAutoDefault(False)
         leave_focus(self.send_button, to=self.left.emit)
         inside = QWidget()
         self._rows_layout = QVBoxLayout(inside)

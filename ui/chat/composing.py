@@ -1,4 +1,4 @@
-"""Keeps the composer and the desk together: attachments, the queue, history, what is counted.
+"""Keeps the composer and the desk together: attachments, the queue, history.
 
 What the desk does not take (it says why) goes back into the field.
 """
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QFileDialog
 
-from app.chat.events import AttachmentsChanged, ContextCounted, QueueChanged
+from app.chat.events import AttachmentsChanged, QueueChanged
 from models.records import Attachment, Role
 from ui.chat.composer import ATTACH_KEY
 from ui.shell.actions import Action, Actions
@@ -54,7 +54,6 @@ class Composing(QObject):
         composer.send_next_requested.connect(desk.queue.send_next)
         bridge.on(AttachmentsChanged, self._on_attachments_changed)
         bridge.on(QueueChanged, self._on_queue_changed)
-        bridge.on(ContextCounted, self._on_context_counted)
 
     def add_actions(self, actions: Actions) -> None:
         actions.add(Action("attach", "Attach a text file", ATTACH_KEY, self.choose_files))
@@ -129,16 +128,13 @@ class Composing(QObject):
     # --- following ------------------------------------------------------------------------------
 
     def _on_attachments_changed(self, event: AttachmentsChanged) -> None:
-        self._chat.composer.set_attachments(event.attachments)
+        self._chat.composer.set_attachments(event.attachments, event.is_coming, event.is_refused)
         for attachment in event.attachments:
             if attachment.id in self._readers:
                 self._readers[attachment.id].show_attachment(attachment)
 
     def _on_queue_changed(self, event: QueueChanged) -> None:
         self._chat.composer.set_queue(event.messages, event.is_held)
-
-    def _on_context_counted(self, event: ContextCounted) -> None:
-        self._chat.composer.set_context(event.used, event.size, event.n_cut)
 
 
 def _find(attachments: tuple[Attachment, ...], attachment_id: str) -> Attachment | None:

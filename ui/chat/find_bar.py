@@ -55,6 +55,7 @@ class FindBar(QWidget):
         self.setObjectName("find_bar")
         self.setAccessibleName("Find in this chat")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.setProperty("plane", "above")
         self.field = FindField()
         self.field.setObjectName("find_field")
         self.field.setAccessibleName("Find in this chat")
@@ -77,12 +78,12 @@ class FindBar(QWidget):
         self._next.clicked.connect(lambda: self.step(1))
         self._close.clicked.connect(self.close_bar)
         view.finder.changed.connect(self._show_count)
-        theme.changed.connect(self._dress)
+        theme.changed.connect(self._on_theme_changed)
         view.installEventFilter(self)
         theme.space(self._row, 4, margins=(8, 4, 4, 4))
+        theme.at_least(self.field, FIELD_PX / 2)
         theme.at_most(self.field, FIELD_PX)
         theme.at_least(self.label, 72)
-        self._dress()
         self.hide()
 
     def open_bar(self) -> None:
@@ -170,12 +171,6 @@ class FindBar(QWidget):
         if QAccessible.isActive() and self.isVisible() and self.words():
             QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self, self.words()))
 
-    def _dress(self) -> None:
-        px, colors = self._theme.px, self._theme.colors
-        self.field.setMinimumWidth(px(FIELD_PX) // 2)
-        self.setStyleSheet(
-            f"#find_bar {{ background: {colors.card}; border: 1px solid {colors.line};"
-            f" border-radius: {px(10)}px; }}"
-        )
+    def _on_theme_changed(self) -> None:
         if self.isVisible():
             self.place()

@@ -188,8 +188,9 @@ class ChatHeader(QWidget):
         self._theme.changed.connect(self._fit)
         self._theme.space(self._row, 8)
         self._theme.at_least(self.title, height=32)
-        self._theme.size(self.weights_button, height=30)
+        self._theme.pill(self.weights_button, 30)
         self._theme.size(self.load_progress, height=2)
+        self._theme.sheet(self.load_progress, _progress_sheet)
         self._fit()
 
     def set_tight(self, is_tight: bool) -> None:
@@ -203,14 +204,6 @@ class ChatHeader(QWidget):
         above, below = (px(4), px(2)) if self._is_tight else (px(14), px(10))
         self._row.setContentsMargins(px(24), above, px(24), below)
         self._share_room()
-        # A radius of more than half the height would be no radius to Qt.
-        self.weights_button.setStyleSheet(
-            f"QPushButton {{ border-radius: {px(30) // 2 - 1}px; padding: 0 {px(12)}px; }}"
-        )
-        self.load_progress.setStyleSheet(
-            f"QProgressBar {{ background: transparent; border-radius: 0; max-height: {px(2)}px; }}"
-            f"QProgressBar::chunk {{ background: {self._theme.colors.accent}; border-radius: 0; }}"
-        )
         self._say()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -331,3 +324,11 @@ class ChatHeader(QWidget):
         action.triggered.connect(lambda: self.weights_chosen.emit(weights.path))
         self.menu.addAction(action)
         self.menu.setToolTipsVisible(True)
+
+
+def _progress_sheet(theme: Theme) -> str:
+    return (
+        "QProgressBar { background: transparent; border-radius: 0;"
+        f" max-height: {theme.px(2)}px; }}"
+        f"QProgressBar::chunk {{ background: {theme.colors.accent}; border-radius: 0; }}"
+    )

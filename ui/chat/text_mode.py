@@ -41,7 +41,6 @@ from ui.widgets.elided import PartsLabel
 from ui.widgets.icon_button import IconButton
 from ui.widgets.kit import plain_label, push_button, rest_timer
 
-CONTINUE_KEY = "Ctrl+Return"
 LARGE = 200_000
 """Documents of more characters are read a few times a second instead of at each key."""
 READ_LARGE_MS = 100
@@ -104,7 +103,7 @@ class DocumentEdit(QPlainTextEdit):
 
 
 class TextPage(QWidget):
-    """The document with its bar: continue, stop, another version, flip, what the prompt costs."""
+    """The document with its bar: continue, stop, another version, flip."""
 
     changed = Signal(str, int)
     continue_requested = Signal(str, int)
@@ -123,16 +122,14 @@ class TextPage(QWidget):
         self._waiting = ""
         self._is_setting = False
         self._is_generating = False
-        self._waiting = ""
         self._unseen = rest_timer(self, self._put_in, UNSEEN_MS)
-        self._context = (0, 0)
         self.setObjectName("text_page")
         self._build()
         self._later = rest_timer(self, self.report)
         self._connect()
         theme.changed.connect(self._dress)
         theme.font(self.edit, Theme.font_reply)
-        for label in (self.trouble, self._hint, self._count, self._version):
+        for label in (self.trouble, self._hint, self._version):
             theme.font(label, Theme.font_small)
         theme.space(self._column, 8)
         theme.space(self._bar, 8)
@@ -277,11 +274,6 @@ class TextPage(QWidget):
         if former is not None and not former.hasFocus():
             self.focus()
 
-    def set_context(self, used: int, size: int, n_cut: int = 0) -> None:
-        """How many tokens stand before the caret, of how many."""
-        words = f"{used:,} of {size:,} tokens before the cursor" if size else ""
-        self._count.set_text(f"{words} · the beginning is dropped" if n_cut else words)
-
     def set_trouble(self, sentence: str) -> None:
         """Why the last continuation is not what was asked for; nothing: it is."""
         if sentence and sentence != self.trouble.text():
@@ -305,15 +297,16 @@ class TextPage(QWidget):
         self.edit = DocumentEdit(self)
         self.trouble = plain_label("", self, "error", name="text_trouble", wraps=True)
         self.trouble.hide()
-        self._hint, self._count = PartsLabel("", self), PartsLabel("", self)
+        self._hint = PartsLabel("", self)
         self._version: QLabel = QLabel(self)
-        for label in (self._hint, self._count, self._version):
+        for label in (self._hint, self._version):
             label.setProperty("kind", "small")
         self._hint.setObjectName("text_hint")
-        self._count.setObjectName("text_count")
         self._version.setObjectName("text_version")
-        self.continue_button = _button("Continue", "continue_button", "primary", self)
-        self.stop_button = _button("Stop", "text_stop_button", "stop", self)
+        self.continue_button = push_button(
+            "Continue", self, "continue_button", kind="primary", spoken="Continue"
+        )
+        self.stop_button = push_button("Stop", self, "text_stop_button", kind="stop", spoken="Stop")
         self.retry_button: IconButton = IconButton(
             theme, "arrow-clockwise", "Regenerate the continuation", parent=self
         )
@@ -325,8 +318,7 @@ class TextPage(QWidget):
         self.next_button: IconButton = IconButton(theme, "caret-right", "Next version", parent=self)
         self.next_button.setObjectName("text_next_button")
         self._bar = QHBoxLayout()
-        self._bar.addWidget(self._hint)
-        self._bar.addWidget(self._count, 1)
+        self._bar.addWidget(self._hint, 1)
         for widget in (
             self.previous_button,
             self._version,
@@ -365,7 +357,7 @@ class TextPage(QWidget):
                 color: {colors.ink}; font-size: {size}px;
                 selection-background-color: {colors.selection}; selection-color: {colors.ink};
             }}
-            #text_hint, #text_count, #text_version {{ color: {colors.dim}; }}
+            #text_hint, #text_version {{ color: {colors.dim}; }}
             #continue_button, #text_stop_button {{
                 border-radius: {px(8)}px; font-size: {small}px; font-weight: 600;
                 padding: {px(6)}px {px(14)}px; border: 2px solid transparent;
@@ -463,9 +455,3 @@ class TextPage(QWidget):
         selection.format = mark
         selection.cursor = cursor
         return selection
-
-
-def _button(text: str, name: str, kind: str, parent: QWidget) -> QPushButton:
-    button = push_button(text, parent, name, kind=kind, spoken=text)
-    button.setAutoDefault(False)
-    return button

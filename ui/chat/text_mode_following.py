@@ -8,7 +8,6 @@ from PySide6.QtCore import QObject
 
 from app.chat.documents.text_document import document, place_of
 from app.chat.events import (
-    ContextCounted,
     ConversationOpened,
     EarlierArrived,
     MessageAdded,
@@ -47,7 +46,6 @@ class TextFollowing(QObject):
         bridge.on(MessageAdded, self._on_message_added)
         bridge.on(MessageChanged, self._on_message_changed)
         bridge.on(TextArrived, self._on_text_arrived)
-        bridge.on(ContextCounted, self._on_context_counted)
 
     def add_actions(self, actions: Actions) -> None:
         actions.add(
@@ -190,7 +188,3 @@ class TextFollowing(QObject):
             self.page.set_versions(0, 0)
         else:
             self.page.set_versions(continuation.sibling_index, continuation.sibling_count)
-
-    def _on_context_counted(self, event: ContextCounted) -> None:
-        if self._is_shown:
-            self.page.set_context(event.used, event.size, event.n_cut)

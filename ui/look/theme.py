@@ -1,8 +1,8 @@
 """Colours, sizes and the style sheet: one `Theme` object is handed to every widget.
 
 What must hold: lengths are multiples of 4 px at 100 % and go through `px`; nothing here needs a
-restart. What a widget says once (`space`, `size`, `font`) the theme keeps right by itself; whoever
-paints or computes with lengths asks again when `changed` comes, which is after that.
+restart. What a widget says once (`space`, `size`, `font`, `sheet`) the theme keeps right by itself;
+whoever paints or computes with lengths asks again when `changed` comes, which is after that.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Concatenate, ParamSpec
 from weakref import WeakKeyDictionary
 
 from PySide6.QtCore import QObject, Qt, Signal
-from PySide6.QtGui import QColor, QFont, QGuiApplication, QPalette
+from PySide6.QtGui import QColor, QFont, QFontMetrics, QGuiApplication, QPalette
 from PySide6.QtWidgets import QApplication, QLayout, QWidget
 from shiboken6 import isValid
 
@@ -241,6 +241,38 @@ class Theme(QObject):
     ) -> None:
         """What it is written in, as `space` keeps it: `theme.font(text, Theme.font_mono, 12)`."""
         self._keep_rule(widget, "font", lambda one: one.setFont(font(self, *args, **kwargs)))
+
+    def line(
+        self,
+        label: QWidget,
+        font: Callable[Concatenate[Theme, Font], QFont],
+        *args: Font.args,
+        **kwargs: Font.kwargs,
+    ) -> None:
+        """A line in this font, which is as high where it says nothing. Not by the label's own
+        font: while the theme changes that may still be the former one."""
+        self.font(label, font, *args, **kwargs)
+
+        def rule(one: QWidget) -> None:
+            one.setMinimumHeight(QFontMetrics(font(self, *args, **kwargs)).height())
+
+        self._keep_rule(label, "line", rule)
+
+    def sheet(self, widget: QWidget, rules: Callable[[Theme], str]) -> None:
+        """A style sheet of its own, as `space` keeps it; what several share is in `theme_sheet`."""
+        self._keep_rule(widget, "sheet", lambda one: one.setStyleSheet(rules(self)))
+
+    def pill(self, button: QWidget, height: float) -> None:
+        """A button that is round at its sides."""
+        self.size(button, height=height)
+        # A radius of more than half the height would be no radius to Qt.
+        self.sheet(
+            button,
+            lambda theme: (
+                f"QPushButton {{ border-radius: {theme.px(height) // 2 - 1}px;"
+                f" padding: 0 {theme.px(12)}px; }}"
+            ),
+        )
 
     def _keep_size(
         self,

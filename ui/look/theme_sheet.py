@@ -1,8 +1,8 @@
 """The style sheet of Qt's stock widgets, written from a theme's colours and zoom.
 
-Widgets choose a look by dynamic properties: `plane` (chat, side, card, none) for a background,
-`kind` for buttons (primary, quiet, chip, danger, choice, compact, tiny), labels (title, headline,
-lead, strong, dim, small, error, refusal, caution), fields (tight, tightest) and tabs
+Widgets choose a look by dynamic properties: `plane` (chat, side, card, above, none) for a
+background, `kind` for buttons (primary, quiet, chip, danger, choice, compact, tiny), labels (title,
+headline, lead, strong, dim, small, error, refusal, caution), fields (tight, tightest) and tabs
 (pages, panels, segments).
 """
 
@@ -56,6 +56,9 @@ def _planes(theme: Themed) -> str:
     QMainWindow, *[plane="chat"] {{ background: {c.chat}; }}
     QDialog, *[plane="side"] {{ background: {c.side}; }}
     *[plane="card"] {{ background: {c.card}; border: none; border-radius: {theme.px(10)}px; }}
+    *[plane="above"] {{
+        background: {c.card}; border: 1px solid {c.line}; border-radius: {theme.px(10)}px;
+    }}
     QSplitter::handle {{ background: {c.line}; }}
     QSplitter[plane="none"]::handle {{ background: transparent; }}
     QToolTip {{

@@ -35,9 +35,9 @@ class Card(QFrame):
         theme.space(self.head, 6)
 
 
-def small_label(text: str, parent: QWidget) -> QLabel:
+def small_label(text: str, parent: QWidget, name: str = "") -> QLabel:
     """A line of dim small text that may go on in the next one."""
-    return plain_label(text, parent, "small", wraps=True)
+    return plain_label(text, parent, "small", name=name, wraps=True)
 
 
 def set_alone(body: QVBoxLayout, label: QLabel, is_alone: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QFont, QFontMetrics
+from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from ui.look.theme import Theme
@@ -41,7 +41,6 @@ class FigureCard(QFrame):
         super().__init__(parent)
         self._theme = theme
         self._rows: list[Row] = []
-        self._lines: list[PartsLabel] = []
         self.setProperty("plane", "card")
         self.title = QLabel(title, self)
         self.figure = ElidedLabel("", self)
@@ -55,13 +54,11 @@ class FigureCard(QFrame):
         self.body = QVBoxLayout(self)
         self.body.addLayout(self._head)
         self.body.addLayout(self._grid)
-        theme.changed.connect(self._fit)
         theme.space(self.body, 6, margins=12)
         theme.space(self._head, 8)
         theme.space(self._grid, (8, 4))
         theme.font(self.title, Theme.font_small, QFont.Weight.DemiBold)
         theme.font(self.figure, Theme.font_small)
-        self._fit()
 
     def add_row(self, name: str, label: str) -> Row:
         row = Row(name, label, self)
@@ -87,13 +84,6 @@ class FigureCard(QFrame):
         line = PartsLabel("", self)
         line.setObjectName(name)
         line.setProperty("kind", "small")
-        self._theme.font(line, Theme.font_small)
-        self._lines.append(line)
+        self._theme.line(line, Theme.font_small)
         self.body.addWidget(line)
-        self._fit()
         return line
-
-    def _fit(self) -> None:
-        for line in self._lines:
-            # Not by the line's own font: while the theme changes that may still be the former one.
-            line.setMinimumHeight(QFontMetrics(self._theme.font_small()).height())

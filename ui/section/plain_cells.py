@@ -31,7 +31,6 @@ class PlainCells(QStyledItemDelegate):
     def __init__(self, theme: Theme, cells: Cells, table: QTableView) -> None:
         super().__init__(table)
         self._theme = theme
-        self._table = table
         self._cells = cells
         self._look()
         theme.changed.connect(self._look)

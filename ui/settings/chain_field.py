@@ -17,8 +17,9 @@ from typing import Any
 import msgspec
 from PySide6.QtWidgets import QWidget
 
-from app.chat.settings.settings import SettingRefused, as_stored, checked
+from app.chat.settings.settings import as_stored, checked
 from app.engine.protocol.stages import Stage
+from app.refusal import Refusal
 from app.strict_reading import STAGE
 from ui.settings.fields import TextField
 
@@ -82,7 +83,7 @@ def _usual(name: str) -> dict[str, Any]:
     """The defaults of a kind of stage; nothing for one that is not known."""
     try:
         (stage,) = checked("chain", [{STAGE: name}])
-    except SettingRefused:
+    except Refusal:
         return {}
     if not isinstance(stage, msgspec.Struct):
         return {}

@@ -15,7 +15,6 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QInputDialog,
     QLabel,
-    QPushButton,
     QVBoxLayout,
     QWidget,
 )
@@ -29,7 +28,8 @@ from app.chat.events import (
 )
 from app.chat.replies.recorded import settings_of
 from app.chat.settings.resolved import APP, IN_CHAIN, LEVELS, LOADING, SHAPING, resolve, shown_value
-from app.chat.settings.settings import SettingRefused, as_stored, checked
+from app.chat.settings.settings import as_stored, checked
+from app.refusal import Refusal
 from models.records import Message
 from ui.look.theme import Theme
 from ui.settings.fields import ChoiceField, Field, NumberField
@@ -170,10 +170,13 @@ class LevelsWindow(WindowBeside):
             spoken="Rerun this reply with the same settings and seed",
             act=self._on_run_again,
         )
-        self.answer_button = QPushButton("Regenerate with the changes", self)
-        self.answer_button.setObjectName("answer_again_button")
-        self.answer_button.setAccessibleName(self.answer_button.text())
-        self.answer_button.clicked.connect(self._on_answer_again)
+        self.answer_button = push_button(
+            "Regenerate with the changes",
+            self,
+            "answer_again_button",
+            spoken="Regenerate with the changes",
+            act=self._on_answer_again,
+        )
         row.addStretch(1)
         row.addWidget(self.answer_button)
         row.addWidget(self.again_button)
@@ -275,8 +278,8 @@ class LevelsWindow(WindowBeside):
         """Set a value at the chosen level, or return why it is refused."""
         try:
             value = as_stored(checked(name, value))
-        except SettingRefused as refused:
-            return str(refused)
+        except Refusal as refused:
+            return refused.sentence
         if self._reply is not None:
             self._changes[name] = value
             self._show_values()

@@ -18,7 +18,8 @@ from PySide6.QtWidgets import (
 )
 
 from app.chat.events import EngineStateChanged, LogLineArrived, SettingsChanged
-from app.chat.settings.settings import SettingRefused, Settings, checked
+from app.chat.settings.settings import Settings, checked
+from app.refusal import Refusal
 from ui.look.theme import Theme
 from ui.settings.chain_field import ChainField
 from ui.settings.fields import (
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from app.chat.desk import Desk
 
 SIZE_PX = (680, 580)
-LOAD_SETTINGS = frozenset({"n_threads", "n_ctx", "n_gpu_layers"})
 SAMPLING_SETTINGS = (
     "temperature",
     "top_k",
@@ -336,8 +336,9 @@ class SettingsWindow(WindowBeside):
         )
         self.reload_words = "Threads apply immediately; the rest after reloading."
         page.add_card(_beside(self.reload_words, self.reload_button, self))
-        self.devices_label = plain_label("", self, "small", name="devices", wraps=True)
-        self.devices_label.setAccessibleName("Devices on this computer")
+        self.devices_label = plain_label(
+            "", self, "small", name="devices", wraps=True, spoken="Devices on this computer"
+        )
         page.add_card(QLabel("Devices on this computer", self), self.devices_label)
         page.add_card(QLabel("Loaded now", self), self.loaded_label)
         return page
@@ -402,8 +403,8 @@ class SettingsWindow(WindowBeside):
         """Hand a value to the desk, or return why it is refused."""
         try:
             value = checked(name, value)
-        except SettingRefused as refused:
-            return str(refused)
+        except Refusal as refused:
+            return refused.sentence
         self._desk.settings.set(name, value)
         return ""
 

@@ -26,7 +26,8 @@ class Action:
 
     `shortcut` is what is shown; `other_keys` do the same. `place` says in words where the key
     works ("In the chat list"), empty: everywhere in the window. `binds` False: a widget hears
-    the key itself (Enter in the composer) and the registry only shows it.
+    the key itself (Enter in the composer) and the registry only shows it. `is_checked`: it is
+    switched on and off, and a menu shows which.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Action:
     place: str = ""
     other_keys: tuple[str, ...] = ()
     binds: bool = True
+    is_checked: Callable[[], bool] | None = None
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -95,10 +97,6 @@ class Actions(QObject):
         if action.is_enabled():
             action.run()
 
-    def show_shortcut(self, name: str, shortcut: str) -> None:
-        """Another key is shown for an action whose key a widget hears itself."""
-        self._actions[name] = replace(self._actions[name], shortcut=shortcut)
-
     def hear(self, name: str, is_heard: bool) -> None:
         """Whether the action takes its key. For keys that mean something else at other times,
         as Escape does; others stay heard and do nothing while they are not enabled."""
@@ -116,6 +114,9 @@ class Actions(QObject):
                 # Shown only: a second bound key would make both ambiguous.
                 entry.setText(f"{action.title}\t{native(action.shortcut)}")
             entry.setEnabled(action.is_enabled())
+            if action.is_checked is not None:
+                entry.setCheckable(True)
+                entry.setChecked(action.is_checked())
             entry.triggered.connect(lambda _=False, name=name: self.run(name))
             menu.addAction(entry)
 

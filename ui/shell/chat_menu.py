@@ -35,6 +35,7 @@ ENTRIES: Final = (
     "zoom_in",
     "zoom_out",
     "zoom_reset",
+    "full_screen",
     "",
     "keys",
     "palette",

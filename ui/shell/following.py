@@ -34,6 +34,7 @@ from models.records import Conversation, ConversationKind, MessageState
 from ui.chat.chat_column import ChatColumn
 from ui.chat.header import LOADING
 from ui.shell.notices import Act, Notice
+from ui.shell.status import NO_FIGURES
 from ui.sidebar.sidebar import Sidebar
 from ui.widgets.figures import plain_name
 
@@ -130,7 +131,7 @@ class Following(QObject):
         self._show_cut("")
         self._chat.composer.set_text(conversation.draft)
         self._show_waiting(self._desk.replies.is_waiting)
-        self._chat.status.clear_reply()
+        self._chat.status.set_reply()
         self._show_body()
         self._look_whether_generating()
 
@@ -169,7 +170,7 @@ class Following(QObject):
         if event.conversation_id == self._open_id:
             self._has_messages = bool(event.messages)
             self._chat.transcript.set_conversation(event.messages)
-            self._chat.status.clear_reply()  # what it says is of a reply that may have left
+            self._chat.status.set_reply()  # what it says is of a reply that may have left
             self._show_body()
             self._look_whether_generating()
 
@@ -186,7 +187,7 @@ class Following(QObject):
             self._chat.transcript.change_message(message)
             is_last = bool(self._desk.shelf.path) and self._desk.shelf.path[-1].id == message.id
             if is_last and message.state is not MessageState.STREAMING:
-                self._chat.status.set_counts(message.counts)
+                self._chat.status.set_reply(message.counts if self._is_text else NO_FIGURES)
         self._look_whether_generating()
 
     def _on_text_arrived(self, event: TextArrived) -> None:
@@ -203,9 +204,14 @@ class Following(QObject):
 
     # --- status -------------------------------------------------------------------------
 
+    @property
+    def _is_text(self) -> bool:
+        """A document is open: it has no lines of its own below its parts."""
+        return self._chat.transcript.rows.is_bare
+
     def _on_prefill_progressed(self, event: PrefillProgressed) -> None:
         if event.conversation_id == self._open_id:
-            self._chat.status.clear_reply()
+            self._chat.status.set_reply()
             done, total = event.done_tokens, event.total_tokens
             words = f"Processing prompt, {done:,} of {total:,} tokens"
             if done >= total:  # in step mode the first token may wait for long now
@@ -218,7 +224,7 @@ class Following(QObject):
         self._look_whether_generating()
 
     def _show_waiting(self, is_waiting: bool, place: int = 0) -> None:
-        """That the last message waits, and what for: below it, and in the status line."""
+        """That the last message waits, and what for."""
         messages = self._desk.shelf.path if is_waiting else ()
         waiting_id = messages[-1].id if messages else ""
         if self._waiting_id and self._waiting_id != waiting_id:
@@ -227,11 +233,10 @@ class Following(QObject):
         if waiting_id:
             words = _waiting_words(self._desk.loader.state, place)
             self._chat.transcript.set_progress(waiting_id, words)
-        self._chat.status.set_waiting(is_waiting)
+        self._chat.status.set_waiting(is_waiting and self._is_text)
 
     def _on_context_counted(self, event: ContextCounted) -> None:
-        is_text = self._chat.transcript.rows.is_bare
-        self._chat.status.set_context(event.used, event.size, event.n_cut, is_text=is_text)
+        self._chat.status.set_context(event.used, event.size, event.n_cut, is_text=self._is_text)
         if event.last_cut is not None:
             self._show_cut(event.last_cut)
 

@@ -184,6 +184,9 @@ class Palette(QFrame):
         self.field.textChanged.connect(self._search)
         self.field.installEventFilter(self)
         window.installEventFilter(self)
+        theme.space(self._column, 8, margins=10)
+        theme.size(self.field, height=38)
+        theme.sheet(self, _sheet)
         theme.changed.connect(self._fit)
         self.hide()
 
@@ -334,12 +337,7 @@ class Palette(QFrame):
     # --- size ---------------------------------------------------------------------------
 
     def _fit(self) -> None:
-        px, edge = self._theme.px, QColor(self._theme.colors.dim)
-        border = f"rgba({edge.red()}, {edge.green()}, {edge.blue()}, {EDGE_PERCENT}%)"
-        self.setStyleSheet(f"#palette {{ border: 1px solid {border}; border-radius: {px(12)}px; }}")
-        self._column.setContentsMargins(px(10), px(10), px(10), px(10))
-        self._column.setSpacing(px(8))
-        self.field.setFixedHeight(px(38))
+        px = self._theme.px
         self._delegate.measure(self.model.rows)
         width = min(px(WIDTH_PX), self._window.width() - px(32))
         top = min(px(TOP_PX), self._window.height() // 8)
@@ -356,3 +354,9 @@ def spoken(row: Row) -> str:
     """A row as a screen reader says it."""
     parts = [row.title, row.detail, row.key, "" if row.is_enabled else "unavailable"]
     return ", ".join(part for part in parts if part)
+
+
+def _sheet(theme: Theme) -> str:
+    px, edge = theme.px, QColor(theme.colors.dim)
+    border = f"rgba({edge.red()}, {edge.green()}, {edge.blue()}, {EDGE_PERCENT}%)"
+    return f"#palette {{ border: 1px solid {border}; border-radius: {px(12)}px; }}"

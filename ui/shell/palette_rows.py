@@ -53,6 +53,7 @@ ALSO: Final[dict[str, tuple[str, ...]]] = {
     "run_again": ("reproduce", "repeat"),
     "panel_sampling": ("temperature", "top-p", "seed"),
     "toggle_sidebar": ("sidebar",),
+    "full_screen": ("fullscreen", "maximize"),
     "keys": ("shortcuts", "help", "hotkeys"),
     "show_log": ("debug", "console"),
     "swap_role": ("swap role",),

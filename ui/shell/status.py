@@ -1,14 +1,14 @@
-"""The line under the composer: how full the window is, and how the reply is doing.
+"""The line under the composer: how full the window is, how a growing reply is doing, the engine.
 
-Only measured figures are shown; what is not known yet is left out. Where the line has no
-room the least important figures go first.
+Only measured figures are shown, and none that stands elsewhere; what is not known yet is left out.
+Where the line has no room the least important figures go first.
 """
 
 from __future__ import annotations
 
 from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFontMetrics, QPainter, QPaintEvent, QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QWidget
 
 from app.amounts import bytes_words
 from app.chat.events import EngineStateChanged, StatusFigures
@@ -18,6 +18,7 @@ from ui.look.theme import Theme
 from ui.widgets.figures import device_text, rate_text, seconds_text
 from ui.widgets.kit import plain_label
 
+NO_FIGURES = MessageCounts()
 METER_PX = 90
 GAP_PX = 20
 
@@ -41,6 +42,7 @@ class ContextMeter(QProgressBar):
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._theme = theme
+        self.is_over = False
 
     def filled_px(self) -> float:
         """How wide the filled part is."""
@@ -57,7 +59,7 @@ class ContextMeter(QProgressBar):
         painter.drawRoundedRect(bar, radius, radius)
         if self.value() > 0:
             bar.setWidth(self.filled_px())
-            painter.setBrush(QColor(colors.accent))
+            painter.setBrush(QColor(colors.error if self.is_over else colors.accent))
             painter.drawRoundedRect(bar, radius, radius)
 
 
@@ -71,20 +73,17 @@ class StatusLine(QWidget):
         self._waiting = ""
         self._downloads = ""
         self._texts = dict.fromkeys(FIGURES, "")
-        self._caption = self._label("context")
+        self._caption = plain_label("context", self, "small")
         self.meter = ContextMeter(theme, self)
         self.meter.setObjectName("context_meter")
         self.meter.setAccessibleName("Context used")
         self.meter.setTextVisible(False)
-        self._labels = {name: self._label() for name in FIGURES}
-        for name, label in self._labels.items():
-            label.setObjectName(f"status_{name}")
+        self._labels = {
+            name: plain_label("", self, "small", name=f"status_{name}") for name in FIGURES
+        }
         self._chosen: tuple[frozenset[str], int] | None = None
         self._build()
         self._show()
-
-    def _label(self, text: str = "") -> QLabel:
-        return plain_label(text, self, "small")
 
     def _build(self) -> None:
         self._row = QHBoxLayout(self)
@@ -117,37 +116,36 @@ class StatusLine(QWidget):
 
     def set_context(self, used: int, size: int, n_cut: int = 0, *, is_text: bool = False) -> None:
         """`n_cut` messages, or of a text its beginning, would be left out of the next prompt."""
-        is_known = size > 0
-        self._texts["context"] = f"{used:,} / {size:,}" if is_known else ""
+        is_known, over = size > 0, used - size
+        what = "beginning" if is_text else _counted(n_cut, "older message")
+        words = f"{over:,} tokens over the limit" if over > 0 else f"{used:,} / {size:,}"
+        if is_text and n_cut:  # in a chat a line between the messages says so
+            words += f" · {what} dropped"
+        self._texts["context"] = words if is_known else ""
+        self.meter.is_over = is_known and over > 0
         self.meter.setRange(0, max(1, size))
         self.meter.setUpdatesEnabled(False)  # Qt would paint at once, and all that waits with it
         self.meter.setValue(min(used, max(1, size)) if is_known else 0)
         self.meter.setUpdatesEnabled(True)
         self.meter.update()  # Qt compares with what it painted last, and it is not Qt that paints
-        what = "beginning" if is_text else _counted(n_cut, "older message")
         cut = f"; {what} dropped" if n_cut else ""
         self.meter.setToolTip(f"{used:,} of {size:,} tokens of the context window used{cut}")
         self._show()
 
     def set_figures(self, figures: StatusFigures) -> None:
-        """A running or finished reply; of one that is not on screen only the threads."""
+        """A reply that grows; of one that is not on screen only the threads."""
         if figures.n_threads:
             self._texts["threads"] = _counted(figures.n_threads, "thread")
         if not figures.is_shown:
             self._show()
             return
-        self._texts["tokens"] = _counted(figures.generated, "token") if figures.generated else ""
-        rate, first = figures.tokens_per_s, figures.first_token_s
-        self._texts["rate"] = rate_text(rate) if rate is not None else ""
-        self._texts["first_token"] = (
-            f"first token {seconds_text(first)}" if first is not None else ""
-        )
+        self.set_reply(figures)
         self.set_context(figures.context_used, figures.context_size)
 
-    def set_counts(self, counts: MessageCounts) -> None:
-        """A reply has ended: the figures that the engine measured, as they stand under it."""
-        rate, first = counts.tokens_per_s, counts.first_token_s
-        self._texts["tokens"] = _counted(counts.generated, "token") if counts.generated else ""
+    def set_reply(self, figures: StatusFigures | MessageCounts = NO_FIGURES) -> None:
+        """How the reply on screen is doing. None: they stand under it, or it has gone."""
+        generated, rate, first = figures.generated, figures.tokens_per_s, figures.first_token_s
+        self._texts["tokens"] = _counted(generated, "token") if generated else ""
         self._texts["rate"] = rate_text(rate) if rate else ""
         self._texts["first_token"] = (
             f"first token {seconds_text(first)}" if first is not None else ""
@@ -178,12 +176,6 @@ class StatusLine(QWidget):
             self._downloads = text
             self._show()
         self._labels["downloads"].setToolTip(hint)
-
-    def clear_reply(self) -> None:
-        """Another chat or another reply is on screen: the figures of the last one go."""
-        for name in ("tokens", "rate", "first_token"):
-            self._texts[name] = ""
-        self._show()
 
     def text(self, name: str) -> str:
         return self._texts[name]

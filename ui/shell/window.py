@@ -289,6 +289,10 @@ class MainWindow(QMainWindow):
         if had_focus and not self.sidebar.isVisible():
             self.chat.composer.focus()
 
+    def toggle_full_screen(self) -> None:
+        """A maximized window is maximized again afterwards."""
+        self.setWindowState(self.windowState() ^ Qt.WindowState.WindowFullScreen)
+
     def open_gguf(self) -> None:
         from ui.shell.dialogs import choose_gguf
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+from PySide6.QtGui import QKeySequence
+
 from models.records import Message, Role
 from ui.chat.header import DEFAULTS_KEY, DOWNLOADS_KEY, HUB_KEY, LIBRARY_KEY, OPEN_KEY
 from ui.shell.actions import Action, Actions
@@ -30,6 +32,8 @@ class WindowActs(Protocol):
     def show_settings(self, page: str = "") -> None: ...
     def show_trash(self) -> None: ...
     def toggle_sidebar(self) -> None: ...
+    def toggle_full_screen(self) -> None: ...
+    def isFullScreen(self) -> bool: ...  # noqa: N802 - Qt's name
     def zoom(self, direction: int) -> None: ...
     def quit(self) -> None: ...
 
@@ -163,6 +167,8 @@ def _of_the_view(window: WindowActs, lazy: LazyWindows) -> tuple[Action, ...]:
             binds=False,  # zoom works in every window of the program: `ui.shell.zoom` hears it
         )
 
+    standard = QKeySequence.keyBindings(QKeySequence.StandardKey.FullScreen)
+    full_screen_keys = [key.toString() for key in standard] or ["F11"]
     return (
         Action("palette", "Command palette", "Ctrl+K", lambda: lazy.palette().open(), group="View"),
         Action(
@@ -178,6 +184,15 @@ def _of_the_view(window: WindowActs, lazy: LazyWindows) -> tuple[Action, ...]:
         zoom("zoom_in", "Zoom in", IN_KEYS, 1),
         zoom("zoom_out", "Zoom out", OUT_KEYS, -1),
         zoom("zoom_reset", "Actual size (100%)", RESET_KEYS, 0),
+        Action(
+            "full_screen",
+            "Full screen",
+            full_screen_keys[0],
+            window.toggle_full_screen,
+            group="View",
+            other_keys=tuple(full_screen_keys[1:]),
+            is_checked=window.isFullScreen,
+        ),
     )
 
 

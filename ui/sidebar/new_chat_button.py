@@ -17,7 +17,6 @@ class NewChatButton(QPushButton):
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._theme = theme
         self.setObjectName("new_chat_button")
         self.setAccessibleName("New chat")
         self.setAccessibleDescription(f"Shortcut: {shown_key(NEW_CHAT_KEY)}")
@@ -29,12 +28,5 @@ class NewChatButton(QPushButton):
         row.addWidget(self._words)
         row.addStretch()
         row.addWidget(self._key)
-        theme.changed.connect(self._fit)
+        theme.space(row, margins=(12, 0))
         theme.size(self, height=38)
-        self._fit()
-
-    def _fit(self) -> None:
-        px = self._theme.px
-        layout = self.layout()
-        assert layout is not None
-        layout.setContentsMargins(px(12), 0, px(12), 0)

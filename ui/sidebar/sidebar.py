@@ -110,7 +110,10 @@ class Sidebar(Plane):
         theme.space(self._fields, 4)
         theme.space(self._empty, margins=(8, 8, 8, 4))
         theme.at_least(self, 150)
-        self._fit()
+        theme.sheet(self.search_field, _search_sheet)
+        for widget in (self.view, self.results):
+            widget.setMinimumHeight(1)
+        self._arrange()
         self._tell()
 
     def _button(
@@ -199,27 +202,11 @@ class Sidebar(Plane):
         self.search_field.returnPressed.connect(self._on_search_entered)
         self.search_field.entered_list.connect(self._on_list_entered)
         self.search_field.left.connect(self.search_left)
-        self._theme.changed.connect(self._fit)
+        self._theme.changed.connect(self._arrange)
         self._clock = QTimer(self)
         self._clock.setInterval(REGROUP_MS)
         self._clock.timeout.connect(model.regroup)
         self._clock.start()
-
-    def _fit(self) -> None:
-        px = self._theme.px
-        radius, colors = px(8), self._theme.colors
-        # Without a box until it is used: the sketch's quiet line.
-        self.search_field.setStyleSheet(
-            "QLineEdit {"
-            f" background: transparent; border: 1px solid transparent; border-radius: {radius}px;"
-            f" placeholder-text-color: {colors.dim};"
-            f" padding: {px(7)}px {px(9)}px; }}"
-            f"QLineEdit:hover {{ background: {colors.hover}; }}"
-            f"QLineEdit:focus {{ background: {colors.card}; border-color: {colors.accent}; }}"
-        )
-        for widget in (self.view, self.results):
-            widget.setMinimumHeight(1)
-        self._arrange()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -501,3 +488,15 @@ class Sidebar(Plane):
                 self.results.enter()
         else:
             self.view.setFocus(Qt.FocusReason.ShortcutFocusReason)
+
+
+def _search_sheet(theme: Theme) -> str:
+    """Without a box until it is used: the sketch's quiet line."""
+    px, colors = theme.px, theme.colors
+    return (
+        f"QLineEdit {{ background: transparent; border: 1px solid transparent;"
+        f" border-radius: {px(8)}px; placeholder-text-color: {colors.dim};"
+        f" padding: {px(7)}px {px(9)}px; }}"
+        f"QLineEdit:hover {{ background: {colors.hover}; }}"
+        f"QLineEdit:focus {{ background: {colors.card}; border-color: {colors.accent}; }}"
+    )

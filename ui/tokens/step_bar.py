@@ -13,7 +13,6 @@ from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
     QLabel,
-    QPushButton,
     QSizePolicy,
     QVBoxLayout,
     QWidget,
@@ -116,20 +115,31 @@ class StepBar(QWidget):
         self.caption = PartsLabel("", self.card)
         self.caption.setObjectName("step_caption")
         self.caption.setProperty("kind", "small")
-        self.take_button = self._button("step_take_button", "Take", "Take the drawn token (Space)")
-        self.take_button.setProperty("kind", "primary")
-        self.run_button = self._button(
-            "step_run_on_button", "Run to the end", "Take the drawn token and generate the rest"
+        self.take_button = push_button(
+            "Take",
+            self.card,
+            "step_take_button",
+            kind="primary",
+            hint="Take the drawn token (Space)",
+            act=self.took,
         )
-        self.stop_button = self._button(
-            "step_stop_button", "Stop here", "End the reply without this token"
+        self.run_button = push_button(
+            "Run to the end",
+            self.card,
+            "step_run_on_button",
+            hint="Take the drawn token and generate the rest",
+            act=self.run_on_requested,
+        )
+        self.stop_button = push_button(
+            "Stop here",
+            self.card,
+            "step_stop_button",
+            hint="End the reply without this token",
+            act=self.stop_requested,
         )
         self._build()
         self.table.taken.connect(self.took)
         self.table.picked.connect(self._on_picked)
-        self.take_button.clicked.connect(self.took)
-        self.run_button.clicked.connect(self.run_on_requested)
-        self.stop_button.clicked.connect(self.stop_requested)
         theme.changed.connect(self._fit_rows)
         theme.space(self._inner, 6, margins=(12, 10))
         theme.space(self._head, 8)
@@ -138,11 +148,6 @@ class StepBar(QWidget):
         for button in (self.take_button, self.run_button, self.stop_button):
             theme.font(button, Theme.font_small)
         self._fit_rows()
-
-    def _button(self, name: str, text: str, hint: str) -> QPushButton:
-        button = push_button(text, self.card, name, hint=hint)
-        button.setAutoDefault(False)
-        return button
 
     def _build(self) -> None:
         self._head = QHBoxLayout()

@@ -34,6 +34,7 @@ from ui.look.theme import Theme
 from ui.shell.keys import shown_key
 from ui.widgets.check_box import CheckBox
 from ui.widgets.combo import Combo
+from ui.widgets.kit import push_button
 
 if TYPE_CHECKING:
     from ui.chat.composer_chips import ChipRow
@@ -112,8 +113,7 @@ class MessageEditor(QFrame):
         self.buttons = [self._button(choice) for choice in task.choices]
         self.cancel = self._button(Choice("", "Cancel", "Esc"))
         self._arrange()
-        theme.changed.connect(self._fit)
-        self._fit()
+        theme.changed.connect(self._on_theme_changed)
         self._on_text_changed()
 
     @property
@@ -203,12 +203,8 @@ class MessageEditor(QFrame):
 
     def _put_back_button(self) -> QPushButton:
         """The way back from a removal: leaving keeps it as it keeps what was typed."""
-        button = QPushButton(self)
-        button.setObjectName("message_editor_put_back")
-        button.setProperty("kind", "quiet")
-        button.setAutoDefault(False)
+        button = push_button("", self, "message_editor_put_back", kind="quiet", act=self._put_back)
         button.hide()
-        button.clicked.connect(self._put_back)
         return button
 
     def _put_back(self) -> None:
@@ -256,16 +252,17 @@ class MessageEditor(QFrame):
         return box
 
     def _button(self, choice: Choice) -> QPushButton:
-        button = QPushButton(choice.label, self)
-        button.setObjectName(f"message_editor_{choice.name or 'cancel'}")
-        button.setAccessibleName(choice.label)
         is_first = choice == self.task.choices[0]
-        button.setProperty("kind", "primary" if is_first else "quiet")
         tip = shown_key(SEND_KEY) if is_first else ""
-        button.setToolTip(" · ".join(part for part in (choice.tip, tip) if part))
-        button.setAutoDefault(False)
-        button.clicked.connect(lambda: self.decided.emit(choice.name))
-        return button
+        return push_button(
+            choice.label,
+            self,
+            f"message_editor_{choice.name or 'cancel'}",
+            kind="primary" if is_first else "quiet",
+            spoken=choice.label,
+            hint=" · ".join(part for part in (choice.tip, tip) if part),
+            act=lambda: self.decided.emit(choice.name),
+        )
 
     def _arrange(self) -> None:
         self._column = QVBoxLayout(self)
@@ -288,6 +285,18 @@ class MessageEditor(QFrame):
         self._column.addWidget(self.edit, 1)
         self._column.addLayout(self._upper_row)
         self._column.addLayout(self._row)
+        theme = self._theme
+        theme.space(self._column, 6, margins=(12, 10, 12, 12))
+        for row in (self._head, self._upper_row, self._row):
+            theme.space(row, 8)
+        # The text of a field stands a little within it: captions and boxes stand above that.
+        inset = round(self.edit.document().documentMargin())
+        for label in (self.title, self.thoughts_title):
+            label.setContentsMargins(inset, 0, 0, 0)
+        theme.font(self.edit, Theme.font_reply)
+        if self.thoughts is not None:
+            theme.font(self.thoughts, Theme.font_text)
+        theme.sheet(self, _sheet)
         self._share_rows(0)
         self._put_in_order()
 
@@ -344,28 +353,8 @@ class MessageEditor(QFrame):
             fields[-1:] = [self.put_back, *self.chips.chips(), self.edit]
         return [*fields, *self.buttons, *extra, self.cancel]
 
-    def _fit(self) -> None:
-        px, colors = self._theme.px, self._theme.colors
-        # The text of a field stands a little within it: captions and boxes stand above that.
-        inset = round(self.edit.document().documentMargin())
-        self._column.setContentsMargins(px(12), px(10), px(12), px(12))
-        self._column.setSpacing(px(6))
-        for label in (self.title, self.thoughts_title):
-            label.setContentsMargins(inset, 0, 0, 0)
-        self._head.setSpacing(px(8))
-        self._row.setSpacing(px(8))
-        self._upper_row.setSpacing(px(8))
+    def _on_theme_changed(self) -> None:
         self._share_rows(self.width())
-        self.edit.setFont(self._theme.font_reply())
-        if self.thoughts is not None:
-            self.thoughts.setFont(self._theme.font_text())
-        self.setStyleSheet(
-            f"#message_editor {{ background: {colors.card}; border: 1px solid {colors.accent};"
-            f" border-radius: {px(12)}px; }}"
-            f"#message_editor_text {{ background: transparent; border: none; padding: 0; }}"
-            f"#message_editor_reasoning {{ background: {colors.chat}; color: {colors.dim};"
-            f" border: none; border-radius: {px(8)}px; padding: {px(4)}px {px(8)}px; }}"
-        )
         self.grown.emit()
 
     def _on_text_changed(self) -> None:
@@ -389,6 +378,17 @@ class MessageEditor(QFrame):
         if event.key() == Qt.Key.Key_Escape:
             self.decided.emit("")
         event.accept()
+
+
+def _sheet(theme: Theme) -> str:
+    px, colors = theme.px, theme.colors
+    return (
+        f"#message_editor {{ background: {colors.card}; border: 1px solid {colors.accent};"
+        f" border-radius: {px(12)}px; }}"
+        f"#message_editor_text {{ background: transparent; border: none; padding: 0; }}"
+        f"#message_editor_reasoning {{ background: {colors.chat}; color: {colors.dim};"
+        f" border: none; border-radius: {px(8)}px; padding: {px(4)}px {px(8)}px; }}"
+    )
 
 
 def _text_in(edit: QPlainTextEdit, before: str) -> str:

@@ -40,7 +40,6 @@ class Pointer(QObject):
         self._pressed: tuple[int, Pressable] | None = None
         self._pressed_link = ""
         self._pressed_at = QPointF()
-        self._clicks = 0
         self._last = QPointF()
         self._is_selecting = False
         self._scroll = QTimer(self)

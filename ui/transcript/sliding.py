@@ -30,10 +30,6 @@ class Sliding:
         self._view = view
         self._drag: _Drag | None = None
 
-    @property
-    def is_dragging(self) -> bool:
-        return self._drag is not None
-
     def wheel(self, event: QWheelEvent) -> bool:
         """Whether a turn of the wheel was meant for what is under the pointer."""
         if event.modifiers() & Qt.KeyboardModifier.ControlModifier:

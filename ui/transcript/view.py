@@ -36,7 +36,6 @@ from ui.transcript.coloring import Coloring
 from ui.transcript.finding import Finder
 from ui.transcript.item import GAP_BELOW, ItemLook
 from ui.transcript.keyboard import Keyboard
-from ui.transcript.nothing import paint_nothing
 from ui.transcript.offers import COPY, Offer, offers
 from ui.transcript.pace import PaintPace
 from ui.transcript.pointer import Pointer
@@ -81,7 +80,6 @@ class TranscriptView(RowsArea):
         self._done: tuple[int, Pressable] | None = None
         self._marked_id = ""
         self.is_locked = False
-        self._empty_text = ("No messages yet", "Write a message below to begin.")
         self.repaints = 0
         self._timer = self._single_shot(self._flush)
         self._done_timer = self._single_shot(self._on_done_over)
@@ -173,11 +171,6 @@ class TranscriptView(RowsArea):
             self.rows.item(index).progress = sentence
             self.rows.measure(index)
             self._later()
-
-    def set_empty_text(self, title: str, sentence: str) -> None:
-        """What stands here while there is no message: what to do first."""
-        self._empty_text = (title, sentence)
-        self.viewport().update()
 
     def show_message(self, message_id: str) -> None:
         """Scroll so that a message begins at the top, and mark it until something is clicked."""
@@ -330,11 +323,6 @@ class TranscriptView(RowsArea):
         self.repaints += 1
         painter = QPainter(self.viewport())
         painter.fillRect(event.rect(), QColor(self._styles.colors.chat))
-        if not len(self.rows):
-            side = self._theme.px(24)
-            middle = self.viewport().rect().toRectF().adjusted(side, 0, -side, 0)
-            paint_nothing(painter, middle, self._styles, *self._empty_text)
-            return
         top, height = event.rect().top(), event.rect().bottom() + 1
         index = self.rows.at(self.scroll_top + max(0, top - GAP_BELOW))
         while index < len(self.rows) and self.item_origin(index).y() < height:

@@ -32,7 +32,7 @@ from ui.settings.chain_field import lines_of
 from ui.shell.notices import Notice
 from ui.shell.window_toasts import WindowToasts
 from ui.widgets.flow import FlowLayout
-from ui.widgets.kit import plain_label
+from ui.widgets.kit import plain_label, push_button
 from ui.widgets.steady_area import SteadyArea
 from ui.widgets.zoomed_size import ZoomedSize
 from ui.windows.beside import WindowBeside
@@ -178,14 +178,8 @@ class PresetsWindow(WindowBeside):
         self._columns.addWidget(self._card, 1)
 
     def _button(self, text: str, spoken: str, act: Callable[[], object]) -> QPushButton:
-        button = QPushButton(text, self)
         name = spoken.lower().replace("'", "").replace(" ", "_")
-        button.setObjectName(f"{name}_button")
-        button.setAccessibleName(spoken)
-        button.setToolTip(spoken)
-        button.setAutoDefault(False)
-        button.clicked.connect(lambda _=False: act())
-        return button
+        return push_button(text, self, f"{name}_button", spoken=spoken, hint=spoken, act=act)
 
     # --- showing ------------------------------------------------------------------------
 

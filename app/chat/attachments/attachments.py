@@ -4,7 +4,9 @@ What must hold:
 
 * An attachment is in the database before it is shown as one, and stays with its conversation's
   draft until it is sent or removed; a removal can be undone.
-* Files are read, and tokens counted, away from the owner's thread.
+* Files are read, and tokens counted, away from the owner's thread. From the moment that something
+  is given, or a draft is opened, until it is there or refused it is said to be coming: a message
+  waits for it.
 * A file that cannot be attached costs one sentence and changes nothing; several that were given
   together are summed up in one notice.
 * Where a file's encoding was guessed its bytes are kept until it is sent or the app ends, and
@@ -15,6 +17,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final
@@ -64,6 +67,8 @@ class Attachments:
         self._on_changed = on_changed
         self._drafts: dict[str, list[Attachment]] = {}
         self._left: set[str] = set()
+        self._coming: Counter[str] = Counter()
+        self._reading = ""
         self._counted_with: dict[str, str] = {}
         self._is_counting = False
         self._guesses: dict[str, Guess] = {}
@@ -96,20 +101,25 @@ class Attachments:
         self._add(self._shelf.open.id, TextFile(name, text, len(text.encode())))
         return True
 
-    def add_files(self, paths: Sequence[str], conversation_id: str = "") -> None:
+    def add_files(self, paths: Sequence[str], conversation_id: str = "") -> bool:
         """Read files beside the window; each becomes an attachment, or is refused in words.
-        `conversation_id`: of the chat that they were given to, where that may be open no more."""
+        `conversation_id`: of the chat that they were given to, where that may be open no more.
+        False: not one of them is taken."""
         conversation_id = conversation_id or self._shelf.open.id
         if not paths or not self._has_room(len(paths), conversation_id):
-            return
+            return False
         refused: list[FileRefused] = []
         guessed: list[TextFile] = []
+        taken: list[TextFile] = []
+        self.expect(conversation_id)
 
         def take(file: TextFile) -> None:
             if not self._add(conversation_id, file):
                 sentence = LEFT_SENTENCE.format(name=file.name)
                 refused.append(FileRefused(file.name, LEFT_KIND, sentence))
-            elif file.guess is not None:
+                return
+            taken.append(file)
+            if file.guess is not None:
                 guessed.append(file)
 
         def say() -> None:
@@ -117,18 +127,34 @@ class Attachments:
                 self._around.emit(Noticed("info", guess_words(guessed)))
             if refused:
                 self._refuse(refusal_words(refused))
+            self.has_come(conversation_id, is_refused=len(taken) < len(paths))
 
         def read_all() -> None:
-            for path in paths:
-                try:
-                    file = read_text_file(path)
-                except FileRefused as why:
-                    self._around.hand_over(partial(refused.append, why), ALWAYS)
-                else:
-                    self._around.hand_over(partial(take, file), ALWAYS)  # for the chat it was for
-            self._around.hand_over(say, ALWAYS)
+            try:
+                for path in paths:
+                    read_one(path)
+            finally:  # a fault of ours ends the waiting, too
+                self._around.hand_over(say, ALWAYS)
+
+        def read_one(path: str) -> None:
+            try:
+                file = read_text_file(path)
+            except FileRefused as why:
+                self._around.hand_over(partial(refused.append, why), ALWAYS)
+            else:
+                self._around.hand_over(partial(take, file), ALWAYS)  # for the chat it was for
 
         threading.Thread(target=read_all, name="attached-files", daemon=True).start()
+        return True
+
+    def expect(self, conversation_id: str) -> None:
+        """Something is on its way to this chat's draft; `has_come` once for each."""
+        self._coming[conversation_id] += 1
+        self._tell(conversation_id)
+
+    def has_come(self, conversation_id: str, *, is_refused: bool = False) -> None:
+        self._coming[conversation_id] -= 1
+        self._tell(conversation_id, is_refused=is_refused)
 
     def encoding(self, attachment_id: str) -> str:
         """What a file's text was read as, where that was a guess; else ""."""
@@ -228,10 +254,22 @@ class Attachments:
             )
 
     def _store_and_put(self, attachment: Attachment) -> None:
+        conversation_id = attachment.conversation_id
+        self.expect(conversation_id)
+
+        def put(_stored: Attachment) -> None:
+            self._put(attachment)
+            self.has_come(conversation_id)
+
+        def give_up(sentence: str) -> None:
+            self._around.emit(Noticed("error", sentence))
+            self.has_come(conversation_id, is_refused=True)
+
         self._around.when_done(
             self._store.create_attachment(attachment),
-            lambda _: self._put(attachment),
-            still=self._shelf.unless_ended(attachment.conversation_id),
+            put,
+            give_up,
+            still=self._shelf.unless_ended(conversation_id),
         )
 
     def take_as_text(self, attachment_id: str) -> str:
@@ -267,6 +305,7 @@ class Attachments:
 
     def forget(self, conversation_id: str) -> None:
         """A temporary chat is gone, with what its draft held."""
+        self._coming.pop(conversation_id, None)
         for attachment in self._drafts.pop(conversation_id, ()):
             self._guesses.pop(attachment.id, None)
 
@@ -279,11 +318,14 @@ class Attachments:
 
     def read_draft(self, conversation_id: str) -> None:
         """A conversation came on screen: what its draft holds."""
-        if self._around.store is None or not self._shelf.is_stored(conversation_id):
-            self._tell(conversation_id)
+        is_stored = self._around.store is not None and self._shelf.is_stored(conversation_id)
+        self._reading = conversation_id if is_stored else ""
+        self._tell(conversation_id)
+        if not is_stored:
             return
 
         def take(found: tuple[Attachment, ...]) -> None:
+            self._reading = ""
             # What was sent, queued or removed since it was asked for is in the draft no longer.
             mine = [a for a in found if a.message_id is None and a.id not in self._left]
             known = {each.id: each for each in self.of_draft(conversation_id)}
@@ -293,13 +335,23 @@ class Attachments:
             self._tell(conversation_id)
             self.count_missing()
 
+        def give_up(sentence: str) -> None:
+            self._reading = ""
+            self._around.emit(Noticed("error", sentence))
+            self._tell(conversation_id, is_refused=True)
+
         self._around.when_done(
-            self._store.list_attachments(conversation_id), take, still=self._shelf.while_open()
+            self._store.list_attachments(conversation_id),
+            take,
+            give_up,
+            still=self._shelf.while_open(),
         )
 
-    def _tell(self, conversation_id: str) -> None:
+    def _tell(self, conversation_id: str, *, is_refused: bool = False) -> None:
         if conversation_id == self._shelf.open.id:
-            self._around.emit(AttachmentsChanged(conversation_id, self.of_draft(conversation_id)))
+            held = self.of_draft(conversation_id)
+            is_coming = self._coming[conversation_id] > 0 or self._reading == conversation_id
+            self._around.emit(AttachmentsChanged(conversation_id, held, is_coming, is_refused))
             self._on_changed()
 
     # --- counting -------------------------------------------------------------------------------

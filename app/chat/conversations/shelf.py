@@ -416,13 +416,6 @@ class Shelf:
         if title:
             self.change(conversation_id, title=title, is_titled_by_user=True)
 
-    def set_system_prompt(self, text: str) -> None:
-        if not self._around.may_write():
-            return
-        self.ensure_stored()
-        self.change(self.open.id, system_prompt=clean_message(text))
-        self._on_changed()
-
     def touch(self, conversation_id: str) -> None:
         """Its last activity is now."""
         self.change(conversation_id, updated_at=now())

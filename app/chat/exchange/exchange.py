@@ -90,14 +90,18 @@ class Exchange:
             self._attachments.add_files(paths)
             return
         given_to = self._shelf.open.id
+        self._attachments.expect(given_to)
 
         def look() -> None:
             ours = [path for path in paths if is_export(path)]
             rest = [path for path in paths if path not in ours]
-            attach = partial(self._attachments.add_files, conversation_id=given_to)
-            for found, take in ((ours, self.preview), (rest, attach)):
-                if found:
-                    self._around.hand_over(partial(take, found), ALWAYS)  # for `given_to`
+            self._around.hand_over(partial(take, ours, rest), ALWAYS)  # for `given_to`
+
+        def take(ours: list[str], rest: list[str]) -> None:
+            if ours:
+                self.preview(ours)
+            is_refused = bool(rest) and not self._attachments.add_files(rest, given_to)
+            self._attachments.has_come(given_to, is_refused=is_refused)
 
         threading.Thread(target=look, name="dropped-files", daemon=True).start()
 
@@ -200,7 +204,7 @@ class Exchange:
             return
         sentence = f"{_chats(len(imported.ids))} imported" if imported.ids else "Nothing is new"
         if imported.renamed:
-            sentence += f", {imported.renamed:,} of them beside another version"
+            sentence += f", {imported.renamed:,} of them next to another version"
         if imported.there:
             verb = "was" if imported.there == 1 else "were"
             sentence += f"; {imported.there:,} {verb} there already"

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from app.chat.events import HubState, Noticed
 from app.chat.hub.hub_questions import HubQuestions
-from app.chat.settings.settings import SettingRefused, checked
+from app.chat.settings.settings import checked
 from app.chat.surroundings import ALWAYS, Surroundings
 from app.chat.weights.local_weights import OWN_FOLDER
 from app.paths import typed_path
+from app.refusal import Refusal
 from models.records import Download
 
 if TYPE_CHECKING:
@@ -213,8 +214,8 @@ class Fetching:
         path = str(typed_path(text)) if text.strip() else ""
         try:
             checked("download_folder", path)
-        except SettingRefused as refused:
-            then(str(refused))
+        except Refusal as refused:
+            then(refused.sentence)
             return
 
         self._tried = number = self._tried + 1

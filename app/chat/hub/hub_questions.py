@@ -22,7 +22,8 @@ from app.chat.hub.hub_pool import HubPool
 from app.chat.surroundings import Surroundings
 from app.hub import address
 from app.hub.gate import NOT_KNOWN_YET, OFFLINE, OFFLINE_BY_ARGUMENT, Call, CalledOff, Gate
-from app.hub.token import THIS_RUN_ONLY, AccessTokens, TokenRefused, checked_token
+from app.hub.token import THIS_RUN_ONLY, AccessTokens, checked_token
+from app.refusal import Refusal
 
 if TYPE_CHECKING:
     from app.gguf.header import Header
@@ -190,8 +191,8 @@ class HubQuestions:
         """Ask the hub whose it is, then keep it. `then` gets a sentence."""
         try:
             token = checked_token(text)
-        except TokenRefused as refused:
-            failed(HubTrouble("token_bad", str(refused)))
+        except Refusal as refused:
+            failed(HubTrouble("token_bad", refused.sentence))
             return
 
         endpoint, origin = self._endpoint, self._tokens.origin
@@ -235,8 +236,8 @@ class HubQuestions:
         sentence."""
         try:
             endpoint = address.checked_endpoint(text) if text.strip() else ""
-        except address.AddressRefused as refused:
-            failed(HubTrouble("not_hub", str(refused)))
+        except Refusal as refused:
+            failed(HubTrouble("not_hub", refused.sentence))
             return
         target = endpoint or address.default_endpoint()
 
@@ -363,7 +364,7 @@ def _trouble_of(error: Exception) -> HubTrouble:
         return HubTrouble(error.kind, error.sentence, error.retry_after_s)
     if isinstance(error, HeaderRefused):
         return HubTrouble("not_usable", error.sentence)
-    if isinstance(error, address.AddressRefused):
-        return HubTrouble("not_found", str(error))
+    if isinstance(error, Refusal):
+        return HubTrouble("not_found", error.sentence)
     _log.error("a question to the hub failed", exc_info=error)
     return HubTrouble("fault", OUR_FAULT)

@@ -6,9 +6,11 @@ to its weights: IDs of a reply that others wrote mean nothing here.
 
 from __future__ import annotations
 
+from functools import partial
+
 from app.chat.events import VocabularyRead
 from app.chat.inspection.questions import Questions
-from app.chat.surroundings import ALWAYS, Surroundings
+from app.chat.surroundings import Surroundings
 from app.chat.weights.loading import Loader
 from app.engine.protocol.messages import ReadVocabulary, VocabularyTable
 from app.engine.protocol.pieces import Pieces
@@ -32,22 +34,23 @@ class Words:
     def read(self) -> None:
         """Have that of the loaded weights read; VocabularyRead says when it is here."""
         loaded = self._loader.loaded
-        if loaded is None or self._loader.is_loading or self._asked_for or not loaded.fast_hash:
+        if loaded is None or self._loader.is_loading or not loaded.fast_hash:
             return
-        if loaded.fast_hash == self._hash:
+        wanted = loaded.fast_hash
+        if wanted in (self._hash, self._asked_for):
             return
-        self._asked_for = loaded.fast_hash
+        self._asked_for = wanted
         self._questions.ask(
             ReadVocabulary(0),
             VocabularyTable,
-            self._take,
+            partial(self._take, wanted),
             self._fail,
-            still=ALWAYS,  # kept for the weights that it was asked of
+            still=lambda: self._asked_for == wanted,
         )
 
-    def _take(self, table: VocabularyTable) -> None:
-        self._pieces, self._hash, self._asked_for = Pieces(table), self._asked_for, ""
-        self._around.emit(VocabularyRead(self._hash))
+    def _take(self, weights_hash: str, table: VocabularyTable) -> None:
+        self._pieces, self._hash, self._asked_for = Pieces(table), weights_hash, ""
+        self._around.emit(VocabularyRead(weights_hash))
 
     def _fail(self, _sentence: str) -> None:
         """IDs are shown without words; the next look asks again."""

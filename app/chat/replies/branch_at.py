@@ -51,7 +51,7 @@ NO_IDS: Final = (
 NO_TRACE: Final = (
     "The tokens of this reply weren't recorded. Regenerate it and branch the new version."
 )
-NO_SUCH_TOKEN: Final = "Only {count:,} tokens of this reply are recorded. Choose one of them."
+NO_SUCH_TOKEN: Final = "Only {count:,} tokens of this reply were recorded. Choose one of them."
 NOT_ITS_TRACE: Final = (
     "The record of this reply doesn't match its tokens. Regenerate it and branch the new version."
 )

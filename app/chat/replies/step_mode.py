@@ -26,10 +26,10 @@ from app.chat.weights.loading import Loader
 from app.engine.protocol.messages import Choose, Held, Hold, Queued, Resume, TokenTrace
 from app.insight.trace.table import TraceTable
 
-LEFT_WAITING: Final = "The reply in “{title}” waits at a token. Open that chat to go on with it."
+LEFT_WAITING: Final = "The reply in “{title}” is waiting at a token. Open that chat to continue."
 WAITS_FOR_HELD: Final = (
-    "This reply waits for the one in “{title}”, which waits at a token. Open that chat to run on "
-    "or stop there."
+    "This reply is waiting for the one in “{title}”, which is paused at a token. Open that chat "
+    "to continue or stop it."
 )
 
 

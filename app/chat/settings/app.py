@@ -12,8 +12,9 @@ from typing import Any
 from app.chat.events import Noticed, SettingsChanged
 from app.chat.settings import first_look
 from app.chat.settings.resolved import merged
-from app.chat.settings.settings import SettingRefused, Settings, as_stored, changed, from_stored
+from app.chat.settings.settings import Settings, as_stored, changed, from_stored
 from app.chat.surroundings import Surroundings
+from app.refusal import Refusal
 
 
 class AppSettings:
@@ -41,8 +42,8 @@ class AppSettings:
         try:
             # A number goes into the app's own chain too, if there is one.
             settings = merged(changed(before, name, value), {name: value})
-        except SettingRefused as refused:
-            self._around.emit(Noticed("error", str(refused)))
+        except Refusal as refused:
+            self._around.emit(Noticed("error", refused.sentence))
             return
         names = frozenset(
             each for each in (name, "chain") if getattr(settings, each) != getattr(before, each)

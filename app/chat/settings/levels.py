@@ -13,9 +13,10 @@ from typing import Any, Final
 from app.chat.conversations.shelf import Shelf
 from app.chat.events import LevelsChanged, Noticed
 from app.chat.settings.resolved import APP, LOADING, SHAPING, Resolved, resolve
-from app.chat.settings.settings import SettingRefused, Settings, as_stored, checked
+from app.chat.settings.settings import Settings, as_stored, checked
 from app.chat.surroundings import Surroundings
 from app.chat.weights.loading import Loader
+from app.refusal import Refusal
 from models.records import Conversation
 
 NO_WEIGHTS: Final = "Load a model first: these settings belong to a model."
@@ -69,8 +70,8 @@ class Levels:
         """Set a value at a level. One that does not fit is refused in words."""
         try:
             value = as_stored(checked(name, value))
-        except SettingRefused as refused:
-            self._around.emit(Noticed("error", str(refused)))
+        except Refusal as refused:
+            self._around.emit(Noticed("error", refused.sentence))
             return
         if level == APP:
             self._set_app(name, value)

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from app.chat.settings.resolved import IN_CHAIN, SHAPING
-from app.chat.settings.settings import SettingRefused, Settings, as_stored, checked
+from app.chat.settings.settings import Settings, as_stored, checked
 from app.engine.protocol.stage_rules import in_words, stage_name
 from app.engine.protocol.stages import Stage
+from app.refusal import Refusal
 
 _MOST_SHOWN: Final = 24
 
@@ -35,7 +36,7 @@ def differences(preset: Mapping[str, Any], settings: Settings) -> list[str]:
 def _of_chains(value: object, now: Sequence[Stage]) -> list[str]:
     try:
         was: tuple[Stage, ...] = checked("chain", value)
-    except SettingRefused:
+    except Refusal:
         return ["its chain can't be read"]
     found, unmatched = [], list(was)
     for stage in now:

@@ -18,8 +18,9 @@ from typing import Any, Final
 
 import msgspec
 
-from app.chat.settings.settings import SELECTING, SettingRefused, Settings, checked
+from app.chat.settings.settings import SELECTING, Settings, checked
 from app.engine.protocol.stages import Dist, Greedy, MinP, Penalties, Stage, Temperature, TopK, TopP
+from app.refusal import Refusal
 
 APP: Final = "app"
 LEVELS: Final = (APP, "weights", "chat", "message")
@@ -122,7 +123,7 @@ def taken(values: Mapping[str, Any], allowed: tuple[str, ...]) -> dict[str, Any]
         if name in values:
             try:
                 valid[name] = checked(name, values[name])
-            except SettingRefused:
+            except Refusal:
                 continue
     return valid
 

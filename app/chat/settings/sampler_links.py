@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from app.chat.settings.levels import Levels
 from app.chat.settings.resolved import APP, IN_CHAIN, Resolved, shown_value
-from app.chat.settings.settings import FILTERS, SELECTING, SettingRefused, as_stored, checked
+from app.chat.settings.settings import FILTERS, SELECTING, as_stored, checked
 from app.engine.protocol.stages import (
     Dist,
     Dry,
@@ -33,6 +33,7 @@ from app.engine.protocol.stages import (
     Typical,
     Xtc,
 )
+from app.refusal import Refusal
 
 OFF: Final = "off_stages"
 MAX_OFF: Final = 32
@@ -101,7 +102,7 @@ def _off(own: Mapping[str, Any]) -> list[tuple[int, Stage]]:
         if isinstance(entry, list | tuple) and len(entry) == 2 and isinstance(entry[0], int):
             try:
                 (stage,) = checked("chain", [entry[1]])
-            except SettingRefused:
+            except Refusal:
                 continue
             if isinstance(stage, FILTERS):
                 found.append((max(entry[0], 0), stage))
@@ -114,7 +115,7 @@ def values_of_links(
     resolve_with: Callable[[Mapping[str, Any]], Resolved],
 ) -> Values:
     """What the chat sets so that its chain is this one; `own`: what it sets until now.
-    `resolve_with`: what would count if the chat set these values. Raises SettingRefused."""
+    `resolve_with`: what would count if the chat set these values. Raises Refusal."""
     wanted = checked("chain", [link.stage for link in links if link.is_on])
     base = {
         name: value for name, value in own.items() if name not in (*IN_CHAIN, "chain", OFF)
@@ -227,7 +228,7 @@ def stages_of_reply(recorded: Mapping[str, Any]) -> tuple[Stage, ...]:
         return ()
     try:
         stages: tuple[Stage, ...] = checked("chain", [*sampling["filters"], sampling.get("select")])
-    except SettingRefused:
+    except Refusal:
         return ()
     return stages if isinstance(stages[-1], SELECTING) else ()
 
@@ -252,8 +253,8 @@ class Chain:
         own = self._levels.own("chat")
         try:
             values = values_of_links(links, own, self._levels.if_chat_set)
-        except SettingRefused as refused:
-            return str(refused)
+        except Refusal as refused:
+            return refused.sentence
         if values != own and undo:
             self._levels.put_with_undo(values, _OF_THE_CHAIN, undo)
         elif values != own:

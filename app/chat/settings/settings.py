@@ -32,8 +32,9 @@ from app.engine.protocol.stages import (
     TopK,
     TopP,
 )
-from app.hub.address import AddressRefused, checked_endpoint
-from app.strict_reading import STAGE, Refused, read_stage, snake
+from app.hub.address import checked_endpoint
+from app.refusal import Refusal, bad_setting
+from app.strict_reading import STAGE, read_stage, snake
 
 MAX_SEED: Final = 2**32 - 2
 MAX_STOP_STRINGS: Final = 16
@@ -196,20 +197,16 @@ class Settings:
         )
 
 
-class SettingRefused(Exception):  # noqa: N818
-    """A value that a setting does not take; the text is a sentence for the user."""
-
-
 def names() -> tuple[str, ...]:
     """The names of all settings."""
     return tuple(_CHECKS)
 
 
 def checked(name: str, value: object) -> Any:
-    """Return `value` as the setting `name` keeps it, or raise SettingRefused."""
+    """Return `value` as the setting `name` keeps it, or raise Refusal."""
     check = _CHECKS.get(name)
     if check is None:
-        raise SettingRefused(f"There is no setting called “{name}”.")
+        raise bad_setting(f"Unknown setting “{name}”.")
     return check(value)
 
 
@@ -230,7 +227,7 @@ def from_stored(stored: Mapping[str, object]) -> tuple[Settings, tuple[str, ...]
             continue
         try:
             values[name] = checked(name, value)
-        except SettingRefused:
+        except Refusal:
             refused.append(name)
     return Settings(**values), tuple(refused)
 
@@ -249,7 +246,7 @@ def _one_of(title: str, *choices: str) -> Callable[[object], str]:
     def check(value: object) -> str:
         if isinstance(value, str) and value in choices:
             return value
-        raise SettingRefused(f"{title} is one of {', '.join(choices)}.")
+        raise bad_setting(f"{title} must be one of {', '.join(choices)}.")
 
     return check
 
@@ -261,7 +258,7 @@ def _whole(title: str, low: int, high: int) -> Callable[[object], int]:
             number = int(value)
             if low <= number <= high:
                 return number
-        raise SettingRefused(f"{title} is a whole number from {low:,} to {high:,}.")
+        raise bad_setting(f"{title} must be a whole number from {low:,} to {high:,}.")
 
     return check
 
@@ -272,7 +269,7 @@ def _real(title: str, low: float, high: float) -> Callable[[object], float]:
             number = float(value)
             if math.isfinite(number) and low <= number <= high:
                 return number
-        raise SettingRefused(f"{title} is a number from {low:g} to {high:g}.")
+        raise bad_setting(f"{title} must be a number from {low:g} to {high:g}.")
 
     return check
 
@@ -280,9 +277,9 @@ def _real(title: str, low: float, high: float) -> Callable[[object], float]:
 def _text(title: str, limit: int) -> Callable[[object], str]:
     def check(value: object) -> str:
         if not isinstance(value, str):
-            raise SettingRefused(f"{title} is a text.")
+            raise bad_setting(f"{title} must be text.")
         if len(value) > limit:
-            raise SettingRefused(f"{title} is limited to {limit:,} characters.")
+            raise bad_setting(f"{title} is limited to {limit:,} characters.")
         return clean_text(value).replace("\0", "")
 
     return check
@@ -292,7 +289,7 @@ def _flag(title: str) -> Callable[[object], bool]:
     def check(value: object) -> bool:
         if isinstance(value, bool):
             return value
-        raise SettingRefused(f"{title} is on or off.")
+        raise bad_setting(f"{title} must be on or off.")
 
     return check
 
@@ -304,11 +301,11 @@ def _seed(value: object) -> int | None:
 def _texts(titles: str, title: str, most: int) -> Callable[[object], tuple[str, ...]]:
     def check(value: object) -> tuple[str, ...]:
         if not isinstance(value, list | tuple):
-            raise SettingRefused(f"{titles} are a list of texts.")
+            raise bad_setting(f"{titles} must be a list of texts.")
         one = _text(title, MAX_STOP_STRING_LENGTH)
         texts = tuple(dict.fromkeys(text for item in value if (text := one(item))))
         if len(texts) > most:
-            raise SettingRefused(f"At most {most} {titles.lower()} can be set.")
+            raise bad_setting(f"At most {most} {titles.lower()} can be set.")
         return texts
 
     return check
@@ -320,7 +317,7 @@ def _reasoning_tags(value: object) -> tuple[str, ...]:
     pairs = [_pair(text) for text in tags]
     for opening, closing in pairs:
         if not opening or not closing:
-            raise SettingRefused(
+            raise bad_setting(
                 "Write reasoning tags as a pair with … between them, like <think>…</think>."
             )
     return tuple(dict.fromkeys(f"{opening}…{closing}" for opening, closing in pairs))
@@ -339,18 +336,16 @@ def _pair(tags: str) -> tuple[str, str]:
 def _paths(value: object) -> tuple[str, ...]:
     """Absolute paths that a text can hold, each once."""
     if not isinstance(value, list | tuple):
-        raise SettingRefused("Folders are a list of paths.")
+        raise bad_setting("Folders must be a list of paths.")
     if len(value) > MAX_WEIGHTS_FOLDERS:
-        raise SettingRefused(f"At most {MAX_WEIGHTS_FOLDERS} folders can be added.")
+        raise bad_setting(f"At most {MAX_WEIGHTS_FOLDERS} folders can be added.")
     for path in value:
         if not isinstance(path, str) or not 0 < len(path) <= MAX_PATH_LENGTH:
-            raise SettingRefused("A folder is a path.")
+            raise bad_setting("A folder must be a path.")
         if clean_text(path) != path or "\0" in path:
-            raise SettingRefused(
-                "This folder's name contains unreadable characters. Rename it first."
-            )
+            raise bad_setting("This folder's name contains unreadable characters. Rename it first.")
         if not Path(path).is_absolute():
-            raise SettingRefused("Enter the full path of the folder.")
+            raise bad_setting("Enter the full path of the folder.")
     return tuple(dict.fromkeys(value))
 
 
@@ -364,35 +359,29 @@ def _hub_endpoint(value: object) -> str:
     if value == "":
         return ""
     if not isinstance(value, str) or len(value) > MAX_ADDRESS_LENGTH:
-        raise SettingRefused("Enter a hub address like https://hub.example.org.")
-    try:
-        return checked_endpoint(value)
-    except AddressRefused as refused:
-        raise SettingRefused(str(refused)) from None
+        raise bad_setting("Enter a hub address like https://hub.example.org.")
+    return checked_endpoint(value)
 
 
 def _chain(value: object) -> tuple[Stage, ...]:
     """Stages, or the objects that a file has for them. What their numbers may be is judged by
     the engine, beside the samplers that they are for."""
     if not isinstance(value, list | tuple):
-        raise SettingRefused("The sampling chain is a list of stages.")
+        raise bad_setting("The sampling chain must be a list of stages.")
     if len(value) > MAX_STAGES:
-        raise SettingRefused(f"A sampling chain has at most {MAX_STAGES} stages.")
+        raise bad_setting(f"A sampling chain can have at most {MAX_STAGES} stages.")
     stages = tuple(_stage(item, number) for number, item in enumerate(value, 1))
     for stage in stages[:-1]:
         if isinstance(stage, SELECTING):
             name = snake(type(stage).__name__)
-            raise SettingRefused(f"“{name}” selects the token, so it must be the last stage.")
+            raise bad_setting(f"“{name}” selects the token, so it must be the last stage.")
     return stages
 
 
 def _stage(value: object, number: int) -> Stage:
     if isinstance(value, Stage):
         value = as_stored(value)
-    try:
-        stage = read_stage(value, [*FILTERS, *SELECTING], f"stage {number}")
-    except Refused as refused:
-        raise SettingRefused(str(refused)) from refused
+    stage = read_stage(value, [*FILTERS, *SELECTING], f"stage {number}")
     assert isinstance(stage, Stage)
     return stage
 
@@ -402,12 +391,12 @@ _CHECKS: Final[dict[str, Callable[[object], Any]]] = {
     "zoom_percent": _whole("The zoom", 80, 300),
     "n_threads": _whole("The number of threads", 0, 512),
     "n_ctx": _whole("The context window", 0, 16_777_216),
-    "n_gpu_layers": _whole("The number of layers on the graphics device", -1, 10_000),
+    "n_gpu_layers": _whole("The number of layers on the GPU", -1, 10_000),
     "type_k": _one_of("The type of the key cache", *CACHE_TYPE_NAMES),
     "type_v": _one_of("The type of the value cache", *CACHE_TYPE_NAMES),
     "flash_attention": _one_of("Flash attention", "auto", "on", "off"),
-    "context_policy": _one_of("What happens in a full context", "drop_oldest", "stop"),
-    "max_tokens": _whole("The maximum of tokens", 0, 10_000_000),
+    "context_policy": _one_of("The policy for a full context", "drop_oldest", "stop"),
+    "max_tokens": _whole("The maximum number of tokens", 0, 10_000_000),
     "stop_strings": _texts("Stop strings", "A stop string", MAX_STOP_STRINGS),
     "stop_in_reasoning": _flag("Stopping in reasoning"),
     "reasoning_tags": _reasoning_tags,
@@ -423,8 +412,8 @@ _CHECKS: Final[dict[str, Callable[[object], Any]]] = {
     "grammar": _text("The grammar", MAX_GRAMMAR_LENGTH),
     "json_schema": _text("The JSON schema", MAX_GRAMMAR_LENGTH),
     "banned_strings": _texts("Banned strings", "A banned string", MAX_BANNED_STRINGS),
-    "min_tokens": _whole("The minimum of tokens", 0, 10_000_000),
-    "ban_end_token": _flag("Going on past the end"),
+    "min_tokens": _whole("The minimum number of tokens", 0, 10_000_000),
+    "ban_end_token": _flag("Continuing past the end"),
     "repeatable": _flag("Repeatable"),
     "chat_format": _one_of("The chat format", *formats.NAMES),
     "chat_template": _text("The chat template", MAX_TEMPLATE_LENGTH),
@@ -437,7 +426,7 @@ _CHECKS: Final[dict[str, Callable[[object], Any]]] = {
     "offline": _flag("Offline"),
     "hub_endpoint": _hub_endpoint,
     "hub_tokens_kept": _texts("Hubs with a token", "A hub's address", MAX_HUBS),
-    "trash_days": _whole("The days in the trash", 0, 3650),
+    "trash_days": _whole("The number of days in the trash", 0, 3650),
     "window_geometry": _text("The window's geometry", 20_000),
     "last_conversation_id": _text("The last conversation", 200),
     "section_visible": _flag("The section"),
@@ -452,5 +441,5 @@ _CHECKS: Final[dict[str, Callable[[object], Any]]] = {
     "download_folder": _download_folder,
     "downloads_at_once": _whole("The number of downloads at once", 1, 8),
     "download_limit_kbs": _whole("The limit of the download speed", 0, 10_000_000),
-    "find_other_apps": _flag("Looking for weights of other programs"),
+    "find_other_apps": _flag("Including models from other apps"),
 }

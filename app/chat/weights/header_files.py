@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from app.chat.surroundings import ALWAYS, Still, Surroundings
 from app.chat.weights.file_work import answer, begin
+from app.refusal import Refusal
 
 if TYPE_CHECKING:
     from app.gguf.header import Entry, Scalar
@@ -171,10 +172,7 @@ class HeaderFiles:
 
 
 def _sentence(error: BaseException) -> str:
-    from app.gguf.refusal import HeaderRefused
-    from app.gguf.rewrite import CopyRefused
-
-    if isinstance(error, HeaderRefused | CopyRefused):
+    if isinstance(error, Refusal):
         return error.sentence
     _log.error("a header: %s", error, exc_info=error)
     return f"The header of this file couldn't be read ({type(error).__name__})."

@@ -14,11 +14,11 @@ from typing import Any, Final
 import msgspec
 
 from app.chat.settings.resolved import LOADING
-from app.chat.settings.settings import SettingRefused, Settings, as_stored
+from app.chat.settings.settings import Settings, as_stored
 from app.engine.planning.load_checks import check_options
 from app.engine.protocol.loading_messages import LoadOptions, Lora, RopeScaling
-from app.refusal import Refusal
-from app.strict_reading import Refused, field_types, read_fields
+from app.refusal import Refusal, bad_setting
+from app.strict_reading import field_types, read_fields
 
 LOAD: Final = "load"
 BEYOND: Final = tuple(name for name in LoadOptions.__struct_fields__ if name not in LOADING)
@@ -45,7 +45,7 @@ def load_options(settings: Settings, stored: object) -> LoadOptions:
             try:
                 taken = msgspec.structs.replace(options, **{name: _read(name, value)})
                 check_options(_alone(name, taken))
-            except (SettingRefused, Refusal):
+            except Refusal:
                 continue
             options = taken
     return options
@@ -53,7 +53,7 @@ def load_options(settings: Settings, stored: object) -> LoadOptions:
 
 def changed_load(stored: object, name: str, value: object) -> dict[str, Any]:
     """What is stored, with one value changed; None, or the usual one, takes it away. Raises
-    SettingRefused."""
+    Refusal."""
     values = dict(stored) if isinstance(stored, Mapping) else {}
     if name.startswith(ROPE):
         rope = values.get("rope")
@@ -61,13 +61,10 @@ def changed_load(stored: object, name: str, value: object) -> dict[str, Any]:
         parts[name.removeprefix(ROPE)] = value
         name, value = "rope", parts
     if name not in BEYOND:
-        raise SettingRefused(f"There is no load setting called “{name}”.")
+        raise bad_setting(f"Unknown load setting “{name}”.")
     usual = getattr(_USUAL, name)
     taken = usual if value is None else _read(name, value)
-    try:
-        check_options(_alone(name, msgspec.structs.replace(_USUAL, **{name: taken})))
-    except Refusal as refused:
-        raise SettingRefused(refused.sentence) from refused
+    check_options(_alone(name, msgspec.structs.replace(_USUAL, **{name: taken})))
     if taken == usual:
         values.pop(name, None)
     else:
@@ -89,14 +86,11 @@ def _alone(name: str, options: LoadOptions) -> LoadOptions:
 def _read(name: str, value: object) -> Any:
     if name == "loras" and isinstance(value, list):
         return [_lora(each) for each in value]
-    try:
-        if name == "rope":
-            if not isinstance(value, Mapping):
-                raise SettingRefused("The RoPE scaling is an object.")
-            return RopeScaling(**read_fields(dict(value), _types(RopeScaling), "this model"))
-        return read_fields({name: value}, _types(LoadOptions), "this model")[name]
-    except Refused as refused:
-        raise SettingRefused(str(refused)) from refused
+    if name == "rope":
+        if not isinstance(value, Mapping):
+            raise bad_setting("The RoPE scaling must be an object.")
+        return RopeScaling(**read_fields(dict(value), _types(RopeScaling), "this model"))
+    return read_fields({name: value}, _types(LoadOptions), "this model")[name]
 
 
 _types = functools.cache(field_types)  # it reads annotations anew each time
@@ -108,4 +102,4 @@ def _lora(value: object) -> Lora:
         is_number = isinstance(scale, int | float) and not isinstance(scale, bool)
         if isinstance(path, str) and is_number:
             return Lora(path, float(scale))
-    raise SettingRefused("A LoRA adapter is a file and a scale, as in “/folder/a.gguf:0.5”.")
+    raise bad_setting("A LoRA adapter must be a file and a scale, as in “/folder/a.gguf:0.5”.")

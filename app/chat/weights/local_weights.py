@@ -13,11 +13,12 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from app.chat.settings.settings import SettingRefused, checked
+from app.chat.settings.settings import checked
 from app.chat.surroundings import ALWAYS, Surroundings, now
 from app.chat.weights.draft_partners import DraftCandidate
 from app.chat.weights.loading import Loader
 from app.paths import typed_path
+from app.refusal import Refusal
 from models.records import Download, DownloadState, LocalFile, Weights
 
 if TYPE_CHECKING:
@@ -294,8 +295,8 @@ class LocalWeights:
             return
         try:
             checked("weights_folders", (*folders, folder))
-        except SettingRefused as refused:
-            then(str(refused))
+        except Refusal as refused:
+            then(refused.sentence)
             return
         self._around.when_done(
             _look_whether_usable(Path(folder)),

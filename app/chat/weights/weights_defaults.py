@@ -20,14 +20,14 @@ from typing import Any, Final
 from app.chat.conversations.shelf import Shelf
 from app.chat.events import LevelsChanged, Noticed
 from app.chat.settings.resolved import LOADING, SHAPING, Resolved, resolve
-from app.chat.settings.settings import SettingRefused, as_stored, checked
+from app.chat.settings.settings import as_stored, checked
 from app.chat.surroundings import Surroundings
 from app.chat.weights.load_settings import LOAD, changed_load, load_options, load_value
 from app.chat.weights.loading import Loader
 from app.engine.planning.load_checks import check_options
 from app.engine.protocol.frames import clean_text
 from app.engine.protocol.loading_messages import LoadOptions
-from app.refusal import Refusal
+from app.refusal import Refusal, bad_setting
 
 NOTES: Final = "notes"
 DRAFT: Final = "draft"
@@ -108,8 +108,6 @@ class WeightsDefaults:
             if name.startswith(IN_LOAD) or name in LOADING:
                 settings = resolve(self._around.settings, stored).settings
                 check_options(load_options(settings, stored.get(LOAD)))
-        except SettingRefused as refused:
-            return str(refused)
         except Refusal as refused:
             return refused.sentence
         return self._keep(path, stored, name)
@@ -120,10 +118,10 @@ class WeightsDefaults:
         if name in (NOTES, DRAFT):
             limit = MAX_NOTES_LENGTH if name == NOTES else MAX_PATH_LENGTH
             if not isinstance(value, str) or len(value) > limit:
-                raise SettingRefused(f"This is limited to {limit:,} characters.")
+                raise bad_setting(f"This is limited to {limit:,} characters.")
             return {name: clean_text(value).replace("\0", "")}
         if name not in (*SHAPING, *LOADING):
-            raise SettingRefused(f"“{name}” is no setting of weights.")
+            raise bad_setting(f"“{name}” isn't a model setting.")
         return {name: as_stored(checked(name, value))}
 
     def reset(self, path: str, names: Collection[str]) -> None:

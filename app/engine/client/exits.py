@@ -126,8 +126,8 @@ def _by_sort(sort: str, name: str, doing: Doing, when: str) -> ExitReport:
         "abort": f"llama.cpp stopped ({name}){when} because an internal check failed. {next_step}",
         "bus": f"The engine lost the file it was reading ({name}){when}. Was it moved, or is "
         "the disk full? Open it again.",
-        "illegal": f"This build of llama.cpp does not fit this processor ({name}). "
-        "Install llama-cpp-python again, compiled on this machine.",
+        "illegal": f"This build of llama.cpp doesn't support your CPU ({name}). Reinstall "
+        "llama-cpp-python, compiled on this computer.",
         "killed": (
             f"The system stopped the engine ({name}){when}, most likely because it ran out of "
             f"memory. {_LESS_MEMORY}"
@@ -146,8 +146,8 @@ def _missing_part(name: str, when: str, text: str) -> ExitReport:
     if module:
         return ExitReport(
             "unsupported",
-            f"The engine could not start: the Python package “{module['name']}” is not "
-            "installed. Run “make run” again; it installs what is missing.",
+            f"The engine couldn't start because the Python package “{module['name']}” isn't "
+            "installed. Run “make run” to install it.",
             name,
         )
     found = _NO_LIBRARY.search(text)
@@ -155,8 +155,8 @@ def _missing_part(name: str, when: str, text: str) -> ExitReport:
     named = f"the library “{library}”" if library else "a library that llama.cpp needs"
     return ExitReport(
         "unsupported",
-        f"The engine ended{when}: {named} is missing on this system ({name}). Install it, or "
-        "install llama-cpp-python again.",
+        f"The engine stopped{when} because {named} is missing ({name}). Install it, or reinstall "
+        "llama-cpp-python.",
         name,
     )
 

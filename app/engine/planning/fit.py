@@ -84,8 +84,7 @@ class Fit:
 
     `parts`: what a load takes, as llama.cpp counts it. `need_bytes` of `free_bytes` must be free
     on all devices together. `n_ctx`, `n_gpu_layers`: of the load that was judged (of `n_layers`,
-    the output among them); `n_ctx_train`: tokens that the weights were trained for. `is_rough`:
-    judged by the size of the file alone.
+    the output among them); `n_ctx_train`: tokens that the weights were trained for.
     """
 
     verdict: Verdict
@@ -95,17 +94,11 @@ class Fit:
     need_bytes: int
     free_bytes: int
     suggestions: tuple[Suggestion, ...] = ()
-    is_rough: bool = False
     devices: tuple[DeviceNeed, ...] = ()
     n_ctx: int = 0
     n_gpu_layers: int = 0
     n_layers: int = 0
     n_ctx_train: int = 0
-
-    @property
-    def suggestion(self) -> LoadOptions | None:
-        """The first of the suggested settings."""
-        return self.suggestions[0].options if self.suggestions else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,7 +335,7 @@ class _Judging:
                 gained = small.n_gpu_layers - wished.n_gpu_layers
                 why = (
                     f"Keys and values in {SMALLER_CACHE} take about half, which leaves room for "
-                    f"{gained} more {'layer' if gained == 1 else 'layers'} on graphics devices."
+                    f"{gained} more {'layer' if gained == 1 else 'layers'} on the GPU."
                 )
                 options = msgspec.structs.replace(small.options, n_gpu_layers=None)
                 found.append(Suggestion(CACHE_WORDS, why, options))
@@ -364,8 +357,8 @@ class _Judging:
         count = found.planned.placement.cpu_moe_layers
         where = "all" if count == self.outline.n_layer else f"{count} of {self.outline.n_layer}"
         why = (
-            "Then every layer runs on graphics devices but for these experts, which is faster than "
-            "whole layers on the processor."
+            "Everything else then runs on the GPU, which is faster than keeping whole layers on "
+            "the CPU."
         )
         return [Suggestion(f"the experts of {where} layers in {HOST_LABEL}", why, found.options)]
 
@@ -478,7 +471,7 @@ class _Judging:
             )
         elif self.can_deal and tried.n_gpu_layers < self.everything:
             others = "The other" if tried.n_gpu_layers else "All"
-            sentences.append(f"{others} layers run on the processor, which is slower.")
+            sentences.append(f"{others} layers run on the CPU, which is slower.")
         elif less:
             sentences.append(
                 "A longer context window would leave too little memory for other programs."
@@ -567,4 +560,4 @@ def rough_fit(size_bytes: int, devices: Sequence[DeviceMemory]) -> Fit:
         f"Rough estimate from its size: about {bytes_words(need)} needed, {bytes_words(free)} "
         "free. Reading the header gives more detail."
     )
-    return Fit(verdict, words, why, (), need, free, is_rough=True)
+    return Fit(verdict, words, why, (), need, free)

@@ -14,7 +14,7 @@ from typing import Final
 from app.engine.planning.placement import DeviceMemory
 from app.engine.planning.sizes import CACHE_TYPES, Outline
 from app.engine.protocol.loading_messages import LoadOptions, Lora, RopeScaling
-from app.refusal import Refusal
+from app.refusal import bad_setting
 
 MAX_SLOTS: Final = 64
 MAX_LORAS: Final = 16
@@ -23,29 +23,25 @@ MAX_LORA_SCALE: Final = 100.0
 _PLAIN: Final = frozenset({"f32", "f16", "bf16"})
 
 _WHOLE_NUMBERS: Final = {
-    "n_ctx": ("Context size", 1, 1 << 24),
+    "n_ctx": ("Context window", 1, 1 << 24),
     "n_threads": ("Threads", 1, 512),
-    "n_gpu_layers": ("Layers on graphics devices", 0, 1 << 16),
+    "n_gpu_layers": ("Layers on the GPU", 0, 1 << 16),
     "n_ubatch": ("Prefill batch", 1, 1 << 14),
     "n_slots": ("Replies at once", 1, MAX_SLOTS),
     "parked_bytes": ("Memory for parked chats", 0, 1 << 50),
     "main_device": ("Main device", 0, 255),
-    "cpu_moe_layers": ("Layers whose experts stay on the processor", -1, 1 << 16),
+    "cpu_moe_layers": ("Experts in main memory", -1, 1 << 16),
 }
 
 _ROPE_NUMBERS: Final = {
     "freq_base": ("RoPE frequency base", 0.0, 1e12),
     "freq_scale": ("RoPE frequency scale", 0.0, 1000.0),
-    "yarn_orig_ctx": ("YaRN's trained window", 0, 1 << 24),
+    "yarn_orig_ctx": ("YaRN's trained context", 0, 1 << 24),
     "yarn_ext_factor": ("YaRN's extrapolation", 0.0, 100.0),
     "yarn_attn_factor": ("YaRN's attention factor", 0.0, 100.0),
     "yarn_beta_fast": ("YaRN's fast beta", 0.0, 1e6),
     "yarn_beta_slow": ("YaRN's slow beta", 0.0, 1e6),
 }
-
-
-def bad_setting(sentence: str) -> Refusal:
-    return Refusal("bad_setting", sentence)
 
 
 def check_options(options: LoadOptions) -> None:
@@ -56,8 +52,8 @@ def check_options(options: LoadOptions) -> None:
             raise bad_setting(f"{label} must be between {low:,} and {high:,}, not {value:,}.")
     if options.n_ubatch is not None and (options.n_slots or 1) > options.n_ubatch:
         raise bad_setting(
-            f"A prefill batch of {options.n_ubatch:,} has no room for {options.n_slots} replies "
-            "at once. Make it at least as large, or allow fewer replies."
+            f"A prefill batch of {options.n_ubatch:,} is too small for {options.n_slots} replies "
+            "at once. Increase it, or allow fewer replies."
         )
     for label, name in (("keys", options.type_k), ("values", options.type_v)):
         if name not in CACHE_TYPES:
@@ -80,8 +76,8 @@ def _check_split(shares: Sequence[float] | None) -> None:
         return
     if not all(math.isfinite(share) and 0 <= share <= 1e6 for share in shares) or not sum(shares):
         raise bad_setting(
-            "The split over devices must be numbers from 0 up, one per device, "
-            "at least one of them above 0."
+            "The split over devices needs one number per device, none below 0 and at least one "
+            "above."
         )
 
 
@@ -92,8 +88,8 @@ def _check_rope(rope: RopeScaling) -> None:
             raise bad_setting(f"{label} must be between {low:g} and {high:g}, not {value:g}.")
     if 0 < rope.freq_scale < 1e-4 or 0 < rope.freq_base < 1:
         raise bad_setting(
-            "A RoPE frequency scale below 0.0001 or a base below 1 leaves no positions to tell "
-            "apart. Use larger ones, or 0 for what the file says."
+            "A RoPE frequency scale below 0.0001 or a base below 1 makes positions "
+            "indistinguishable. Use larger values, or 0 for the file's own."
         )
 
 
@@ -102,7 +98,7 @@ def _check_loras(loras: Sequence[Lora]) -> None:
         raise bad_setting(f"At most {MAX_LORAS} LoRA adapters can be loaded at once.")
     for lora in loras:
         if not lora.path:
-            raise bad_setting("The path of a LoRA adapter is empty. Name a GGUF file.")
+            raise bad_setting("A LoRA adapter has no path. Enter the path of a GGUF file.")
         if not math.isfinite(lora.scale) or abs(lora.scale) > MAX_LORA_SCALE:
             raise bad_setting(
                 f"The scale of a LoRA adapter must be between -{MAX_LORA_SCALE:g} and "
@@ -120,7 +116,7 @@ def check_cache_types(outline: Outline, options: LoadOptions) -> None:
     name = outline.file_name
     if outline.is_latent and options.type_k != options.type_v:
         raise bad_setting(
-            f"“{name}” keeps keys and values in one row, so both caches need the same type."
+            f"“{name}” stores keys and values together, so both caches need the same type."
         )
     widths = outline.head_widths
     if widths is None:
@@ -132,8 +128,8 @@ def check_cache_types(outline: Outline, options: LoadOptions) -> None:
         block = CACHE_TYPES[kind].block_elements
         if width % block:
             raise bad_setting(
-                f"A {label} cache of type {kind} keeps blocks of {block} values, and the heads of "
-                f"“{name}” have {width}. Use f16 or another type without blocks."
+                f"A {label} cache of type {kind} stores blocks of {block} values, but the heads "
+                f"of “{name}” have {width}. Use f16 instead."
             )
 
 
@@ -151,19 +147,19 @@ def choose_devices(
         if name not in known:
             raise bad_setting(_unknown_device(name, list(known)))
     if len(set(names)) != len(names):
-        raise bad_setting("A device is named twice. Name each one once.")
+        raise bad_setting("A device is listed twice. List each one once.")
     return [known[name] for name in names]
 
 
 def _unknown_device(name: str, known: list[str]) -> str:
     if not known:
         return (
-            f"There is no device “{name[:40]}”: this engine computes on the processor alone. "
-            "Leave the list of devices empty."
+            f"Unknown device “{name[:40]}”: this engine runs on the CPU only. Leave the list of "
+            "devices empty."
         )
     return (
-        f"There is no device “{name[:40]}”. Known are {', '.join(known)}; "
-        "an empty list computes on the processor."
+        f"Unknown device “{name[:40]}”. Available: {', '.join(known)}. An empty list means CPU "
+        "only."
     )
 
 
@@ -171,10 +167,11 @@ def check_devices_and_split(options: LoadOptions, n_devices: int) -> None:
     """Refuse a main device or shares for devices that are not there."""
     if n_devices and options.split_mode != "layer" and options.main_device >= n_devices:
         raise bad_setting(
-            f"Main device {options.main_device} is not there: {n_devices} can be used, "
-            "counted from 0."
+            f"Main device {options.main_device} doesn't exist: {n_devices} can be used, counted "
+            "from 0."
         )
     if n_devices and options.tensor_split and len(options.tensor_split) > n_devices:
         raise bad_setting(
-            f"The split names {len(options.tensor_split)} devices, and {n_devices} can be used."
+            f"The split lists {len(options.tensor_split)} devices, but only {n_devices} can be "
+            "used."
         )

@@ -155,7 +155,7 @@ def _wishes_without_effect(
     """What was asked for and changes nothing here, said so that nobody looks for its effect."""
     notes = []
     if options.cpu_moe_layers and not sizes.has_experts:
-        notes.append("Experts on the CPU has no effect: this model has no experts.")
+        notes.append("Keeping experts on the CPU has no effect: this model has no experts.")
     if not has_devices and (options.tensor_split or options.split_mode != "layer"):
         notes.append("The split over devices has no effect: all layers run on the CPU.")
     rope = options.rope
@@ -165,6 +165,6 @@ def _wishes_without_effect(
         scaled = header.metadata.get(f"{header.architecture}.rope.scaling.factor")
         if not scaled:
             notes.append(
-                f"RoPE scaling “{rope.kind}” changes nothing without a frequency scale below 1."
+                f"RoPE scaling “{rope.kind}” has no effect without a frequency scale below 1."
             )
     return notes

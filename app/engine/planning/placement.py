@@ -162,7 +162,7 @@ class _Task:
             shares = [*self.split, *(0.0 for _ in self.devices)][: len(self.devices)]
             counts = _shares(wanted, shares if self.split else self._budgets())
             if wanted and self.devices and not self._holds(counts, n_ctx):
-                notes = (*notes, f"{wanted} layers, as you set, may not fit in free memory.")
+                notes = (*notes, f"The {wanted} layers you set may not fit in free memory.")
         return counts, notes
 
     def _holds(self, counts: tuple[int, ...], n_ctx: int) -> bool:
@@ -254,8 +254,8 @@ class _Task:
         if need > free:
             raise Refusal(
                 "out_of_memory",
-                f"A context of {n_ctx:,} tokens needs {bytes_words(need)}, and only "
-                f"{bytes_words(free)} are free. Choose a shorter context or a smaller cache type.",
+                f"A context window of {n_ctx:,} tokens needs {bytes_words(need)}, but only "
+                f"{bytes_words(free)} are free. Choose a smaller context window or cache type.",
             )
 
     def _host_holds(self, n_ctx: int) -> bool:
@@ -286,10 +286,10 @@ class _Task:
         if not placed:
             return "All layers run on the CPU: not even one fits on the GPU."
         if placed == everything:
-            return f"All {everything} layers are on graphics devices: {', '.join(used)}."
+            return f"All {everything} layers run on the GPU: {', '.join(used)}."
         return (
-            f"{placed} of {everything} layers {verb} on graphics devices ({', '.join(used)}); "
-            "the others run on the processor."
+            f"{placed} of {everything} layers {verb} on the GPU ({', '.join(used)}); the rest run "
+            "on the CPU."
         )
 
     def _experts_note(self, counts: tuple[int, ...]) -> tuple[str, ...]:
@@ -299,8 +299,8 @@ class _Task:
             return ()
         moved = sum(self.sizes.experts_of(i) for i in range(first, self.experts_on_host))
         note = (
-            f"The experts of the first {self.experts_on_host} layers stay on the processor "
-            f"({bytes_words(moved)} less on graphics devices)."
+            f"The experts of the first {self.experts_on_host} layers stay on the CPU, which saves "
+            f"{bytes_words(moved)} of GPU memory."
         )
         return (note,)
 
@@ -329,8 +329,8 @@ def _notes_on_wish(wanted: int, rounded: int, sizes: WeightSizes) -> tuple[str, 
     notes = []
     if rounded != wanted:
         notes.append(
-            f"Context window: {rounded:,} tokens instead of {wanted:,}, "
-            f"in whole steps of {CONTEXT_STEP}."
+            f"Context window: {rounded:,} tokens instead of {wanted:,}, rounded to a multiple of "
+            f"{CONTEXT_STEP}."
         )
     if rounded > round_up_context(sizes.n_ctx_train):
         notes.append(
@@ -344,14 +344,12 @@ def _context_note(chosen: int, longest: int, sizes: WeightSizes) -> str:
     """Say which context was taken, and why not more."""
     trained = f"the model was trained for {sizes.n_ctx_train:,}"
     if chosen < longest:
-        return (
-            f"Context window: {chosen:,} tokens, which is what fits in the free memory; {trained}."
-        )
+        return f"Context window: {chosen:,} tokens, the most that fits in free memory; {trained}."
     if longest < sizes.n_ctx_train:
         per_thousand = bytes_words(sizes.kv_bytes(1000))
         return (
-            f"Context window: {chosen:,} tokens; {trained}. "
-            f"More can be set and takes {per_thousand} for each 1,000 tokens."
+            f"Context window: {chosen:,} tokens; {trained}. You can set more, at {per_thousand} "
+            "per 1,000 tokens."
         )
     return f"Context window: {chosen:,} tokens, the model's maximum."
 
@@ -399,6 +397,6 @@ def unused_graphics_note(
         return None
     command = _REBUILD.format(flag=_FLAGS[makers[0]], version=version)
     return (
-        f"{_MAKERS[makers[0]]} graphics device is here, but this build of llama.cpp cannot use "
-        f"it. To build one that can: {command}"
+        f"{_MAKERS[makers[0]]} GPU was found, but this build of llama.cpp can't use it. To build "
+        f"one that can: {command}"
     )

@@ -54,24 +54,24 @@ def check_switch(value: object, label: str, field: str) -> None:
 def check_text(value: object, label: str, field: str, *, most: int, least: int = 1) -> None:
     """A text of `least` to `most` bytes (UTF-8) that C can take: no NUL, no lone surrogate."""
     if not isinstance(value, str):
-        raise BadSetting(field, f"{label} must be a text, not {shown(value)}.")
+        raise BadSetting(field, f"{label} must be text, not {shown(value)}.")
     try:
         size = len(value.encode())
     except UnicodeEncodeError:
-        raise BadSetting(field, f"{label} holds half a character (a lone surrogate).") from None
+        raise BadSetting(field, f"{label} contains half a character (a lone surrogate).") from None
     if "\0" in value:
-        raise BadSetting(field, f"{label} holds the character NUL, which no text can have.")
+        raise BadSetting(field, f"{label} contains the character NUL, which isn't allowed.")
     if size < least:
         raise BadSetting(field, f"{label} is empty. Fill it in or remove it.")
     if size > most:
-        raise BadSetting(field, f"{label} has {size:,} bytes; there may be at most {most:,}.")
+        raise BadSetting(field, f"{label} has {size:,} bytes; the limit is {most:,}.")
 
 
 def check_list(value: object, label: str, field: str, *, most: int) -> None:
     if not isinstance(value, list | tuple):
         raise BadSetting(field, f"{label} must be a list, not {shown(value)}.")
     if len(value) > most:
-        raise BadSetting(field, f"{label} has {len(value):,} entries; there may be {most:,}.")
+        raise BadSetting(field, f"{label} has {len(value):,} entries; the limit is {most:,}.")
 
 
 def shown(value: object) -> str:

@@ -27,7 +27,7 @@ _LARGEST_ID: Final = 2**31 - 1
 _NUMBERS: Final = (
     (
         "max_tokens",
-        "The largest number of tokens",
+        "The maximum number of tokens",
         Bounds(0, MAX_TOKENS, f"0 (no limit) to {MAX_TOKENS:,}", whole=True),
     ),
     (
@@ -47,7 +47,7 @@ def check_request(generate: Generate, n_vocab: int | None = None) -> None:
     for field, label, bounds in _NUMBERS:
         check_number(getattr(generate, field), label, field, bounds)
     if len(generate.stop) > MAX_STOPS:
-        raise BadSetting("stop", f"There may be at most {MAX_STOPS} stop strings.")
+        raise BadSetting("stop", f"At most {MAX_STOPS} stop strings can be set.")
     for stop in generate.stop:
         if not 0 < len(stop) <= MAX_STOP_CHARACTERS:
             raise BadSetting(

@@ -124,22 +124,22 @@ RULES: Final[dict[type[stages.Stage], Rule]] = {
     ),
     stages.Typical: Rule(
         "typical",
-        (("p", "Typical", SHARE), ("min_keep", "Typical's smallest number of tokens", KEEP)),
+        (("p", "Typical", SHARE), ("min_keep", "Typical's minimum number of tokens", KEEP)),
     ),
     stages.TopP: Rule(
         "top-p",
-        (("p", "Top-p", SHARE), ("min_keep", "Top-p's smallest number of tokens", KEEP)),
+        (("p", "Top-p", SHARE), ("min_keep", "Top-p's minimum number of tokens", KEEP)),
     ),
     stages.MinP: Rule(
         "min-p",
-        (("p", "Min-p", SHARE), ("min_keep", "Min-p's smallest number of tokens", KEEP)),
+        (("p", "Min-p", SHARE), ("min_keep", "Min-p's minimum number of tokens", KEEP)),
     ),
     stages.Xtc: Rule(
         "xtc",
         (
             ("probability", "XTC's probability", SHARE),
             ("threshold", "XTC's threshold", SHARE),
-            ("min_keep", "XTC's smallest number of tokens", KEEP),
+            ("min_keep", "XTC's minimum number of tokens", KEEP),
         ),
     ),
     stages.Temperature: Rule("temperature", (("t", "Temperature", _HEAT),)),
@@ -211,7 +211,7 @@ def check_stage(stage: stages.Stage, where: str, n_vocab: int | None = None) -> 
     `where`, a dot, and the attribute."""
     rule = RULES.get(type(stage))
     if rule is None:
-        raise BadSetting(where, f"There is no sampling stage “{type(stage).__name__}”.")
+        raise BadSetting(where, f"Unknown sampling stage “{type(stage).__name__}”.")
     for attribute, label, bounds in rule.checks:
         check_number(getattr(stage, attribute), label, f"{where}.{attribute}", bounds)
     if rule.more is not None:
@@ -222,7 +222,7 @@ def check_stages(sampling: stages.Sampling, n_vocab: int | None = None) -> None:
     """Raise BadSetting for the first value of a chain, or of what binds every draw, that cannot be
     used; grammars are not looked at."""
     if len(sampling.filters) > MAX_STAGES:
-        raise BadSetting("filters", f"A sampling chain may have at most {MAX_STAGES} stages.")
+        raise BadSetting("filters", f"A sampling chain can have at most {MAX_STAGES} stages.")
     for position, stage in enumerate(sampling.filters):
         if type(stage) in RULES and RULES[type(stage)].selects:
             raise BadSetting(
@@ -238,7 +238,7 @@ def check_stages(sampling: stages.Sampling, n_vocab: int | None = None) -> None:
     check_seed(sampling.seed)
     words = f"a whole number from 0 to {MAX_MIN_TOKENS:,}"
     shortest = Bounds(0, MAX_MIN_TOKENS, words, whole=True)
-    check_number(sampling.min_tokens, "The smallest length", "min_tokens", shortest)
+    check_number(sampling.min_tokens, "The minimum length", "min_tokens", shortest)
     check_switch(sampling.ban_end_token, "Banning end tokens", "ban_end_token")
     _check_banned(sampling.banned_strings)
 

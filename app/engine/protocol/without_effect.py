@@ -38,7 +38,7 @@ _KEEPS_BEST: Final = (TopK, TopP, MinP, TopNSigma, Temperature, DynamicTemperatu
 """None of them removes the best candidate or puts another one above it."""
 
 _SO: Final = ", so it has no effect."
-NEUTRAL: Final = "All penalties are at their neutral values (repeat 1, the others 0)"
+NEUTRAL: Final = "The penalty stage is neutral (repeat 1, the others 0)"
 """So every window's chain begins, and nobody means anything by it."""
 
 
@@ -84,15 +84,15 @@ def _by_value(stage: Stage, n_vocab: int) -> str:
     """Why the stage's own values make it idle, or ""."""
     match stage:
         case LogitBias() if not any(b.ban or b.bias for b in stage.biases):
-            return "The logit bias adds nothing to any token"
+            return "The logit bias is 0 for every token"
         case Penalties() if _is_neutral(stage):
             return NEUTRAL
         case Penalties(last_n=0):
-            return "The penalties look at no tokens (window 0)"
+            return "The penalty stage has a window of 0 tokens"
         case Dry(multiplier=0):
             return "DRY's multiplier is 0"
         case Dry(last_n=0):
-            return "DRY looks at no tokens (window 0)"
+            return "DRY has a window of 0 tokens"
         case TopNSigma() if stage.n <= 0:
             return "Top-n-sigma 0 keeps every token"
         case TopK() if stage.k <= 0:
@@ -106,15 +106,15 @@ def _by_value(stage: Stage, n_vocab: int) -> str:
         case MinP() if stage.p <= 0:
             return "Min-p 0 keeps every token"
         case Xtc() if stage.probability <= 0:
-            return "XTC never happens with probability 0"
+            return "XTC has probability 0"
         case Xtc() if stage.threshold > 0.5:
-            return "No two tokens can both be above XTC's threshold of more than 0.5"
+            return "XTC's threshold is above 0.5, which no two tokens can both reach"
         case Temperature(t=1):
-            return "Temperature 1 leaves all scores as they are"
+            return "Temperature 1 leaves scores unchanged"
         case DynamicTemperature(t=1) if stage.spread <= 0:
-            return "Dynamic temperature 1 without spread leaves all scores as they are"
+            return "Dynamic temperature 1 without spread leaves scores unchanged"
         case TopP() | MinP() | Typical() | Xtc() if stage.min_keep >= n_vocab:
-            return f"{_title(stage)} must keep at least as many tokens as the vocabulary has"
+            return f"{_title(stage)} must keep every token of the vocabulary"
     return ""
 
 
@@ -123,18 +123,18 @@ def _by_place(sampling: Sampling, position: int, n_most: int) -> str:
     stage, before = sampling.filters[position], sampling.filters[:position]
     name = _title(stage)
     if not isinstance(stage, LogitBias) and any(_leaves_one(earlier) for earlier in before):
-        return f"Before {name} only one token is left"
+        return f"Only one token is left before {name}"
     if isinstance(stage, TopK):
         smaller = [s.k for s in before if isinstance(s, TopK) and 0 < s.k <= stage.k]
         if smaller:
-            return f"An earlier top-k has already kept only {min(smaller):,} tokens"
+            return f"An earlier top-k already keeps only {min(smaller):,} tokens"
     after = sampling.filters[position + 1 :]
     is_greedy = isinstance(sampling.select, Greedy)
     if is_greedy and isinstance(stage, _KEEPS_BEST) and _no_longer_matters(after):
-        return f"{name} never changes which token is the best, and greedy takes the best"
+        return f"{name} never changes the best token, and greedy always takes it"
     most = min((s.k for s in before if isinstance(s, TopK) and s.k > 0), default=n_most)
     if isinstance(stage, Xtc) and most <= stage.min_keep:
-        return f"XTC must keep {stage.min_keep:,} tokens and no more are left"
+        return f"XTC must keep {stage.min_keep:,} tokens, and no more than that are left"
     return ""
 
 
@@ -172,14 +172,14 @@ def _of_selection(sampling: Sampling) -> str:
     select = sampling.select
     if isinstance(select, Greedy):
         if sampling.seed is not None and not _draws_otherwise(sampling):
-            return "Greedy takes the best token, so the seed has no effect."
+            return "Greedy always takes the best token, so the seed has no effect."
         return ""
     last = sampling.filters and any(_leaves_one(s) for s in sampling.filters)
     if last and isinstance(select, Mirostat | MirostatV2 | AdaptiveP):
         name = stage_name(select)
-        return f"Before {name} only one token is left, so its values have no effect."
+        return f"Only one token is left before {name}, so its values have no effect."
     if isinstance(select, AdaptiveP) and select.target < 0:
-        return "Adaptive-p without a target draws plainly, so its decay has no effect."
+        return "Adaptive-p has no target, so its decay has no effect."
     return ""
 
 

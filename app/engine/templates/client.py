@@ -38,7 +38,7 @@ from app.engine.protocol.wire import encode_frame
 DEADLINE_S: Final = 5.0
 _START_S: Final = 30.0
 _NOT_STARTED: Final = (
-    "The process that renders chat templates did not start. Close other programs and try again."
+    "The process for chat templates didn't start. Close other programs and try again."
 )
 
 
@@ -127,7 +127,7 @@ class TemplateClient:
                     encode=encode_frame,
                 )
             except OSError as error:
-                sentence = f"The template process could not be started: {error}."
+                sentence = f"The process for chat templates couldn't be started: {error}."
                 raise TemplateFailed("failed", sentence) from error
             self._is_ready = False
         return self._child
@@ -159,7 +159,7 @@ class TemplateClient:
         if not self._is_ready:
             return TemplateFailed("failed", _NOT_STARTED)
         seconds = f"{self._deadline_s:g} seconds"
-        sentence = f"The chat template did not finish within {seconds}. {AT_FAULT}"
+        sentence = f"The chat template didn't finish within {seconds}. {AT_FAULT}"
         return TemplateFailed("timeout", sentence)
 
     def _end_child(self) -> None:

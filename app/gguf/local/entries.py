@@ -234,8 +234,8 @@ def _trouble(files: list[_File], missing: tuple[str, ...]) -> str:
             return looked.trouble
         if looked.sha256 and looked.seen.named_sha256 not in ("", looked.sha256):
             return (
-                f"The content of “{looked.seen.path.name}” is not what its name says, so the "
-                "file is damaged. Download it again."
+                f"The content of “{looked.seen.path.name}” doesn't match the checksum in its "
+                "name, so the file is damaged. Download it again."
             )
     facts = files[0].looked.facts
     return facts.trouble if facts is not None else ""

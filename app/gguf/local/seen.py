@@ -86,11 +86,11 @@ def sentence_of(path: Path, error: OSError, instead: str = "remove the folder he
     if isinstance(error, PermissionError):
         return f"You don't have permission to read “{path}”. Change its permissions, or {instead}."
     if isinstance(error, FileNotFoundError):
-        return f"“{path}” is not there. Connect its disk, or {instead}."
+        return f"“{path}” can't be found. Connect its disk, or {instead}."
     if isinstance(error, NotADirectoryError):
         return f"“{path}” isn't a folder. Choose the folder that contains it."
     reason = error.strerror or type(error).__name__
-    return f"“{path}” cannot be read ({reason}). Check the disk or the connection to it."
+    return f"“{path}” can't be read ({reason}). Check its disk or connection."
 
 
 def stamp_of(info: os.stat_result) -> Stamp:

@@ -25,7 +25,7 @@ def saved_names(names: Sequence[str]) -> list[str]:
     saved = [saved_name(name) for name in names]
     if len({name.casefold() for name in saved}) < len(saved):
         raise NameRefused(
-            "Two files of this set would have the same name on this disk, so it is not "
+            "Two files of this model would have the same name on this disk, so it can't be "
             "downloaded. Choose another file."
         )
     return saved
@@ -64,8 +64,8 @@ def what_is_missing(download: Download) -> str:
     for file in download.files:
         if not _path(download, file).is_file():
             return (
-                f"“{file.saved_as}” is not in “{download.folder}” any more. Press Retry to fetch "
-                "it again (if its disk is only away, connect it first), or remove it from the list."
+                f"“{file.saved_as}” is no longer in “{download.folder}”. Reconnect its disk, "
+                "press Retry to download it again, or remove it from the list."
             )
     return ""
 
@@ -98,21 +98,21 @@ def to_trash(download: Download, trash: Callable[[str], bool]) -> str:
     ours = [file for file in download.files if file.mtime_ns is not None]
     if not ours:
         return (
-            "These files were there before they were asked for, so they are left alone. Remove "
-            "them from the list, or delete them in your file manager."
+            "These files weren't downloaded by Cutaway, so they weren't deleted. Remove them from "
+            "the list, or delete them in your file manager."
         )
     there = [file for file in ours if _path(download, file).exists()]
     for file in there:
         if not is_as_fetched(download, file):
             return (
-                f"“{file.saved_as}” was changed since it was downloaded, so it is left alone. "
-                "Delete it in your file manager if you do not need it."
+                f"“{file.saved_as}” has changed since it was downloaded, so it wasn't deleted. "
+                "Delete it in your file manager if you don't need it."
             )
     for file in there:
         if not trash(str(_path(download, file))):
             return (
-                f"“{file.saved_as}” could not be moved to the trash; perhaps its disk has none. "
-                f"Delete it in your file manager: it is in “{download.folder}”."
+                f"“{file.saved_as}” couldn't be moved to the trash; its disk may not have one. "
+                f"Delete it in your file manager, in “{download.folder}”."
             )
     remove_leftovers(download)
     _remove_folders(download)

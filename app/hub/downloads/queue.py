@@ -48,12 +48,12 @@ LONGEST_WAIT_S: Final = 3600.0
 _log = logging.getLogger(__name__)
 
 MISSING_PARTS: Final = (
-    "Parts of this set are missing in the repository ({names}), so it could not be loaded. "
+    "Parts of this model are missing from the repository ({names}), so it couldn't be loaded. "
     "Choose another file."
 )
 UNREADABLE: Final = (
-    "What belongs to this download could not be read from the database. Remove it and download it "
-    "from the hub again."
+    "The record of this download couldn't be read. Remove it and download the file from the hub "
+    "again."
 )
 NAME_TAKEN: Final = (
     "“{folder}” already has a different file named “{name}”. Rename or move that file, then "
@@ -61,7 +61,7 @@ NAME_TAKEN: Final = (
 )
 FAILED: Final = "“{name}” wasn't downloaded. {why}"
 OTHER_FOLDER: Final = (
-    "A file of this name with other content was there and stays; this one is saved in “{folder}”."
+    "A different file with this name already exists, so this one is saved in “{folder}”."
 )
 
 
@@ -209,8 +209,6 @@ class Downloads:
         states = (DownloadState.RUNNING, DownloadState.QUEUED, DownloadState.DONE)
         if entry is not None and entry.download.files and entry.download.state not in states:
             self._queue(entry)
-
-    retry = resume
 
     def cancel(self, download_id: str) -> None:
         """End it for good; what came so far is removed."""
@@ -578,7 +576,7 @@ class Downloads:
                 words = work()
             except Exception as error:  # noqa: BLE001 - whoever asked is told
                 _log.error("at the disk of a download", exc_info=error)
-                words = f"The disk could not be asked ({type(error).__name__}). Try again."
+                words = f"The disk couldn't be checked ({type(error).__name__}). Try again."
             self._post(lambda: None if self._is_closed else then(words))
 
         threading.Thread(target=run, name="download-disk", daemon=True).start()

@@ -42,14 +42,14 @@ def saved_name(name: str) -> str:
     parts = name.split("/")
     if "\\" in name or _DRIVE.match(name) or any(part in ("", ".", "..") for part in parts):
         raise NameRefused(
-            f"The file is called “{_shown(name)}” on the hub. Such a name leads out of its folder, "
-            "so the file is not downloaded. Choose a file of another repository."
+            f"The file is called “{_shown(name)}” on the hub, a name that leads outside its "
+            "folder, so it wasn't downloaded. Choose a file from another repository."
         )
     safe = safe_part(parts[-1])
     if not safe.lower().endswith(".gguf"):
         raise NameRefused(
-            f"“{_shown(name)}” is not the name of a GGUF file, so it is not downloaded. "
-            "Choose a file that ends in .gguf."
+            f"“{_shown(name)}” isn't a GGUF file, so it wasn't downloaded. Choose a file that "
+            "ends in .gguf."
         )
     return safe
 

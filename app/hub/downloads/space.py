@@ -39,21 +39,21 @@ def folder_trouble(folder: Path, *, is_used_now: bool = True) -> str:
     folder have rules of its own.
     """
     if not folder.is_absolute():
-        return f"“{folder}” is no whole path. Choose a folder with its whole path."
+        return f"“{folder}” isn't a full path. Enter the full path of a folder."
     try:
         made = _make(folder)
         with tempfile.TemporaryFile(prefix=".cutaway-", dir=folder) as file:
             file.write(b"\0")
     except OSError as error:
         if isinstance(error, FileExistsError | NotADirectoryError):
-            return f"“{folder}” is a file, or lies in one. Choose a folder."
+            return f"“{folder}” is a file or inside one. Choose a folder."
         if isinstance(error, PermissionError) or error.errno == errno.EROFS:
             return (
-                f"Nothing can be saved in “{folder}”: it is read-only or belongs to somebody else. "
+                f"Can't save in “{folder}”: it is read-only, or you don't have permission. "
                 "Choose another folder."
             )
         why = error.strerror or type(error).__name__
-        return f"Nothing can be saved in “{folder}” ({why}). Choose another folder."
+        return f"Can't save in “{folder}” ({why}). Choose another folder."
     for each in () if is_used_now else made:
         with contextlib.suppress(OSError):
             each.rmdir()
@@ -91,11 +91,12 @@ def shortage(wanted: Claim, others: Iterable[Claim] = (), free: int | None = Non
     claimed = sum(each.left_bytes for each in others if _disk_of(each.folder) == disk)
     if wanted.left_bytes + claimed + RESERVE_BYTES <= have:
         return ""
-    also = f", and {bytes_words(claimed)} of it are for other downloads" if claimed else ""
+    also = f", of which other downloads need {bytes_words(claimed)}" if claimed else ""
     return (
-        f"{bytes_words(wanted.left_bytes)} are still to come, but the disk of “{wanted.folder}” "
-        f"has only {bytes_words(have)} free{also}; {bytes_words(RESERVE_BYTES)} are left alone. "
-        "Free some space or choose a folder on another disk on the Downloads page, then try again."
+        f"{bytes_words(wanted.left_bytes)} are still to be downloaded, but the disk with "
+        f"“{wanted.folder}” has only {bytes_words(have)} free{also}; {bytes_words(RESERVE_BYTES)} "
+        "stay reserved. Free some space or choose a folder on another disk on the Downloads page, "
+        "then try again."
     )
 
 

@@ -44,34 +44,34 @@ def of_disk(error: OSError, target: Path, left_bytes: int) -> TransferFault:
     if error.errno in _NO_SPACE:
         return TransferFault(
             "no_space",
-            f"The disk of “{folder}” is full; {bytes_words(left_bytes)} of “{name}” are missing. "
-            "What came so far is kept. Free some space, then press Retry; or remove it from the "
-            "list, which gives its space back.",
+            f"The disk with “{folder}” is full, and {bytes_words(left_bytes)} of “{name}” are "
+            "still missing. The partial file is kept. Free some space, then press Retry, or "
+            "remove the download to free its space.",
         )
     if error.errno in _NO_ACCESS:
         return TransferFault("read_only", no_access_sentence(folder))
     if error.errno == errno.EFBIG:
         return TransferFault(
             "too_big",
-            f"“{name}” is larger than a file may be on the disk of “{folder}”. Choose a folder on "
+            f"“{name}” is too large for the file system of “{folder}”. Choose a folder on "
             "another disk on the Downloads page, then download it again.",
         )
     if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO, errno.ESTALE):
         return TransferFault(
             "folder_gone",
-            f"The folder “{folder}” is not there any more. Connect its disk again, or choose "
-            "another folder on the Downloads page; then press Retry.",
+            f"The folder “{folder}” can't be found. Reconnect its disk or choose another folder "
+            "on the Downloads page, then press Retry.",
         )
     why = error.strerror or type(error).__name__
     return TransferFault(
         "disk",
-        f"“{name}” could not be written to “{folder}” ({why}). Check the disk, then press Retry.",
+        f"“{name}” couldn't be saved in “{folder}” ({why}). Check the disk, then press Retry.",
     )
 
 
 def no_access_sentence(folder: Path) -> str:
     return (
-        f"Nothing can be saved in “{folder}”: it is read-only or belongs to somebody else. "
+        f"Can't save in “{folder}”: it is read-only, or you don't have permission. "
         "Choose another folder on the Downloads page, then download it again."
     )
 
@@ -86,8 +86,8 @@ def of_stream(error: httpx2.HTTPError, done: int, size: int, stall_s: float) -> 
 def stalled(done: int, size: int, stall_s: float) -> TransferFault:
     return TransferFault(
         "stalled",
-        f"Nothing came for {seconds_words(stall_s)}, after {_so_far(done, size)}. "
-        "Check the network, then press Retry: it goes on from there.",
+        f"The download stalled: no data for {seconds_words(stall_s)} after {_so_far(done, size)}. "
+        "Check your connection, then press Retry to resume.",
         may_retry=True,
     )
 
@@ -95,8 +95,7 @@ def stalled(done: int, size: int, stall_s: float) -> TransferFault:
 def too_slow(done: int, size: int) -> TransferFault:
     return TransferFault(
         "slow",
-        f"The server sends hardly anything, after {_so_far(done, size)}. "
-        "Press Retry later: it goes on from there.",
+        f"The download became too slow after {_so_far(done, size)}. Press Retry later to resume.",
         may_retry=True,
     )
 
@@ -104,8 +103,8 @@ def too_slow(done: int, size: int) -> TransferFault:
 def broke_off(done: int, size: int) -> TransferFault:
     return TransferFault(
         "broke_off",
-        f"The connection ended after {_so_far(done, size)}. "
-        "Check the network, then press Retry: it goes on from there.",
+        f"The connection was lost after {_so_far(done, size)}. Check your network, then press "
+        "Retry to resume.",
         may_retry=True,
     )
 
@@ -114,8 +113,8 @@ def wrong_length(name: str, said: int | None, size: int) -> TransferFault:
     what = "more" if said is None else bytes_words(said)
     return TransferFault(
         "wrong_length",
-        f"The server sends {what} for “{name}”, where the hub's list says {bytes_words(size)}. "
-        "Nothing of it is used. The file may have been changed: look for it on the hub again.",
+        f"The hub lists “{name}” with {bytes_words(size)}, but the server sent {what}. Nothing "
+        "was kept. The file may have changed: find it on the hub again.",
         may_retry=True,
     )
 
@@ -123,8 +122,8 @@ def wrong_length(name: str, said: int | None, size: int) -> TransferFault:
 def web_page(name: str) -> TransferFault:
     return TransferFault(
         "web_page",
-        f"A web page came in place of “{name}”. Perhaps this network wants you to log in first: "
-        "open any page in a browser, then press Retry.",
+        f"The server sent a web page instead of “{name}”. Your network may require a login: open "
+        "any page in a browser, then press Retry.",
         may_retry=True,
     )
 
@@ -132,17 +131,16 @@ def web_page(name: str) -> TransferFault:
 def compressed(name: str, encoding: str) -> TransferFault:
     return TransferFault(
         "compressed",
-        f"The server sends “{name}” compressed ({encoding[:20]}), though it was asked not to, so "
-        "its bytes cannot be checked. Something on the way changes what is sent: try another "
-        "network or another hub address, then press Retry.",
+        f"“{name}” arrived compressed ({encoding[:20]}), so it can't be verified. Something on "
+        "your network may be changing it: try another network or hub address, then press Retry.",
     )
 
 
 def other_content(name: str) -> TransferFault:
     return TransferFault(
         "other_content",
-        f"What came as “{name}” is not what the hub describes (its SHA-256 is another). It was "
-        "removed. Press Retry to fetch it again; if that does not help, do not trust this source.",
+        f"“{name}” doesn't match the hub's checksum (SHA-256), so it was deleted. Press Retry to "
+        "download it again. If that fails too, don't trust this source.",
         may_retry=True,
     )
 
@@ -150,15 +148,15 @@ def other_content(name: str) -> TransferFault:
 def changed(name: str) -> TransferFault:
     return TransferFault(
         "changed",
-        f"“{name}” was changed on the hub since you chose it. Nothing of the new one was saved. "
-        "Search for it again and download what is there now.",
+        f"“{name}” has changed on the hub since you chose it, so it wasn't saved. Find it on the "
+        "hub again to download the new version.",
     )
 
 
 def bad_redirect(name: str) -> TransferFault:
     return TransferFault(
         "redirect",
-        f"The hub sends “{name}” from an address that cannot be used. Check the hub's address, "
+        f"The hub redirects “{name}” to an address that can't be used. Check the hub address, "
         "then press Retry.",
     )
 
@@ -166,8 +164,7 @@ def bad_redirect(name: str) -> TransferFault:
 def expired(name: str) -> TransferFault:
     return TransferFault(
         "expired",
-        f"The address that “{name}” comes from is not valid any more. Press Retry: the hub then "
-        "gives a new one.",
+        f"The download link for “{name}” has expired. Press Retry to get a new one.",
         may_retry=True,
     )
 
@@ -175,8 +172,8 @@ def expired(name: str) -> TransferFault:
 def occupied(name: str) -> TransferFault:
     return TransferFault(
         "occupied",
-        f"Another window or program is downloading “{name}” into this folder. Once it is done, the "
-        "finished file is taken as it is; Retry looks again now.",
+        f"Another window or program is already downloading “{name}” into this folder. Cutaway "
+        "uses that file once it is finished. Press Retry to check now.",
         may_retry=True,
     )
 

@@ -58,16 +58,16 @@ from app.insight.sampling.pool import (
 MOST_WORLDS: Final = 8
 """So many outcomes are followed; where more are possible it cannot be told."""
 
-NEEDS_ALL: Final = "{stage} needs the logits of all tokens, and only the best {count} are recorded."
+NEEDS_ALL: Final = "{stage} needs the logits of all tokens, but only the top {count} were recorded."
 NEEDS_LOGIT: Final = (
-    "The repetition penalty divides the logit itself, which is recorded up to a constant only."
+    "The repetition penalty needs absolute logits, but only their differences were recorded."
 )
-NEEDS_TEXT: Final = "DRY looks for repetitions in the text before the token."
+NEEDS_TEXT: Final = "DRY depends on all the text before the token."
 NEEDS_WORDS: Final = "A text bias needs a loaded model."
-NEEDS_BEFORE: Final = "The penalties look at tokens of the prompt, which are not recorded here."
-LIFTS_UNKNOWN: Final = "A token outside the recorded {count} is made more probable."
-TOO_CLOSE: Final = "Candidates lie so close to a limit that rounding decides."
-CUTS_ALL: Final = "No recorded candidate is left."
+NEEDS_BEFORE: Final = "The penalties depend on prompt tokens that weren't recorded here."
+LIFTS_UNKNOWN: Final = "A token outside the recorded {count} becomes more probable."
+TOO_CLOSE: Final = "Some candidates are so close to a limit that rounding decides."
+CUTS_ALL: Final = "None of the recorded candidates is left."
 
 _HOPELESS: Final = 80.0
 """Before typical sampling the engine drops candidates so far below the best one."""
@@ -150,7 +150,7 @@ def filtered(
             if stage.multiplier == 0 or stage.last_n == 0:
                 return (pool,)
             raise CannotTell(NEEDS_TEXT)
-    raise CannotTell("This stage is not known here.")
+    raise CannotTell("This stage isn't supported here.")
 
 
 # --- what removes candidates ----------------------------------------------------------------------

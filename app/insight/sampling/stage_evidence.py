@@ -42,8 +42,8 @@ from app.insight.sampling.waterfall import LEAST_SHARE, Candidate, Step, Waterfa
 BEFORE_STAGES: Final = frozenset(("end-token-ban", "banned-strings", "grammar"))
 NOT_RECORDED: Final = "The stages weren't recorded for this token."
 GONE: Final = (
-    "The chosen token is not left here, and more are left than were recorded, so their shares "
-    "cannot be told."
+    "The chosen token was removed here, and more are left than were recorded, so their shares are "
+    "unknown."
 )
 OTHER_STAGES: Final = "The record doesn't match the stages of this reply."
 _SLACK: Final = 1e-4
@@ -220,10 +220,10 @@ def _why_not_told(steps: Sequence[Step], *, is_gone: bool) -> str:
     first = next(step.stage for step in steps if step.shares is None)
     first = in_words(first)
     if len(steps) > 1 and steps[-2].shares is None:
-        return f"After {first} the other shares cannot be told."
+        return f"The other shares after {first} are unknown."
     return (
-        f"After {first} the shares cannot be told: it changes scores, and of its changes only "
-        "the drawn token's share is recorded."
+        f"The shares after {first} are unknown: it changes scores, and only the drawn token's "
+        "share was recorded."
     )
 
 
@@ -244,18 +244,18 @@ def _draw(
     reason = last.reason
     if not reason and last.left > len(last.kept):
         reason = (
-            f"{last.left:,} candidates were left and the best {len(fall.candidates)} are recorded, "
-            "so where the number falls among them cannot be told."
+            f"{last.left:,} candidates were left, but only the top {len(fall.candidates)} were "
+            "recorded, so which one the number selects is unknown."
         )
     is_plain = isinstance(stages[-1], Dist) and not any(isinstance(s, Typical) for s in stages)
     if not reason and not is_plain:
-        reason = "This stage lays the candidates out in an order that is not recorded."
+        reason = "This stage sorts the candidates in a way that wasn't recorded."
     if reason:
         return DrawEvidence(token.uniform, (), reason)
     parts = _laid_out(last.kept, stages)
     drawn = next(part for part in parts if part.is_drawn)
     if not drawn.start - _SLACK <= token.uniform <= drawn.end + _SLACK:
-        return DrawEvidence(token.uniform, (), "The order of the candidates was not recorded.")
+        return DrawEvidence(token.uniform, (), "The order of the candidates wasn't recorded.")
     return DrawEvidence(token.uniform, parts, "")
 
 

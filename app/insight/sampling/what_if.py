@@ -28,10 +28,10 @@ from app.insight.sampling.filters import TOO_CLOSE, Known, paths
 from app.insight.sampling.pool import NO_REST, RECORD_ERROR, CannotTell, Pool, Rest, recorded
 
 NO_NUMBER: Final = "No number was drawn for this token."
-BEYOND: Final = "These settings leave candidates outside the recorded {count}."
+BEYOND: Final = "These settings keep candidates outside the recorded {count}."
 HAS_MEMORY: Final = "Mirostat and adaptive-p depend on all earlier draws."
-BY_GRAMMAR: Final = "The grammar decided here, and what else it allows is not recorded."
-GRAMMAR_UNASKED: Final = "Whether the grammar allows another token here is not recorded."
+BY_GRAMMAR: Final = "The grammar decided here, and what else it allows wasn't recorded."
+GRAMMAR_UNASKED: Final = "Whether the grammar allows another token here wasn't recorded."
 
 _BANS: Final = frozenset(("end-token-ban", "banned-strings"))
 

@@ -79,7 +79,7 @@ KINDS: Final[dict[str, Kind]] = {
     "settling": Kind(
         "Slot prepared",
         "waited",
-        "The sampling chain is made, and what the KV cache knows of the prompt is kept.",
+        "The sampling chain is created, and the cached part of the prompt is kept.",
     ),
     "restoring": Kind(
         "Cache restored",
@@ -104,7 +104,7 @@ KINDS: Final[dict[str, Kind]] = {
     "first": Kind(
         "First token",
         "decode",
-        "Drawn from the scores (logits) that the last prefill pass gave: no pass of its own.",
+        "Drawn from the logits of the last prefill pass, so it needs no pass of its own.",
     ),
     "decode": Kind("Decode", "decode", "One token per pass; bound by memory."),
     "taken_back": Kind(
@@ -113,7 +113,7 @@ KINDS: Final[dict[str, Kind]] = {
     "ending": Kind(
         "End",
         "decode",
-        "After the last token: the pass that drew the end token, or what was left undone.",
+        "After the last token: the pass that drew the end token, or unfinished work.",
     ),
     "held": Kind("On hold", "waited", "Step mode: the drawn token waited for a choice."),
     "failed": Kind("Failed pass", "waited", "llama.cpp couldn't compute this pass."),
@@ -142,10 +142,6 @@ class Part:
     @property
     def name(self) -> str:
         return KINDS[self.kind].name
-
-    @property
-    def lane(self) -> Lane:
-        return KINDS[self.kind].lane
 
     @property
     def sentence(self) -> str:

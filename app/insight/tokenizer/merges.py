@@ -46,8 +46,7 @@ MAX_CHARACTERS: Final = 4000
 NO_FILE: Final = "Merges are read from the GGUF file, and this model has none."
 TOO_LONG: Final = f"Merges are replayed for texts of up to {MAX_CHARACTERS:,} characters."
 NOT_THE_SAME: Final = (
-    "The merges of this text could not be replayed so that they end in llama.cpp's tokens, "
-    "so they are not shown."
+    "Replaying the merges of this text didn't give llama.cpp's tokens, so they aren't shown."
 )
 
 
@@ -124,8 +123,8 @@ def replay(
     if vocabulary.model not in KINDS:
         name = vocabulary.model or "no name"
         raise NotReplayed(
-            f"Replays are for BPE (gpt2), SentencePiece (llama) and Unigram (t5). This vocabulary "
-            f"is of another kind: {name}."
+            "Merges can be replayed for BPE (gpt2), SentencePiece (llama) and Unigram (t5), but "
+            f"this vocabulary is of another kind: {name}."
         )
     if len(text) > MAX_CHARACTERS:
         raise NotReplayed(TOO_LONG)

@@ -227,10 +227,10 @@ def unpack(blob: bytes) -> list[TokenTrace]:
 def _decode(blob: bytes) -> _Columns:
     if not blob.startswith(MAGIC):
         newer = blob[:3] == MAGIC[:3]
-        what = "was written by a newer version of this program" if newer else "is no trace"
-        raise TraceUnreadable(f"What is stored as the trace of this reply {what}.")
+        what = "was written by a newer version of Cutaway" if newer else "isn't a trace"
+        raise TraceUnreadable(f"The stored trace of this reply {what}.")
     if len(blob) > MAX_BLOB_BYTES:
-        raise TraceUnreadable("The trace of this reply is larger than any that is written.")
+        raise TraceUnreadable("The trace of this reply is damaged: it is implausibly large.")
     inflater = zlib.decompressobj()
     plain = inflater.decompress(blob[len(MAGIC) :], MAX_PLAIN_BYTES)
     if not inflater.eof:
@@ -243,7 +243,7 @@ def _traces(columns: _Columns) -> list[TokenTrace]:
 
     n = columns.n
     if not 0 <= n <= MAX_PLAIN_BYTES:
-        raise TraceUnreadable("The trace of this reply is damaged: its length cannot be.")
+        raise TraceUnreadable("The trace of this reply is damaged: its length is impossible.")
     counts = _counts(columns.alternative_counts, n)
     alternatives = _alternatives_of(columns, counts)
     stages = _stages_of(columns)
@@ -251,10 +251,10 @@ def _traces(columns: _Columns) -> list[TokenTrace]:
     sizes = _counts(columns.piece_sizes, n)
     ends = np.cumsum(sizes)
     if (int(ends[-1]) if n else 0) != len(columns.pieces):
-        raise TraceUnreadable("The trace of this reply is damaged: its pieces do not fit.")
+        raise TraceUnreadable("The trace of this reply is damaged: its pieces don't match.")
     removed_ends = np.cumsum(np.where(has_removed, counts, 0))
     if (int(removed_ends[-1]) if n else 0) != len(columns.removed_by):
-        raise TraceUnreadable("The trace of this reply is damaged: its stages do not fit.")
+        raise TraceUnreadable("The trace of this reply is damaged: its stages don't match.")
     index = np.cumsum(_numbers(columns.index, n).astype(np.int64))
     rows = zip(
         index.tolist(),
@@ -351,7 +351,7 @@ def _numbers(planes: bytes, n: int, dtype: str = "<i4") -> Any:
 
     size = np.dtype(dtype).itemsize
     if len(planes) != n * size:
-        raise TraceUnreadable("The trace of this reply is damaged: a column has another length.")
+        raise TraceUnreadable("The trace of this reply is damaged: a column has the wrong length.")
     bytes_of = np.frombuffer(planes, np.uint8).reshape(size, n).T
     return np.ascontiguousarray(bytes_of).view(dtype).reshape(n)
 
@@ -361,7 +361,7 @@ def _counts(planes: bytes, n: int) -> Any:
 
     counts = _numbers(planes, n).astype(np.int64)
     if n and (int(counts.min()) < 0 or int(counts.sum()) > MAX_PLAIN_BYTES):
-        raise TraceUnreadable("The trace of this reply is damaged: a count cannot be.")
+        raise TraceUnreadable("The trace of this reply is damaged: a count is impossible.")
     return counts
 
 
@@ -369,7 +369,7 @@ def _flags(bits: bytes, n: int) -> Any:
     import numpy as np
 
     if len(bits) != (n + 7) // 8:
-        raise TraceUnreadable("The trace of this reply is damaged: a column has another length.")
+        raise TraceUnreadable("The trace of this reply is damaged: a column has the wrong length.")
     return np.unpackbits(np.frombuffer(bits, np.uint8))[:n].astype(bool)
 
 
@@ -379,6 +379,6 @@ def _finite(values: Any, *, or_impossible: bool = False) -> list[float]:
 
     fits = np.isfinite(values) | (values == -np.inf) if or_impossible else np.isfinite(values)
     if not fits.all():
-        raise TraceUnreadable("The trace of this reply is damaged: a number is none.")
+        raise TraceUnreadable("The trace of this reply is damaged: a number is invalid.")
     listed: list[float] = values.tolist()
     return listed

@@ -11,12 +11,9 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
 from app.engine.protocol.messages import TokenTrace
-from app.engine.text.text import CharacterStream
 
 Tint = Literal["probability", "rank", "entropy", "surprise", "time"]
 
@@ -42,48 +39,9 @@ _MOST_RANK: Final = 1024
 _SLOWEST: Final = 3.0
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """Tokens [first, end) of a reply, and the text that they spell together, visible."""
-
-    first: int
-    end: int
-    text: str
-    breaks_line: bool = False
-
-
-def groups(pieces: Sequence[bytes]) -> list[Shown]:
-    """The tokens of a reply in groups of whole characters.
-
-    >>> [(one.first, one.end, one.text) for one in groups([b"T", b"\\xc3", b"\\xbcr", b" x"])]
-    [(0, 1, 'T'), (1, 3, 'ür'), (3, 4, '·x')]
-
-    One that never becomes whole, as behind a branch, ends where another one begins.
-
-    >>> [(one.first, one.end, one.text) for one in groups([b"\\xc3", b"!"])]
-    [(0, 1, '⟨C3⟩'), (1, 2, '!')]
-    """
-    return list(_groups(pieces))
-
-
 def begins_anew(piece: bytes) -> bool:
     """Whether what it begins with cannot go on with a character (UTF-8: 10xxxxxx does)."""
     return bool(piece) and piece[0] & 0xC0 != 0x80
-
-
-def _groups(pieces: Sequence[bytes]) -> Iterator[Shown]:
-    first, held, stream = 0, b"", CharacterStream()
-    for at, piece in enumerate(pieces):
-        if held and begins_anew(piece):
-            yield Shown(first, at, visible(held), b"\n" in held)
-            first, held, stream = at, b"", CharacterStream()
-        held += piece
-        stream.feed(piece)
-        is_unfinished = bool(stream.state[0])
-        if is_unfinished and at + 1 < len(pieces):
-            continue
-        yield Shown(first, at + 1, visible(held), b"\n" in held)
-        first, held = at + 1, b""
 
 
 def visible(data: bytes) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from array import array
-from bisect import insort
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,21 +20,13 @@ from app.insight.trace.table import TraceTable, cuts_of
 @dataclass(frozen=True, slots=True)
 class Totals:
     """`tokens_per_s` counts as llama-bench does: (n − 1) ÷ time after the first token; None where
-    no time passed. `usual_ms`: the median of the tokens' times."""
+    no time passed."""
 
     n_tokens: int
     mean_logprob: float
     perplexity: float
     mean_entropy: float
     tokens_per_s: float | None
-    usual_ms: float
-
-
-def totals(tokens: Sequence[TokenTrace]) -> Totals | None:
-    """None without tokens."""
-    running = RunningTotals()
-    running.follow(tokens)
-    return running.totals()
 
 
 def speeds(times: Sequence[float], points: int = 100) -> list[tuple[float, float]]:
@@ -65,7 +56,6 @@ class RunningTotals:
 
     def __init__(self) -> None:
         self.times: array[float] = array("d")
-        self._sorted_times: list[float] = []
         self._logprobs: array[float] = array("d")
         self._entropies: array[float] = array("d")
         self._sums = (0.0, 0.0)
@@ -80,7 +70,6 @@ class RunningTotals:
             self._n_cuts = cuts_of(tokens)
             for column in (self.times, self._logprobs, self._entropies):
                 del column[known:]
-            self._sorted_times = sorted(self.times)
             self._sums = (math.fsum(self._logprobs), math.fsum(self._entropies))
         logprobs, entropies, times = _columns(tokens, known)
         self._logprobs.extend(logprobs)
@@ -90,11 +79,6 @@ class RunningTotals:
             math.fsum((self._sums[0], *logprobs)),
             math.fsum((self._sums[1], *entropies)),
         )
-        if known:
-            for ms in times:
-                insort(self._sorted_times, ms)
-        else:
-            self._sorted_times = sorted(times)
 
     def totals(self, taken_over: int = 0) -> Totals | None:
         """`taken_over`: so many of the first tokens were drawn in another version, at its speed."""
@@ -109,7 +93,6 @@ class RunningTotals:
             perplexity=math.exp(min(-mean, 700.0)),
             mean_entropy=self._sums[1] / n,
             tokens_per_s=1000 * (len(own) - 1) / after_first if after_first > 0 else None,
-            usual_ms=(self._sorted_times[(n - 1) // 2] + self._sorted_times[n // 2]) / 2,
         )
 
 

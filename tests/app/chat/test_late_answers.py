@@ -10,6 +10,7 @@ import threading
 from concurrent.futures import Future
 from typing import Any
 
+import msgspec
 import pytest
 
 from app.chat import events
@@ -422,6 +423,62 @@ def test_a_file_for_a_new_chat_that_was_left_is_refused_in_words(room, tmp_path)
     room.until(lambda: sentence in [each.sentence for each in room.of(events.Noticed)])
 
 
+def coming(room: Any) -> bool:
+    """What the composer was told last."""
+    return room.of(events.AttachmentsChanged)[-1].is_coming
+
+
+def test_what_is_given_is_said_to_be_coming_until_it_is_there(room, tmp_path):
+    file, export = tmp_path / "notes.txt", tmp_path / "notes.json"
+    file.write_text("some notes")
+    export.write_text("[1, 2]")
+    for n_held, give in enumerate(
+        (
+            lambda: room.desk.attachments.add_paste("a long text " * 500),
+            lambda: room.desk.attachments.add_files([str(file)]),
+            lambda: room.desk.exchange.take_files([str(export)]),
+        )
+    ):
+        assert not coming(room)
+        give()
+        assert coming(room)
+        room.until(lambda: not coming(room), "it")
+        assert len(room.of(events.AttachmentsChanged)[-1].attachments) == n_held + 1
+        assert not room.of(events.AttachmentsChanged)[-1].is_refused
+
+
+def test_what_does_not_come_after_all_is_said_to_be_refused(room, tmp_path):
+    room.desk.attachments.add_files([str(tmp_path / "gone.txt")])
+    assert coming(room)
+    room.until(lambda: not coming(room), "the refusal")
+    assert room.of(events.AttachmentsChanged)[-1].is_refused
+
+    late: Future[Any] = Future()
+    room.desk.around.store._disk.create_attachment = lambda _attachment: late
+    room.desk.attachments.add_paste("a long text " * 500)
+    assert coming(room)
+    late.set_exception(ClosedError("The disk is full."))
+    room.until(lambda: not coming(room), "the refusal")
+    assert room.of(events.AttachmentsChanged)[-1].is_refused
+    assert room.of(events.Noticed)[-1].sentence == "The disk is full."
+
+
+def test_the_draft_of_a_chat_that_is_opened_is_coming_until_it_has_been_read(room):
+    room.desk.attachments.add_paste("a long text " * 500)
+    room.until(lambda: room.desk.attachments.of_open)
+    room.desk.attachments._drafts.clear()  # as after a start
+    room.desk.shelf.open_stored(room.first)
+    opened(room, room.first)
+    answered(room)
+    late = hold(room, "list_attachments")
+    room.desk.shelf.open_stored(room.second)
+    opened(room, room.second)
+    assert coming(room)
+    late()
+    assert not coming(room)
+    assert len(room.of(events.AttachmentsChanged)[-1].attachments) == 1
+
+
 # --- the queue of a chat that is not on screen -------------------------------------------------
 
 
@@ -692,7 +749,90 @@ def test_a_reply_that_waited_for_weights_does_not_take_the_screen_from_a_version
     assert n_below == {"send": 5, "another version": 4, "several": 5}[asks]
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_reply_whose_row_comes_when_its_temporary_chat_has_ended_is_nobodys(
+    room, monkeypatch, fails
+):
+    room.desk.temporary.open()
+    room.ask("brief")
+    memory, late = room.desk.temporary._stores._memory, Future()
+    append, answers, asked = memory.append_message, [], []
+
+    def held(message: Any, **named: Any) -> Future[Any]:
+        if message.role is Role.USER:
+            return append(message, **named)
+        answers.append(append(message, **named))
+        return late
+
+    memory.append_message = held
+    monkeypatch.setattr(room.desk._engine, "generate", asked.append)
+    assert room.desk.replies.send("More")
+    room.until(lambda: answers, "the reply's row")
+    chat = room.desk.shelf.open.id
+    assert room.desk.replies.is_busy(chat)
+    room.desk.temporary.end()
+    n_told, placed = len(room.events), []
+    monkeypatch.setattr(room.desk.shelf, "place", placed.append)
+    if fails:
+        late.set_exception(ClosedError("It has ended."))
+    else:
+        late.set_result(answers[0].result(20))
+    answered(room)
+    assert (asked, placed) == ([], [])
+    assert not room.desk.replies.is_busy(chat)
+    told = {type(event) for event in room.events[n_told:]}
+    assert not told & {events.MessageChanged, events.Noticed, events.ReplyingChanged}
+
+
 # --- what the engine counts ---------------------------------------------------------------------
+
+
+def replace_weights(room: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other ones are loaded from now on; what was asked of those before is answered still."""
+    other = msgspec.structs.replace(room.desk.loader.loaded, fast_hash="other")
+    monkeypatch.setattr(type(room.desk.loader), "loaded", property(lambda _self: other))
+
+
+def test_the_words_of_weights_that_went_are_not_those_of_the_loaded_ones(room, monkeypatch):
+    before, late = room.desk.loader.loaded.fast_hash, hold_engine(room)
+    room.desk.words.read()
+    replace_weights(room, monkeypatch)
+    late()
+    assert room.desk.words.of("other") is None
+    assert room.desk.words.of(before) is not None
+
+
+def test_the_words_of_other_weights_are_asked_for_while_the_first_are_on_their_way(
+    room, monkeypatch
+):
+    before, late = room.desk.loader.loaded.fast_hash, hold_engine(room)
+    room.desk.words.read()
+    replace_weights(room, monkeypatch)
+    for _ in range(2):
+        room.desk.words.read()
+    assert len(room.desk.questions._asked) == 2
+    late()
+    assert [each.weights_hash for each in room.of(events.VocabularyRead)] == ["other"]
+    assert room.desk.words.of(before) is None
+    assert room.desk.words.of("other") is not None
+
+
+def test_words_that_could_not_be_read_are_asked_for_again_and_others_still_come(room, monkeypatch):
+    asked: list[Any] = []
+
+    def ask(_command: Any, _kind: Any, _then: Any, failed: Any, *, still: Any) -> None:
+        asked.append(lambda: failed("No.") if still() else None)
+
+    monkeypatch.setattr(room.desk.questions, "ask", ask)
+    room.desk.words.read()
+    replace_weights(room, monkeypatch)
+    room.desk.words.read()
+    asked[0]()
+    room.desk.words.read()
+    assert len(asked) == 2, "those of the loaded ones are on their way"
+    asked[1]()
+    room.desk.words.read()
+    assert len(asked) == 3
 
 
 def test_the_count_of_a_chat_that_was_left_is_not_that_of_the_open_one(room):
@@ -714,6 +854,7 @@ def test_the_count_of_a_text_that_is_read_otherwise_by_now_is_not_its_own(room, 
     room.desk.attachments.add_files([str(file)])
     room.until(lambda: room.desk.attachments.of_open)
     (attachment,) = room.desk.attachments.of_open
+    room.until(lambda: not room.of(events.AttachmentsChanged)[-1].is_coming)
     room.desk.attachments.read_as(attachment.id, "utf-16-le")
     room.until(lambda: room.desk.attachments.of_open[0].text != attachment.text)
     counts: list[int | None] = []

@@ -213,8 +213,8 @@ PLACES = {
     ),
     "app/chat/replies/replies.py _on_placed": (
         "the reply is in the making",
-        "app/chat/conversations/test_desk_temporary.py",
-        "test_ending_it_drops_the_reply_that_grows",
+        LATE,
+        "test_a_reply_whose_row_comes_when_its_temporary_chat_has_ended_is_nobodys",
     ),
     "app/chat/replies/branch_at.py at": (
         "the reply is on the path on screen",
@@ -263,9 +263,9 @@ PLACES = {
         "test_stop_stops_the_engine_too",
     ),
     "app/chat/inspection/words.py read": (
-        "always: kept for the weights that it was asked of",
-        "app/chat/inspection/test_questions.py",
-        "test_nothing_is_asked_of_weights_that_are_about_to_go",
+        "those of no other weights were asked for since; kept for the ones that were asked",
+        LATE,
+        "test_the_words_of_other_weights_are_asked_for_while_the_first_are_on_their_way",
     ),
     # --- weights
     "app/chat/weights/loading.py load": (
@@ -394,7 +394,7 @@ PLACES = {
     "ui/library/header/window.py open": (
         "the file is the one that is shown, and is not read anew",
         "ui/library/header/test_window.py",
-        "test_a_list_that_is_read_too_late_to_be_changed_is_neither_offered_nor_told_of",
+        "test_a_header_that_comes_when_another_file_is_shown_is_dropped",
     ),
     "ui/library/header/window.py _ask_items": (
         "the file is shown, and the key is chosen",

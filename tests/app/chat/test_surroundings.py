@@ -34,7 +34,6 @@ REFUSED: dict[str, Act] = {
     "room.trim": lambda desk, m: desk.room.trim(m[1].id),
     "text.go_on": lambda desk, _m: desk.text.go_on("Once", 4),
     "temporary.open": lambda desk, _m: desk.temporary.open(),
-    "shelf.set_system_prompt": lambda desk, _m: desk.shelf.set_system_prompt("Be brief."),
     "shelf.restore": lambda desk, m: desk.shelf.restore(m[0].conversation_id),
     "folders.create": lambda desk, _m: desk.folders.create("Work"),
     "folders.rename": lambda desk, _m: desk.folders.rename("f", "Work"),

@@ -21,6 +21,8 @@ from app.command_line import cli
 
 ROOT = Path(__file__).resolve().parents[3]
 
+pytestmark = pytest.mark.usefixtures("forked_children", "forked_engines")
+
 
 @pytest.fixture
 def script(tmp_path: Path) -> Any:
@@ -180,8 +182,8 @@ def _one_sentence(err: str, *words: str) -> None:
         (["x", "--temperature", "nan"], 2, ["temperature"]),
         (["x", "--top-p", "1.5"], 2, ["Top-p"]),
         (["x", "--seed", "4294967295"], 2, ["seed"]),
-        (["x", "--min-tokens", "99999999999999999999"], 2, ["smallest length", "10,000,000"]),
-        (["x", "--min-tokens", "-1"], 2, ["smallest length"]),
+        (["x", "--min-tokens", "99999999999999999999"], 2, ["minimum length", "10,000,000"]),
+        (["x", "--min-tokens", "-1"], 2, ["minimum length"]),
         (["x", "--stop-id", "99999999999999999999"], 2, ["stop token"]),
         (["x", "--stop-id", "-1"], 2, ["stop token"]),
         (["x", *["--stop-id", "1"] * 65], 2, ["stop tokens", "64"]),
@@ -455,7 +457,8 @@ def test_paris_is_first(starter_gguf: Path, capsys: pytest.CaptureFixture[str]) 
         "--temperature",
         "0",
     ]
-    assert _ask(*argv, "--gguf", str(starter_gguf)) == 0
+    argv += ["--threads", "1", "--ctx", "512", "--gguf", str(starter_gguf)]
+    assert _ask(*argv) == 0
     lines = _lines(capsys.readouterr().out)
     tokens = [line for line in lines if line["event"] == "token"]
     assert len(tokens) == 8
@@ -477,7 +480,7 @@ def test_a_grammar_without_end(
     tiny_llama(weights)
     path.write_text(grammar if option != "--settings" else json.dumps({"grammar": grammar}))
     assert _ask("x", "--raw", "--threads", "1", "--gguf", str(weights), option, str(path)) == 1
-    _one_sentence(capsys.readouterr().err, "“root”", "begin with itself (left recursion)")
+    _one_sentence(capsys.readouterr().err, "“root”", "start with itself (left recursion)")
 
 
 @pytest.mark.weights
@@ -510,7 +513,7 @@ def test_a_repeatable_run_says_the_same_again(starter_gguf: Path, tmp_path: Path
         json.dumps(
             {
                 "repeatable": True,
-                "max_tokens": 24,
+                "max_tokens": 12,
                 "chain": [{"stage": "top_k", "k": 50}, {"stage": "temperature", "t": 1.2}],
                 "load": {"n_ctx": 512, "n_threads": 1},
             }

@@ -26,12 +26,12 @@ from reference_network import Network
 from small_networks import NETWORKS, WINDOW, small_network
 
 from app.command_line import cli, inside, talk
-from app.command_line.run import RunError
 from app.command_line.seen import FILE_ARRAYS
 from app.engine.protocol.frames import MAX_FRAME_BYTES
 from app.engine.protocol.inside_messages import LookInside
 from app.engine.protocol.loading_messages import Loaded, LoadOptions
 from app.engine.protocol.messages import Event, Progress, ReadVocabulary
+from app.refusal import Refusal
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -641,7 +641,7 @@ def test_an_answer_of_another_kind_is_refused(script: Any) -> None:
     asking = talk.Talk(inside._parse(["x", "--scripted", script()]))
     try:
         asking.load("x", LoadOptions())
-        with pytest.raises(RunError, match="invalid response"):
+        with pytest.raises(Refusal, match="invalid response"):
             asking.ask(ReadVocabulary(0), Loaded)
     finally:
         asking.close()
@@ -659,7 +659,7 @@ def test_what_is_too_large_for_the_memory(
 
 
 def test_a_text_without_tokens() -> None:
-    with pytest.raises(RunError, match="no tokens"):
+    with pytest.raises(Refusal, match="no tokens"):
         inside._position(None, 0)
 
 

@@ -11,7 +11,6 @@ import pytest
 
 from app.chat.settings.formats import template_of
 from app.command_line import cli
-from app.command_line.run import WRONG_ARGUMENTS, RunError
 from app.command_line.settings import KNOWN, AskSettings
 from app.engine.protocol.loading_messages import LoadOptions, Lora, RopeScaling
 from app.engine.protocol.messages import Generate
@@ -38,6 +37,7 @@ from app.engine.protocol.stages import (
     Typical,
     Xtc,
 )
+from app.refusal import Refusal
 from app.strict_reading import snake
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -54,9 +54,9 @@ def settings(tmp_path: Path) -> Any:
 
 
 def _refused(settings: Any, file: Any, *argv: str) -> str:
-    with pytest.raises(RunError) as refused:
+    with pytest.raises(Refusal) as refused:
         settings(file, *argv)
-    assert refused.value.code == WRONG_ARGUMENTS
+    assert refused.value.kind == "bad_setting"
     assert "\n" not in refused.value.sentence
     return refused.value.sentence
 

@@ -13,6 +13,7 @@ sys.path.append(str(Path(__file__).parent))
 sys.path.append(str(Path(__file__).parent / "prompts"))
 
 if TYPE_CHECKING:
+    from gguf_writer import Vocabulary
     from native_session import NativeSession
 
     from app.engine.process.native.native import NativeLog
@@ -48,6 +49,41 @@ def gemma(gemma_gguf: Path, native_log: NativeLog) -> Iterator[Weights]:
     weights = load_quietly(gemma_gguf, native_log, n_ctx=1024, n_ubatch=64, n_threads=1)
     yield weights
     weights.close()
+
+
+@pytest.fixture(scope="session")
+def made(native_log: NativeLog, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Weights]:
+    """Small random weights with the same settings, for what any weights show."""
+    from gguf_writer import tiny_llama
+    from native_session import load_quietly
+
+    path = tmp_path_factory.mktemp("made") / "llama.gguf"
+    tiny_llama(path, vocabulary=_many_words(), n_ctx_train=1024)
+    weights = load_quietly(path, native_log, n_ctx=1024, n_ubatch=64, n_threads=1)
+    yield weights
+    weights.close()
+
+
+@pytest.fixture(scope="session")
+def made_window(
+    native_log: NativeLog, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Weights]:
+    """The same with a sliding window of 512 tokens, as Gemma has one."""
+    from native_session import load_quietly
+    from window_gguf import tiny_gemma
+
+    path = tmp_path_factory.mktemp("made") / "gemma.gguf"
+    tiny_gemma(path, vocabulary=_many_words())
+    weights = load_quietly(path, native_log, n_ctx=1024, n_ubatch=64, n_threads=1)
+    yield weights
+    weights.close()
+
+
+def _many_words() -> Vocabulary:
+    """A vocabulary of 843 tokens."""
+    from gguf_writer import bpe_vocabulary
+
+    return bpe_vocabulary(f" {a}{b}{c}" for a in "abcdefgh" for b in "ijklmnop" for c in "qrstuvwx")
 
 
 @pytest.fixture

@@ -32,7 +32,6 @@ class Conversation:
         self._has_loaded = False
         self.process = subprocess.Popen(
             child_command("engine"),
-            cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -353,12 +353,12 @@ def test_no_damage_does_more_than_a_refusal(
         (b"PK\x03\x04rest", "a zip archive"),
         (b"PK\x03\x04" + bytes(26) + b"archive/data.pkl", "a PyTorch file: convert"),
         (b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.", "a PyTorch file: convert"),
-        (b"\x89PNG\r\n\x1a\n", "a picture (PNG)"),
-        (b"\xff\xd8\xff\xe0\0\x10JFIF", "a picture (JPEG)"),
-        (b"GIF89a\1\0\1\0", "a picture (GIF)"),
-        (b"RIFF\x24\0\0\0WEBPVP8 ", "a picture (WebP)"),
+        (b"\x89PNG\r\n\x1a\n", "an image (PNG)"),
+        (b"\xff\xd8\xff\xe0\0\x10JFIF", "an image (JPEG)"),
+        (b"GIF89a\1\0\1\0", "an image (GIF)"),
+        (b"RIFF\x24\0\0\0WEBPVP8 ", "an image (WebP)"),
         (b"%PDF-1.7\n%\xe2\xe3", "a PDF document"),
-        (b"\0\0\0\x18ftypmp42", "a film"),
+        (b"\0\0\0\x18ftypmp42", "a video"),
         (bytes(257) + b"ustar\x0000", "a tar archive"),
         (b"7z\xbc\xaf\x27\x1c\0\4", "a 7z archive. Unpack it"),
         (b"Rar!\x1a\x07\1\0", "a RAR archive"),
@@ -369,8 +369,8 @@ def test_no_damage_does_more_than_a_refusal(
         (b"\x7fELF\2\1\1\0", "a program"),
         (b"MZ\x90\0\3\0\0\0", "a Windows program"),
         (b"MZ is how I begin my notes", "a text file"),
-        (b"FUGG\0\0\0\3", "its bytes swapped"),
-        (bytes(4096), "a download that has not finished"),
+        (b"FUGG\0\0\0\3", "swapped bytes"),
+        (bytes(4096), "an unfinished download"),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:00\n", "a Git LFS pointer"),
         (b"tjgg\x03\0\0\0", "an old GGML file"),
         (b"lmgg\x01\0\0\0", "an old GGML file"),
@@ -428,7 +428,7 @@ def test_unreadable_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("version", "words"),
-    [(1, "no longer read"), (4, "newer engine"), (0x03000000, "big-endian")],
+    [(1, "no longer supported"), (4, "newer engine"), (0x03000000, "big-endian")],
 )
 def test_other_versions(path: Path, version: int, words: str) -> None:
     write_gguf(path, version=version)
@@ -497,14 +497,14 @@ def test_key_without_a_name_is_refused(path: Path) -> None:
         ({"llama.attention.layer_norm_rms_epsilon": -1.0}, "impossible value"),
         ({"llama.rope.dimension_count": 18}, "18 of the 16 values of a head"),
         ({"llama.rope.dimension_count": 15}, "15 of the 16 values"),
-        ({"tokenizer.ggml.tokens": Typed("array:i32", [1, 2])}, "tokens that are no texts"),
-        ({"tokenizer.ggml.scores": Typed("array:f32", [1.0])}, "“scores” for 1 of them"),
-        ({"tokenizer.ggml.scores": Typed("array:u8", [1] * 400)}, "is array of uint8"),
-        ({"tokenizer.ggml.token_type": 5}, "“token_type” is uint32"),
+        ({"tokenizer.ggml.tokens": Typed("array:i32", [1, 2])}, "tokens that aren't text"),
+        ({"tokenizer.ggml.scores": Typed("array:f32", [1.0])}, "“scores” for only 1 of them"),
+        ({"tokenizer.ggml.scores": Typed("array:u8", [1] * 400)}, "as array of uint8"),
+        ({"tokenizer.ggml.token_type": 5}, "“token_type” of its vocabulary as uint32"),
         ({"general.name": "an odd number", "general.alignment": 4}, "multiple of 32"),
-        ({"llama.expert_group_count": 2}, "0 experts to 2 groups"),
-        ({**EXPERTS, "llama.expert_group_count": 4}, "4 experts to 4 groups"),
-        ({**EXPERTS, "llama.expert_group_count": 3}, "4 experts to 3 groups"),
+        ({"llama.expert_group_count": 2}, "0 experts into 2 groups"),
+        ({**EXPERTS, "llama.expert_group_count": 4}, "4 experts into 4 groups"),
+        ({**EXPERTS, "llama.expert_group_count": 3}, "4 experts into 3 groups"),
         ({**EXPERTS, "llama.expert_group_count": 2}, "2 groups and uses 0"),
         (
             {**EXPERTS, "llama.expert_group_count": 2, "llama.expert_group_used_count": 2},
@@ -515,8 +515,8 @@ def test_key_without_a_name_is_refused(path: Path) -> None:
         ({"llama.expert_used_count": Typed("array:bool", [True])}, "1 of 0 experts"),
         ({"llama.nextn_predict_layers": 3}, "3 of its 2 layers"),
         ({"llama.nextn_predict_layers": 2**32 - 1}, "4,294,967,295 of its 2 layers"),
-        ({"llama.rope.scaling.type": "odd"}, "“odd” (RoPE)"),
-        ({"llama.rope.scaling.type": ""}, "“” (RoPE)"),
+        ({"llama.rope.scaling.type": "odd"}, "RoPE scaling “odd”"),
+        ({"llama.rope.scaling.type": ""}, "RoPE scaling “”"),
         ({"tokenizer.ggml.model": "no_vocab"}, "no vocabulary"),
         ({"tokenizer.ggml.model": "none"}, "no vocabulary"),
     ],
@@ -551,9 +551,9 @@ def test_values_beside_those_are_taken(path: Path, metadata: dict[str, Any]) -> 
 @pytest.mark.parametrize(
     ("architecture", "words"),
     [
-        ("llada-moe", "no experts, which llada-moe weights need"),
-        ("smallthinker", "no experts, which smallthinker weights need"),
-        ("paddleocr", "each kind of position"),
+        ("llada-moe", "no experts, which llada-moe models need"),
+        ("smallthinker", "no experts, which smallthinker models need"),
+        ("paddleocr", "RoPE dimension sections"),
     ],
 )
 def test_what_an_architecture_cannot_be_without(path: Path, architecture: str, words: str) -> None:
@@ -566,7 +566,7 @@ def test_sections_of_positions_are_read(path: Path) -> None:
     tiny_llama(path, architecture="paddleocr", metadata={key: [4, 2, 2, 0]})
     read_chat_header(path)
     tiny_llama(path, architecture="paddleocr", metadata={key: [0, 0, 0, 8]})
-    assert "each kind of position" in refused(path).sentence
+    assert "RoPE dimension sections" in refused(path).sentence
 
 
 @pytest.mark.parametrize(

@@ -20,9 +20,10 @@ from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt, TextPro
 from app.engine.protocol.stages import Greedy, Sampling
 from app.gguf import rewrite
 from app.gguf.header import read_header
-from app.gguf.rewrite import CopyCancelled, CopyRefused, write_copy
+from app.gguf.rewrite import write_copy
 from app.gguf.source import FileSource
-from app.gguf.values import NewValue, ValueRefused, text_of_value, value_typed
+from app.gguf.values import NewValue, text_of_value, value_typed
+from app.refusal import Refusal
 
 CHANGES = {
     "general.name": value_typed(
@@ -145,10 +146,10 @@ def test_the_engine_loads_the_copy_and_says_the_same(starter_gguf: Path, tmp_pat
 # --- what ends it -------------------------------------------------------------------------------
 
 
-def refused(original: Path, target: Path, changes: Any = CHANGES, **options: Any) -> CopyRefused:
+def refused(original: Path, target: Path, changes: Any = CHANGES, **options: Any) -> Refusal:
     """The refusal; nothing is changed or left by it."""
     before = {path: path.read_bytes() for path in target.parent.glob("*") if path.is_file()}
-    with pytest.raises(CopyRefused) as caught:
+    with pytest.raises(Refusal) as caught:
         write_copy(original, target, changes, **options)
     after = {path: path.read_bytes() for path in target.parent.glob("*") if path.is_file()}
     assert after == before
@@ -156,7 +157,7 @@ def refused(original: Path, target: Path, changes: Any = CHANGES, **options: Any
 
 
 def test_nothing_is_overwritten(original: Path, tmp_path: Path) -> None:
-    assert "the file itself" in refused(original, original).sentence
+    assert "the original file" in refused(original, original).sentence
     other = tmp_path / "other.gguf"
     other.write_bytes(b"mine")
     assert "exists" in refused(original, other).sentence
@@ -178,7 +179,7 @@ def test_a_file_that_gets_the_name_meanwhile_stays(
         if done == total:
             target.write_bytes(b"mine")
 
-    with pytest.raises(CopyRefused, match="exists"):
+    with pytest.raises(Refusal, match="exists"):
         write_copy(original, target, CHANGES, on_progress=on_progress)
     assert target.read_bytes() == b"mine"
     assert left_in(tmp_path) == {"original.gguf", "copy.gguf"}
@@ -197,7 +198,7 @@ def test_a_disk_without_hard_links(
 def test_cancelling_leaves_nothing(original: Path, tmp_path: Path, after: int) -> None:
     asked = iter(range(1000))
     error = refused(original, tmp_path / "copy.gguf", is_cancelled=lambda: next(asked) >= after)
-    assert isinstance(error, CopyCancelled)
+    assert error.kind == "cancelled"
 
 
 def test_progress_ends_at_the_whole(original: Path, tmp_path: Path) -> None:
@@ -216,17 +217,17 @@ def test_space_is_asked_for_before(
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(rewrite.shutil, "disk_usage", lambda _: usage(1 << 40, 1 << 40, 63 << 20))
     sentence = refused(original, tmp_path / "copy.gguf").sentence
-    assert "MB, and only 66.1 MB are free" in sentence
-    assert "Make room" in sentence
+    assert "MB, but only 66.1 MB are free" in sentence
+    assert "Free some space" in sentence
 
 
 @pytest.mark.parametrize(
     ("number", "words"),
     [
-        (errno.ENOSPC, "no space left"),
-        (errno.EROFS, "cannot be written"),
-        (errno.EFBIG, "no file of this size"),
-        (errno.EIO, "could not"),
+        (errno.ENOSPC, "is full"),
+        (errno.EROFS, "Can't save in"),
+        (errno.EFBIG, "too large for the file system"),
+        (errno.EIO, "couldn't be saved"),
     ],
 )
 def test_a_disk_that_fails_on_the_way(
@@ -250,7 +251,7 @@ def test_an_original_that_cannot_be_read_to_its_end(
         return whole(self, offset, count)
 
     monkeypatch.setattr(FileSource, "read_at", read_at)
-    assert "cannot be read" in refused(original, tmp_path / "copy.gguf").sentence
+    assert "couldn't be read completely" in refused(original, tmp_path / "copy.gguf").sentence
 
 
 def test_original_that_changes_meanwhile(original: Path, tmp_path: Path) -> None:
@@ -259,12 +260,12 @@ def test_original_that_changes_meanwhile(original: Path, tmp_path: Path) -> None
             os.utime(original, ns=(1, 1))
 
     error = refused(original, tmp_path / "copy.gguf", on_progress=on_progress)
-    assert "was changed" in error.sentence
+    assert "changed while" in error.sentence
 
 
 def test_places_that_cannot_be(original: Path, tmp_path: Path) -> None:
-    assert "no folder" in refused(original, tmp_path / "none" / "copy.gguf").sentence
-    assert "ends in .gguf" in refused(original, tmp_path / "copy.bin").sentence
+    assert "doesn't exist" in refused(original, tmp_path / "none" / "copy.gguf").sentence
+    assert "end in .gguf" in refused(original, tmp_path / "copy.bin").sentence
     assert "too long" in refused(original, tmp_path / ("x" * 251 + ".gguf")).sentence
 
 
@@ -373,7 +374,7 @@ def test_values_are_typed_and_read_back(kind: str, text: str, value: Any, tmp_pa
     ],
 )
 def test_values_that_cannot_be(kind: str, text: str) -> None:
-    with pytest.raises(ValueRefused) as caught:
+    with pytest.raises(Refusal) as caught:
         value_typed(kind, text)
     assert str(caught.value).endswith(".")
 

@@ -51,7 +51,7 @@ def test_two_with_the_same_text_are_refused_before_a_load(
 
 
 NO_FIT = [
-    (replace(BPE, model="llama"), "no tokens for 162 of the 256 bytes"),
+    (replace(BPE, model="llama"), "lacks tokens for 162 of the 256 bytes"),
     (spm_vocabulary(byte_tokens=False), "of the 256 bytes"),
     (replace(SPM, model="bert"), "tokens for single bytes"),
     (

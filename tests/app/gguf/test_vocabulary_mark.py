@@ -28,17 +28,17 @@ def test_other_weights_with_the_same_tokens_are_the_same(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("vocabulary", "metadata", "words"),
     [
-        (spm_vocabulary(["hello"]), {}, "another kind of tokeniser (llama)"),
+        (spm_vocabulary(["hello"]), {}, "a different kind of tokeniser (llama)"),
         (bpe_vocabulary(["hello!"]), {}, f"{len(WORDS) + 1:,} tokens, not {len(WORDS):,}"),
-        (bpe_vocabulary(["jello"]), {}, "other tokens"),
-        (WORDS, {IDS.format("bos"): 3}, "another begin token"),
-        (WORDS, {IDS.format("eos"): 1}, "another end token"),
-        (WORDS, {IDS.format("eot"): 1}, "another end-of-turn token"),
+        (bpe_vocabulary(["jello"]), {}, "different tokens"),
+        (WORDS, {IDS.format("bos"): 3}, "a different begin token"),
+        (WORDS, {IDS.format("eos"): 1}, "a different end token"),
+        (WORDS, {IDS.format("eot"): 1}, "a different end-of-turn token"),
         (WORDS, {IDS.format("padding"): 1}, ""),
         (
             WORDS,
             {"tokenizer.ggml.add_bos_token": True},
-            "another rule of beginning and ending",
+            "different rules for start and end tokens",
         ),
     ],
 )
@@ -52,5 +52,5 @@ def test_what_differs_is_named(
 def test_real_files(starter_gguf: Path, gemma_gguf: Path) -> None:
     starter, gemma = read_vocabulary(starter_gguf).mark, read_vocabulary(gemma_gguf).mark
     assert difference(starter, starter) == difference(gemma, gemma) == ""
-    assert difference(starter, gemma) == "another kind of tokeniser (llama)"
+    assert difference(starter, gemma) == "a different kind of tokeniser (llama)"
     assert (starter.n_tokens, gemma.n_tokens) == (49_152, 262_144)

@@ -237,7 +237,7 @@ def test_certificates_are_checked(gate, fake_hub):
         )
     fault = fault_of(caught.value, Asked("hub.example.org"))
     assert (fault.kind, fake_hub.requests) == ("network", [])
-    assert "could not prove that it is the one" in fault.sentence
+    assert "has no valid certificate" in fault.sentence
     context = gate.client(plain_client)._transport._context
     assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
 
@@ -286,7 +286,7 @@ def test_a_proxy_that_cannot_be_used_is_said(gate, monkeypatch, proxy):
     with pytest.raises(httpx2.ProxyError) as caught:
         gate.client(plain_client).get("http://hub.example.org/api/models")
     sentence = fault_of(caught.value, Asked("hub.example.org")).sentence
-    assert "The proxy on the way to “hub.example.org”" in sentence
+    assert "The proxy refused the connection to “hub.example.org”" in sentence
     assert "pa55" not in sentence
 
 

@@ -55,7 +55,7 @@ def smol(asker, fake_hub, starter_gguf):
 
 
 def file_of(asker, name: str, repo: str = REPO):
-    return next(each for each in asker.hub.files(repo) if each.name == name)
+    return next(each for each in asker.hub.look(repo).files if each.name == name)
 
 
 def test_it_is_the_header_of_the_file(asker, smol, fake_hub, starter_gguf):
@@ -103,10 +103,9 @@ def test_there_is_a_cap_of_bytes(asker, smol, fake_hub):
     source = HttpSource(asker.hub, smol, max_bytes=1_000_000)
     assert len(source.read_at(0, 900_000)) == 900_000
     fake_hub.forget()
-    with pytest.raises(HubFault, match="larger than any real one"):
+    with pytest.raises(HubFault, match="implausibly large"):
         source.read_at(900_000, 200_000)
     assert fake_hub.requests == []
-    assert (source.n_requests, source.n_bytes) == (1, 900_000)
     assert source.read_at(smol.size_bytes, 10) == b""
     assert len(source.read_at(smol.size_bytes - 10, 100)) == 10
 
@@ -122,15 +121,15 @@ def test_an_address_that_has_run_out_is_asked_for_again(asker, fake_hub):
 @pytest.mark.parametrize(
     ("act", "words"),
     [
-        (Act(ignore_range=True), "does not send parts"),
-        (captive_portal(), "does not send parts"),
-        (Act(headers={"Content-Range": "bytes 0-99/5"}), "not what the listing says"),
-        (Act(headers={"Content-Range": "bytes 1-100/999"}), "not what the listing says"),
-        (Act(without=("Content-Range",)), "not what the listing says"),
-        (Act(gzip=True), "not what the listing says"),
-        (Act(claimed_length=50), "ended early"),
-        (Act(close_after=50), "broke off its answer"),
-        (Act(status=416), "does not take this request"),
+        (Act(ignore_range=True), "doesn't send parts"),
+        (captive_portal(), "doesn't send parts"),
+        (Act(headers={"Content-Range": "bytes 0-99/5"}), "doesn't match the listing"),
+        (Act(headers={"Content-Range": "bytes 1-100/999"}), "doesn't match the listing"),
+        (Act(without=("Content-Range",)), "doesn't match the listing"),
+        (Act(gzip=True), "doesn't match the listing"),
+        (Act(claimed_length=50), "cut short"),
+        (Act(close_after=50), "closed the connection early"),
+        (Act(status=416), "rejected the request"),
         (Act(status=503), "server error"),
     ],
 )
@@ -146,5 +145,5 @@ def test_a_file_that_changes_while_it_is_read_is_not_read(asker, fake_hub):
     source = HttpSource(asker.hub, file_of(asker, "tiny-F32.gguf"))
     source.read_at(0, 100)
     fake_hub.script(Act(etag="other"), server="cdn")
-    with pytest.raises(HubFault, match="changed while it was read"):
+    with pytest.raises(HubFault, match="changed while it was being read"):
         source.read_at(100, 100)

@@ -9,7 +9,8 @@ import pytest
 from keyring.backend import KeyringBackend
 from keyring.backends import fail
 
-from app.hub.token import SERVICE, AccessTokens, TokenRefused, checked_token
+from app.hub.token import SERVICE, AccessTokens, checked_token
+from app.refusal import Refusal
 
 HERE, THERE = "https://hub.example.org:443", "https://mirror.example.org:443"
 
@@ -138,7 +139,7 @@ def test_what_the_keyring_holds_is_looked_at(ring):
     "text", ["", "  ", "two words", "hf_é", "hf_\x00", "hf_a\r\nHost: x", "x" * 600]
 )
 def test_what_cannot_be_a_token_is_refused_without_repeating_it(text):
-    with pytest.raises(TokenRefused) as caught:
+    with pytest.raises(Refusal) as caught:
         checked_token(text)
     assert str(caught.value).endswith(".")
     assert not text.strip() or text.strip() not in str(caught.value)

@@ -74,7 +74,9 @@ def run_and_kill(data_dir: Path, name: str, acknowledgements: int, pause_s: floa
     return [json.loads(line) for line in lines if line.endswith("\n")]
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(
+    "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(2, 6))]
+)
 def test_nothing_that_was_acknowledged_is_lost(
     open_store: Any, data_dir: Path, database: Path, seed: int
 ) -> None:

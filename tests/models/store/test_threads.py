@@ -262,7 +262,7 @@ def failing_once(code: int) -> Callable[[Any], Any]:
     [
         (sqlite3.SQLITE_FULL, "disk is full"),
         (sqlite3.SQLITE_IOERR_FSYNC, "reports errors"),
-        (sqlite3.SQLITE_CANTOPEN, "out of reach"),
+        (sqlite3.SQLITE_CANTOPEN, "can't be reached"),
         (sqlite3.SQLITE_READONLY_DBMOVED, "no longer be written"),
         (sqlite3.SQLITE_NOMEM, "short of memory"),
         (sqlite3.SQLITE_BUSY_SNAPSHOT, "Another program"),

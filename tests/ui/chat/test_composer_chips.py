@@ -79,6 +79,60 @@ def test_attachments_alone_can_be_sent(composer: Composer) -> None:
     assert not composer.findChild(QPushButton, "send_button").isEnabled()
 
 
+@pytest.mark.parametrize("text", ["Look", ""])
+def test_enter_waits_for_what_is_on_its_way(composer: Composer, text: str) -> None:
+    sent: list[str] = []
+    composer.send_requested.connect(sent.append)
+    composer.set_attachments([], is_coming=True)
+    composer.insert_text(text)
+    composer.send()
+    assert (sent, composer.text()) == ([], text)
+    assert "attachment" in composer.findChild(QLabel, "composer_hint").text()
+    composer.set_attachments([attached(1)], is_coming=True)
+    assert sent == []
+    composer.set_attachments([attached(1), attached(2)])
+    assert (sent, composer.text()) == ([text], "")
+    composer.set_attachments([attached(3)])
+    assert sent == [text], "once"
+    assert "attachment" not in composer.findChild(QLabel, "composer_hint").text()
+
+
+def test_what_is_typed_behind_an_enter_that_waits_stays_or_follows(composer: Composer) -> None:
+    sent: list[str] = []
+    composer.send_requested.connect(sent.append)
+    composer.set_attachments([], is_coming=True)
+    for text in ("one", "two"):
+        composer.insert_text(text)
+        composer.send()
+    composer.insert_text("three")
+    assert (sent, composer.text()) == ([], "onetwothree")
+    composer.set_attachments([attached(1)])
+    assert (sent, composer.text()) == (["one", "two"], "three")
+    composer.set_attachments([])
+    assert sent == ["one", "two"], "once"
+
+
+@pytest.mark.parametrize("since", ["changed", "another chat", "refused"])
+def test_enter_that_waits_is_forgotten_where_something_else_was_meant(
+    composer: Composer, since: str
+) -> None:
+    sent: list[str] = []
+    composer.send_requested.connect(sent.append)
+    composer.insert_text("Look")
+    composer.set_attachments([], is_coming=True)
+    composer.send()
+    if since == "changed":
+        QTest.keyClick(composer._edit, Qt.Key.Key_Backspace)
+    elif since == "another chat":
+        composer.set_text("Look")
+    composer.set_attachments([attached(1)], is_refused=since == "refused")
+    composer.set_attachments([attached(1)])
+    assert sent == []
+    assert composer.text().startswith("Loo")
+    composer.send()
+    assert len(sent) == 1
+
+
 def test_many_chips_go_on_in_the_next_line_and_scroll(qtbot, composer: Composer) -> None:
     composer.set_attachments([attached(n, 10) for n in range(3)])
     first, _second, third = chips_of(composer)

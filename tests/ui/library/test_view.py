@@ -106,8 +106,8 @@ def test_what_is_noticed_is_said_where_it_is_seen(
     card.notice.acts[0].run()
     assert ("shelf.undo", "k") in desk.calls
     assert view.toasts.cards() == []
-    desk.loader.state = EngineStateChanged("ready", SMOL, loaded(notes=["All on the processor."]))
-    bridge.emit_event(Noticed("info", "All on the processor."))  # stands with the weights
+    desk.loader.state = EngineStateChanged("ready", SMOL, loaded(notes=["All on the CPU."]))
+    bridge.emit_event(Noticed("info", "All on the CPU."))  # stands with the weights
     assert view.toasts.cards() == []
     view.close()
     bridge.emit_event(Noticed("error", "The disk is full."))

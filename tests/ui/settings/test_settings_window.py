@@ -52,32 +52,30 @@ def refusal(window: SettingsWindow, name: str) -> QLabel:
     return label
 
 
-@pytest.mark.parametrize(
-    ("page", "name", "text", "value"),
-    [
-        ("appearance", "zoom_percent", "150", 150),
-        ("chat", "max_tokens", "256", 256),
-        ("chat", "max_tokens", "", 0),
-        ("sampling", "temperature", "1.2", 1.2),
-        ("sampling", "top_k", "20", 20),
-        ("sampling", "top_p", "0.9", 0.9),
-        ("sampling", "min_p", "0", 0.0),
-        ("sampling", "repeat_penalty", "1.1", 1.1),
-        ("sampling", "repeat_last_n", "-1", -1),
-        ("sampling", "seed", "42", 42),
-        ("engine", "n_threads", "2", 2),
-        ("engine", "n_ctx", "8,192", 8192),
-        ("engine", "n_gpu_layers", "0", 0),
-    ],
-)
-def test_a_number_is_applied_at_once(
-    window: SettingsWindow, desk: FakeDesk, page: str, name: str, text: str, value: object
-) -> None:
-    desk.settings.set(name, {"max_tokens": 7}.get(name, getattr(Settings(), name)))
-    window.show_page(page)
-    type_number(window, name, text)
-    assert getattr(desk.settings.now, name) == value
-    assert refusal(window, name).isHidden()
+NUMBERS: list[tuple[str, str, str, object]] = [
+    ("appearance", "zoom_percent", "150", 150),
+    ("chat", "max_tokens", "256", 256),
+    ("chat", "max_tokens", "", 0),
+    ("sampling", "temperature", "1.2", 1.2),
+    ("sampling", "top_k", "20", 20),
+    ("sampling", "top_p", "0.9", 0.9),
+    ("sampling", "min_p", "0", 0.0),
+    ("sampling", "repeat_penalty", "1.1", 1.1),
+    ("sampling", "repeat_last_n", "-1", -1),
+    ("sampling", "seed", "42", 42),
+    ("engine", "n_threads", "2", 2),
+    ("engine", "n_ctx", "8,192", 8192),
+    ("engine", "n_gpu_layers", "0", 0),
+]
+
+
+def test_a_number_is_applied_at_once(window: SettingsWindow, desk: FakeDesk) -> None:
+    for page, name, text, value in NUMBERS:
+        desk.settings.set(name, {"max_tokens": 7}.get(name, getattr(Settings(), name)))
+        window.show_page(page)
+        type_number(window, name, text)
+        assert getattr(desk.settings.now, name) == value, (name, text)
+        assert refusal(window, name).isHidden(), (name, text)
 
 
 @pytest.mark.parametrize(

@@ -139,6 +139,18 @@ def test_key_that_is_given_already_stays_with_its_first_action(
     assert done == ["new", "note"]
 
 
+def test_menu_shows_what_is_switched_on(actions: Actions, window: QWidget) -> None:
+    on: list[bool] = []
+    actions.add(Action("full", "Full screen", "", lambda: None, is_checked=lambda: bool(on)))
+    actions.add(Action("new", "New chat", "", lambda: None))
+    menu = QMenu(window)
+    actions.fill_menu(menu, "full")
+    on.append(True)
+    actions.fill_menu(menu, "full", "new")
+    assert [each.isCheckable() for each in menu.actions()] == [True, True, False]
+    assert [each.isChecked() for each in menu.actions()] == [False, True, False]
+
+
 def test_menu_shows_keys_and_runs(actions: Actions, window: QWidget) -> None:
     done: list[str] = []
     actions.add(Action("new", "New chat", "Ctrl+N", lambda: done.append("new")))

@@ -90,7 +90,7 @@ def test_unloading_takes_the_figures_away(status: StatusLine) -> None:
 def test_another_chat_keeps_the_engines_figures_only(status: StatusLine) -> None:
     status.set_engine_state(READY)
     status.set_figures(FIGURES)
-    status.clear_reply()
+    status.set_reply()
     assert shown(status) == ["70 / 4,096", "2 threads", "CPU", "392 MB"]
 
 
@@ -98,7 +98,7 @@ def test_downloads_are_shown_while_there_are_some(status: StatusLine) -> None:
     """Whatever becomes of the engine meanwhile."""
     status.set_downloads("↓ 42% · 3.2 MB/s", "tiny.gguf: 42%")
     status.set_engine_state(READY)
-    status.clear_reply()
+    status.set_reply()
     assert shown(status)[-1] == "↓ 42% · 3.2 MB/s"
     assert "↓ 42%" in status.accessibleDescription()
     status.set_downloads("", "")
@@ -130,8 +130,14 @@ def test_the_line_is_as_high_without_figures(status: StatusLine) -> None:
 
 
 def test_more_than_the_window_holds_fills_the_meter(status: StatusLine) -> None:
+    bar, colors = status.meter, status._theme.colors
     status.set_context(5000, 4096)
-    assert meter(status).value() == 4096
+    assert bar.value() == 4096
+    assert shown(status) == ["904 tokens over the limit"]
+    assert bar.grab().toImage().pixelColor(bar.rect().center()).name() == colors.error
+    status.set_context(4096, 4096)
+    assert shown(status) == ["4,096 / 4,096"]
+    assert bar.grab().toImage().pixelColor(bar.rect().center()).name() == colors.accent
 
 
 def test_a_little_is_seen_as_a_little(status: StatusLine) -> None:
@@ -165,5 +171,8 @@ def test_the_bar_is_painted_anew_with_every_value(status: StatusLine, qtbot: QtB
 def test_the_meter_says_what_would_be_left_out(status: StatusLine) -> None:
     status.set_context(2000, 4096, 1)
     assert meter(status).toolTip().endswith("used; 1 older message dropped")
+    assert shown(status) == ["2,000 / 4,096"]
+    status.set_context(2000, 4096, 1, is_text=True)
+    assert shown(status) == ["2,000 / 4,096 · beginning dropped"]
     status.set_context(2000, 4096)
     assert meter(status).toolTip().endswith("tokens of the context window used")

@@ -78,12 +78,6 @@ def test_names(view: TranscriptView) -> None:
     assert view.accessibleName() == "Conversation"
 
 
-def test_empty_state_says_what_to_do(view: TranscriptView) -> None:
-    blank = shot(view)
-    view.set_empty_text("No model", "Open a GGUF file to begin.")
-    assert shot(view) != blank
-
-
 def test_opens_at_the_end(view: TranscriptView) -> None:
     view.set_conversation(conversation(50))
     bar = view.verticalScrollBar()

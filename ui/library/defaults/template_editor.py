@@ -49,7 +49,6 @@ class SourceField(TextField):
         super().__init__("Jinja source: messages, bos_token, eos_token, add_generation_prompt")
         self.setParent(parent)
         self._theme = theme
-        self._line = 0
         self.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
         policy = self.sizePolicy()
         policy.setVerticalPolicy(policy.Policy.Expanding)
@@ -57,7 +56,6 @@ class SourceField(TextField):
 
     def mark_line(self, line: int) -> None:
         """Lines count from 1; 0: none."""
-        self._line = line
         marks = []
         block = self.document().findBlockByNumber(line - 1)
         if line and block.isValid():
@@ -96,8 +94,7 @@ class TemplateEditor(QWidget):
             "edit_template_button",
             spoken="Write your own template, starting from this one",
         )
-        self.words = small_label("", self)
-        self.words.setObjectName("template_words")
+        self.words = small_label("", self, name="template_words")
         self.words.setTextFormat(Qt.TextFormat.PlainText)
         self.source = SourceField(theme, self)
         self.source.setObjectName("template_source")
@@ -113,14 +110,15 @@ class TemplateEditor(QWidget):
         self.panes.addWidget(self.preview)
         self._later = rest_timer(self, self._render, RENDER_AFTER_MS)
         self._build()
-        theme.changed.connect(self._fit)
+        theme.changed.connect(self._arrange)
         theme.space(self._head, 8)
         theme.space(self._column, 8)
         theme.size(self.format_field, 180)
         for pane in (self.source, self.preview):
             theme.font(pane, Theme.font_mono)
             theme.at_least(pane, 120, 72)
-        self._fit()
+        theme.keep(self.panes, QSplitter.setHandleWidth, 8)
+        self._arrange()
 
     def _build(self) -> None:
         self._head = QHBoxLayout()
@@ -279,8 +277,3 @@ class TemplateEditor(QWidget):
         if self.panes.orientation() is not side:
             self.panes.setOrientation(side)
             self.panes.setSizes([1, 1])
-
-    def _fit(self) -> None:
-        px = self._theme.px
-        self.panes.setHandleWidth(px(8))
-        self._arrange()

@@ -85,8 +85,7 @@ class TemplatePage(QWidget):
             | Qt.TextInteractionFlag.TextSelectableByKeyboard
         )
         self._tags = _Tags(self.text.document(), theme)
-        self.words = small_label("", self)
-        self.words.setObjectName("template_page_words")
+        self.words = small_label("", self, name="template_page_words")
         self._row = QHBoxLayout()
         self._row.addWidget(self.names)
         self._row.addWidget(self.lay_out)

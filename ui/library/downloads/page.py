@@ -131,16 +131,13 @@ class DownloadPage(QWidget):
     def _make_foot(self) -> None:
         self.words = plain_label("", self, "small", name="download_words", wraps=True)
         self.words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self.load_button = self._button("Load", "load", "primary")
-        self.pause_button = self._button("Pause", "pause")
-        self.go_on_button = self._button("Resume", "resume")
-        self.cancel_button = self._button("Cancel", "cancel")
-        self.show_button = self._button("Show in folder", "show")
-        self.trash_button = self._button("Move to trash", "trash")
-        self.remove_button = self._button("Remove from list", "remove")
-
-    def _button(self, text: str, name: str, kind: str = "") -> QPushButton:
-        return push_button(text, self, f"download_{name}_button", kind=kind)
+        self.load_button = push_button("Load", self, "download_load_button", kind="primary")
+        self.pause_button = push_button("Pause", self, "download_pause_button")
+        self.go_on_button = push_button("Resume", self, "download_resume_button")
+        self.cancel_button = push_button("Cancel", self, "download_cancel_button")
+        self.show_button = push_button("Show in folder", self, "download_show_button")
+        self.trash_button = push_button("Move to trash", self, "download_trash_button")
+        self.remove_button = push_button("Remove from list", self, "download_remove_button")
 
     @property
     def _buttons(self) -> tuple[QPushButton, ...]:

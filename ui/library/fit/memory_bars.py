@@ -139,7 +139,6 @@ class DeviceRow(QWidget):
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._theme = theme
-        self._need: DeviceNeed | None = None
         self.title = plain_label("", self)
         self.title.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
         self.figure = ElidedLabel("", self)
@@ -173,7 +172,6 @@ class DeviceRow(QWidget):
         return lambda: part_brush(what, self._theme)
 
     def show_need(self, need: DeviceNeed) -> None:
-        self._need = need
         is_host = need.label == HOST_LABEL
         words = need.label[:1].upper() + need.label[1:]
         self.title.setText(f"{words} · {need.description}" if not is_host else words)

@@ -16,8 +16,9 @@ from PySide6.QtWidgets import (
 )
 
 from app.gguf.rewrite import refusal_of_key
-from app.gguf.values import KIND_CHOICES, NewValue, ValueRefused, value_typed
+from app.gguf.values import KIND_CHOICES, NewValue, value_typed
 from app.library.header_shown import one_line
+from app.refusal import Refusal
 from ui.chat.message_edit import clean_text, whole_text
 from ui.look.theme import Theme
 from ui.shell.dialogs import space_buttons
@@ -104,7 +105,7 @@ class ValueDialog(QDialog):
         self._column.addWidget(self.buttons)
 
     def value(self) -> NewValue:
-        """What was typed, or ValueRefused."""
+        """What was typed, or Refusal."""
         typed = whole_text(self.value_field)
         if typed == clean_text(self._text):
             typed = self._text
@@ -122,8 +123,8 @@ class ValueDialog(QDialog):
                 return f"The key “{one_line(key, 80)}” already exists. Change that one instead."
         try:
             self.value()
-        except ValueRefused as refused:
-            return str(refused)
+        except Refusal as refused:
+            return refused.sentence
         return ""
 
     def _check(self) -> None:

@@ -10,7 +10,6 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QLabel,
     QLineEdit,
-    QPushButton,
     QVBoxLayout,
     QWidget,
 )
@@ -48,14 +47,12 @@ class HubDialog(QDialog):
         self.setWindowTitle("Hub: token and address")
         self._make_token()
         self._make_address()
-        self.close_button = QPushButton("Done", self)
-        self.close_button.setObjectName("hub_done_button")
+        self.close_button = push_button("Done", self, "hub_done_button", act=self.accept)
         # Return in a field is for what is typed there; what comes of it is to be read.
-        self.close_button.setAutoDefault(False)
-        self.close_button.clicked.connect(self.accept)
+        for button in (self.use_button, self.forget_button, self.set_button, self.close_button):
+            button.setAutoDefault(False)
         self._build()
-        self._unfollow = desk.hub.follow(self._on_state)
-        self.destroyed.connect(self._unfollow)
+        self.destroyed.connect(desk.hub.follow(self._on_state))
         theme.space(self._column, 8, margins=16)
         for row in (self._token_row, self._address_row, self._foot):
             theme.space(row, 8)
@@ -66,8 +63,8 @@ class HubDialog(QDialog):
     # --- building -------------------------------------------------------------------------------
 
     def _make_token(self) -> None:
-        self._token_title = self._label("Token", "title")
-        self._token_words = self._label("", "dim")
+        self._token_title = plain_label("Token", self, "title", wraps=True)
+        self._token_words = plain_label("", self, "dim", wraps=True)
         self.token = QLineEdit(self)
         self.token.setObjectName("hub_token")
         self.token.setAccessibleName("Token")
@@ -77,30 +74,22 @@ class HubDialog(QDialog):
             Qt.InputMethodHint.ImhHiddenText | Qt.InputMethodHint.ImhSensitiveData
         )
         self.use_button = push_button("Save token", self, "use_token_button")
-        self.use_button.setAutoDefault(False)
         self.forget_button = push_button("Remove token", self, "forget_token_button")
-        self.forget_button.setAutoDefault(False)
-        self.token_sentence = self._label("", "dim")
-        self.token_sentence.setObjectName("token_sentence")
+        self.token_sentence = plain_label("", self, "dim", name="token_sentence", wraps=True)
         self.token.returnPressed.connect(self._use_token)
         self.use_button.clicked.connect(self._use_token)
         self.forget_button.clicked.connect(self._forget_token)
 
     def _make_address(self) -> None:
-        self._address_title = self._label("Address", "title")
-        self._address_words = self._label(ADDRESS_WORDS, "dim")
+        self._address_title = plain_label("Address", self, "title", wraps=True)
+        self._address_words = plain_label(ADDRESS_WORDS, self, "dim", wraps=True)
         self.address = QLineEdit(self)
         self.address.setObjectName("hub_endpoint")
         self.address.setAccessibleName("Hub address")
         self.set_button = push_button("Save address", self, "use_address_button")
-        self.set_button.setAutoDefault(False)
-        self.address_sentence = self._label("", "dim")
-        self.address_sentence.setObjectName("address_sentence")
+        self.address_sentence = plain_label("", self, "dim", name="address_sentence", wraps=True)
         self.address.returnPressed.connect(self._use_address)
         self.set_button.clicked.connect(self._use_address)
-
-    def _label(self, text: str, kind: str) -> QLabel:
-        return plain_label(text, self, kind, wraps=True)
 
     def _build(self) -> None:
         self._token_row, self._address_row, self._foot = QHBoxLayout(), QHBoxLayout(), QHBoxLayout()

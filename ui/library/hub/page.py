@@ -21,8 +21,9 @@ from PySide6.QtWidgets import (
 )
 
 from app.chat.events import HubState, HubTrouble, MemoryChanged
-from app.hub.address import AddressRefused, HubAddress, read_address
+from app.hub.address import HubAddress, read_address
 from app.hub.records import HubRepo, HubSearchPage
+from app.refusal import Refusal
 from ui.library.hub.detail import HubDetail
 from ui.library.hub.dialog import HubDialog
 from ui.library.hub.filters import HubFilters
@@ -196,8 +197,7 @@ class HubPage(QWidget):
         self.detail.headers_fit_requested.connect(self.headers_fit_requested)
         self.detail.back_requested.connect(self._go_back)
         QShortcut(QKeySequence("F5"), self, self.search_now)
-        self._unfollow = self._desk.hub.follow(self._show_hub)
-        self.destroyed.connect(self._unfollow)
+        self.destroyed.connect(self._desk.hub.follow(self._show_hub))
         self._theme.changed.connect(self._arrange)
 
     def follow(self, bridge: Bridge) -> None:
@@ -265,10 +265,13 @@ class HubPage(QWidget):
         self._is_begun = True
         try:
             address = read_address(self.search.text(), self._state.endpoint)
-        except AddressRefused as refused:
+        except Refusal as refused:
             self._stop()
             self._show_panel(
-                "Not an address on this hub", str(refused), "Token and address…", self.open_dialog
+                "Not an address on this hub",
+                refused.sentence,
+                "Token and address…",
+                self.open_dialog,
             )
             return
         if address is not None and not address.is_plain:
@@ -342,7 +345,7 @@ class HubPage(QWidget):
         """A private repository is in no listing, so what may be one is looked for by its name."""
         try:
             address = read_address(text, self._state.endpoint)
-        except AddressRefused:
+        except Refusal:
             address = None
         if address is not None and address.is_plain:
             self._show_address(address)

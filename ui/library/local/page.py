@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -104,10 +106,10 @@ class LocalPage(QWidget):
         self._theme = theme
         self._home = Path.home()
         self._snapshot: LocalSnapshot | None = None
-        self._fits: dict[str, tuple[int, Fit]] = {}
+        self._fits: dict[tuple[str, int], Fit] = {}
         self._rough: dict[int, Fit | None] = {}
         self._asked: set[tuple[str, int]] = set()
-        self._header_window: Any = None
+        self._answers: list[Callable[[str, Fit], None]] = []
         self._folders: FoldersDialog | None = None
         self.setObjectName("local_page")
         self.setAccessibleName("Models on this computer")
@@ -128,7 +130,7 @@ class LocalPage(QWidget):
         theme.at_most(self.nothing_words, 460)
         self._fit_sizes()
         self.setFocusProxy(self.search)
-        self._unfollow = desk.local.follow(self.show_snapshot)
+        self.destroyed.connect(desk.local.follow(self.show_snapshot))
         self._show_body()
         self._settle()
 
@@ -389,9 +391,9 @@ class LocalPage(QWidget):
         """As it was judged, else by the size alone; None for what cannot be loaded."""
         if not weights.can_load:
             return None
-        judged = self._fits.get(str(weights.path))
-        if judged is not None and judged[0] == weights.size_bytes:
-            return judged[1]
+        judged = self._fits.get((str(weights.path), weights.size_bytes))
+        if judged is not None:
+            return judged
         if weights.size_bytes not in self._rough:
             self._rough[weights.size_bytes] = self._desk.fits.rough(weights.size_bytes)
         return self._rough[weights.size_bytes]
@@ -407,14 +409,14 @@ class LocalPage(QWidget):
         wanted = [each for each in wanted if each not in self._asked]
         if wanted:
             self._asked.update(wanted)
-            self._desk.fits.files([path for path, _ in wanted], self._take_fit)
+            self._answers.append(partial(self._take_fit, dict(wanted)))
+            self._desk.fits.files([path for path, _ in wanted], self._answers[-1])
 
-    def _take_fit(self, path: str, fit: Fit) -> None:
-        row = self.model.row_of(Path(path))
-        if row is not None:
-            self._fits[path] = (self.model.shown[row].size_bytes, fit)
-            self.model.fits_changed()
-            self._settle()
+    def _take_fit(self, sizes: Mapping[str, int], path: str, fit: Fit) -> None:
+        """`sizes`: of the files that were asked about. By now another one may lie there."""
+        self._fits[path, sizes[path]] = fit
+        self.model.fits_changed()
+        self._settle()
 
     def _on_memory_changed(self, _event: object) -> None:
         self._judge_anew()
@@ -422,7 +424,9 @@ class LocalPage(QWidget):
     def _judge_anew(self) -> None:
         """Other weights were loaded, or memory was taken or given back: judge anew. Until then
         what was judged stays."""
-        self._desk.fits.stop(self._take_fit)
+        for answer in self._answers:
+            self._desk.fits.stop(answer)
+        self._answers.clear()
         self._rough.clear()
         self._asked.clear()
         self.model.fits_changed()

@@ -36,23 +36,12 @@ class SmallButton(QPushButton):
 
     def __init__(self, theme: Theme, text: str, name: str, hint: str, parent: QWidget) -> None:
         super().__init__(text, parent)
-        self._theme = theme
         self.setObjectName(name)
         self.setProperty("kind", "chip")
-        self.setAutoDefault(False)
         self.setToolTip(hint)
         self.setAccessibleName(hint or text)
-        theme.changed.connect(self._fit)
         theme.font(self, Theme.font_small)
-        self._fit()
-
-    def _fit(self) -> None:
-        height = self._theme.px(CHIP_PX)
-        radius = height // 2 - 1  # more than half the height would be none to Qt
-        self.setFixedHeight(height)
-        self.setStyleSheet(
-            f"QPushButton {{ border-radius: {radius}px; padding: 0 {self._theme.px(12)}px; }}"
-        )
+        theme.pill(self, CHIP_PX)
 
 
 class SizeCard(FigureCard):
@@ -193,11 +182,7 @@ class PolicyCard(FigureCard):
         self.body.addWidget(self.choice)
         self.caption = self.add_caption("cache_policy_caption")
         self.choice.activated.connect(self._on_chosen)
-        theme.changed.connect(self._fit_choice)
-        self._fit_choice()
-
-    def _fit_choice(self) -> None:
-        self.choice.setFont(self._theme.font_small())
+        theme.font(self.choice, Theme.font_small)
 
     def set_count(self, used: int, size: int, n_cut: int) -> None:
         """The next prompt would have so many of `size` tokens, without `n_cut` messages (of a text:

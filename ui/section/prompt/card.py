@@ -60,16 +60,12 @@ class PromptCard(QFrame):
         self._inside.addLayout(self._head)
         for widget in (self.bar, self.legend, self.sentence, self.facts):
             self._inside.addWidget(widget)
-        theme.changed.connect(self._fit)
+        theme.changed.connect(self.bar.update)
         theme.space(self._inside, 6, margins=12)
         theme.space(self._head, 6)
         theme.space(self._flow, 8)
         theme.font(self.heading, Theme.font_small, QFont.Weight.DemiBold)
         theme.font(self.figure, Theme.font_small)
-        self._fit()
-
-    def _fit(self) -> None:
-        self.bar.update()
 
     def show_prompt(
         self,
@@ -94,10 +90,6 @@ class PromptCard(QFrame):
 
         self.bar.show_parts(of.tokens.parts if of.tokens is not None else (), words_of)
         self._show_counts(counts(of.tokens) if of.tokens is not None else ())
-
-    def shown_counts(self) -> list[str]:
-        """The legend, in words."""
-        return [swatch.text() for swatch in self._swatches]
 
     def _show_counts(self, found: tuple[OriginCount, ...]) -> None:
         for swatch in self._swatches:

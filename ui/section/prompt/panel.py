@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Final
 
-from PySide6.QtGui import QColor, QFontMetrics, QGuiApplication
+from PySide6.QtGui import QColor, QGuiApplication
 from PySide6.QtWidgets import (
     QButtonGroup,
     QFrame,
@@ -89,17 +89,25 @@ class PromptPanel(Panel):
         self._make_widgets()
         self._build()
         self._connect()
-        self._theme.changed.connect(self._fit)
+        self._theme.changed.connect(self._refresh_look)
         self._theme.space(self._column, 8)
         self._theme.space(self._lines, 2)
         for row in (self._top, self._ways):
             self._theme.space(row, 6)
-        self._theme.font(self.token, Theme.font_mono, 12)
+        self._theme.line(self.token, Theme.font_mono, 12)
         for line in (self.whence, self.bytes):
-            self._theme.font(line, Theme.font_small)
+            self._theme.line(line, Theme.font_small)
         self._theme.font(self.tint, Theme.font_small)
         self._theme.at_least(self.text, height=96)
-        self._fit()
+        for button in (
+            self.reply_button,
+            self.next_button,
+            self.surprise_button,
+            self.difference_button,
+        ):
+            self._theme.font(button, Theme.font_small)
+            self._theme.pill(button, _CHIP_PX)
+        self._refresh_look()
         self._show(self._of)
 
     # --- its widgets ----------------------------------------------------------------------------
@@ -143,7 +151,6 @@ class PromptPanel(Panel):
     def _button(self, words: str, name: str, hint: str) -> QPushButton:
         button = push_button(words, self, name, kind="chip", spoken=hint, hint=hint)
         button.setCheckable(True)
-        button.setAutoDefault(False)
         return button
 
     def _line(self, name: str) -> PartsLabel:
@@ -193,32 +200,6 @@ class PromptPanel(Panel):
         bridge.on((ContextCounted, PathChanged, ConversationOpened, MessageAdded), self._on_news)
         bridge.on(MessageChanged, self._on_changed)
         bridge.on(EngineStateChanged, self._on_engine)
-
-    def _fit(self) -> None:
-        px, theme = self._theme.px, self._theme
-        for line, font in (
-            (self.whence, theme.font_small()),
-            (self.token, theme.font_mono(12)),
-            (self.bytes, theme.font_small()),
-        ):
-            # Not by the line's own font: while the theme changes that may still be the former one.
-            line.setMinimumHeight(QFontMetrics(font).height())
-        radius = px(_CHIP_PX) // 2 - 1  # more than half the height would be none to Qt
-        for button in self._buttons():
-            button.setFont(theme.font_small())
-            button.setFixedHeight(px(_CHIP_PX))
-            button.setStyleSheet(
-                f"QPushButton {{ border-radius: {radius}px; padding: 0 {px(12)}px; }}"
-            )
-        self._refresh_look()
-
-    def _buttons(self) -> tuple[QPushButton, ...]:
-        return (
-            self.reply_button,
-            self.next_button,
-            self.surprise_button,
-            self.difference_button,
-        )
 
     # --- following ------------------------------------------------------------------------------
 

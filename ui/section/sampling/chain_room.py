@@ -6,7 +6,7 @@ the chat is another one by now, the reply's own is shown apart, to be looked at 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Final
@@ -14,7 +14,6 @@ from typing import Final
 from PySide6.QtCore import QPoint, Qt, QTimer
 from PySide6.QtWidgets import (
     QMenu,
-    QPushButton,
     QVBoxLayout,
     QWidget,
 )
@@ -86,23 +85,29 @@ class ChainRoom(Panel):
         self._shown_seed: int | None = None
         self.setObjectName("chain_room")
         self.presets = PresetBar(theme, desk, self)
-        self.add_button = self._button("Add stage", "add_stage_button", self.open_stages)
-        self.neutral_button = self._button("Turn all off", "neutralise_button", self._on_neutralise)
-        self.neutral_button.setToolTip(
-            "Turn every stage off: plain sampling at temperature 1. Values are kept."
+        compact = partial(push_button, parent=self, kind="compact")
+        self.add_button = compact("Add stage", name="add_stage_button", act=self.open_stages)
+        self.neutral_button = compact(
+            "Turn all off",
+            name="neutralise_button",
+            hint="Turn every stage off: plain sampling at temperature 1. Values are kept.",
+            act=self._on_neutralise,
         )
-        self.reset_button = self._button("Reset", "reset_chain_button", desk.chain.reset)
-        self.reset_button.setToolTip("Use the inherited chain")
+        self.reset_button = compact(
+            "Reset",
+            name="reset_chain_button",
+            hint="Use the inherited chain",
+            act=lambda: desk.chain.reset(),
+        )
         self.which = ChoiceField(theme, [(NEXT, "Next reply"), (REPLY, "This reply")], self)
         self.which.setObjectName("which_chain")
         self.which.name_choices("Chain for")
         self.which.show_value(NEXT)
-        self.note = plain_label("", self, "small", wraps=True)
-        self.note.setObjectName("sampling_note")
-        self.uncertain_button = self._button(
+        self.note = plain_label("", self, "small", wraps=True, name="sampling_note")
+        self.uncertain_button = compact(
             "Go to the least certain token",
-            "choose_uncertain_button",
-            self._looking.go_to_most_uncertain,
+            name="choose_uncertain_button",
+            act=self._looking.go_to_most_uncertain,
         )
         self.before = BeforeStages(theme, self)
         tokenize = partial(
@@ -110,8 +115,8 @@ class ChainRoom(Panel):
         )  # as the engine reads a bias by text
         self.chain = SamplerChain(theme, tokenize, parent=self)
         self.reply_chain = SamplerChain(theme, tokenize, is_editable=False, parent=self)
-        self.use_button = self._button(
-            "Use this chain in the chat", "use_reply_chain_button", self._on_use
+        self.use_button = compact(
+            "Use this chain in the chat", name="use_reply_chain_button", act=self._on_use
         )
         self.caption = plain_label("", self, "small", wraps=True)
         self.caption.setText(CAPTION)
@@ -120,11 +125,6 @@ class ChainRoom(Panel):
         self._theme.space(self._column, 8)
         self._theme.space(self.rows, 8)
         self._theme.space(self._flow, 6)
-
-    def _button(self, text: str, name: str, act: Callable[[], object]) -> QPushButton:
-        button = push_button(text, self, name, kind="compact", spoken=text, act=lambda: act())
-        button.setAutoDefault(False)
-        return button
 
     def _build(self) -> None:
         self._acts = QWidget(self)

@@ -10,8 +10,9 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
 
 from app.chat.settings.resolved import Resolved
-from app.chat.settings.settings import SettingRefused, checked
+from app.chat.settings.settings import checked
 from app.engine.protocol.stage_rules import MAX_MIN_TOKENS
+from app.refusal import Refusal
 from ui.look.theme import Theme
 from ui.section.drag_number import DragNumber
 from ui.section.sampling.stage_words import LEVELS
@@ -99,8 +100,8 @@ class DrawRulesCard(QFrame):
     def _on_value(self, name: str, value: object) -> None:
         try:
             usable = checked(name, value)
-        except SettingRefused as refused:
-            self._refused[name] = str(refused)
+        except Refusal as refused:
+            self._refused[name] = refused.sentence
         else:
             self._refused.pop(name, None)
             self.changed.emit(name, usable)

@@ -32,6 +32,7 @@ _HINTS: Final = (
     "Stage that removed it",
 )
 _ROWS_SHOWN: Final = 7
+_ROW_PX: Final = 22
 _COLUMNS: Final = ("Removed", "Before", "By")
 
 
@@ -96,17 +97,14 @@ class EvidenceView(QWidget):
         self._words: Pieces | None = None
         self._table: QTableView | None = None
         self._removed_model: RemovedModel | None = None
-        self.left = plain_label("", self, "small", wraps=True)
-        self.left.setObjectName("left_label")
+        self.left = plain_label("", self, "small", wraps=True, name="left_label")
         self.removed_button = push_button(
             "", self, "removed_button", kind="quiet", act=self._show_removed
         )
         self.removed_button.setCheckable(True)
-        self.removed_button.setAutoDefault(False)
         self.bars = ShareBars(theme, self)
         self.mark = DrawMark(theme, self)
-        self.note = plain_label("", self, "small", wraps=True)
-        self.note.setObjectName("evidence_note")
+        self.note = plain_label("", self, "small", wraps=True, name="evidence_note")
         self._head = QHBoxLayout()
         self._head.addWidget(self.left, 1)
         self._head.addWidget(self.removed_button)
@@ -118,7 +116,7 @@ class EvidenceView(QWidget):
         self._column.addWidget(self.note)
         theme.changed.connect(self._fit)
         theme.space(self._column, 4)
-        self._fit()
+        theme.sheet(self.removed_button, _removed_sheet)
         self.hide()
 
     @property
@@ -205,26 +203,33 @@ class EvidenceView(QWidget):
         header = table.horizontalHeader()
         header.setHighlightSections(False)
         header.setSectionResizeMode(QHeaderView.ResizeMode.Stretch)
+        self._theme.font(table, Theme.font_small)
+        self._theme.sheet(table, _table_sheet)
+        rows = table.verticalHeader()
+        self._theme.keep(rows, QHeaderView.setMinimumSectionSize, 20)
+        self._theme.keep(rows, QHeaderView.setDefaultSectionSize, _ROW_PX)
         return table
 
     def _fit(self) -> None:
-        px = self._theme.px
-        self.removed_button.setStyleSheet(
-            f"QPushButton {{ padding: {px(1)}px 0 {px(1)}px {px(4)}px;"
-            f" color: {self._theme.colors.dim};"
-            f" font-size: {self._theme.font_small().pixelSize()}px; }}"
-        )
+        """As high as its first rows."""
         if self._table is not None and self._removed_model is not None:
-            font = self._theme.font_small()
-            self._table.setFont(font)
-            self._table.setStyleSheet(
-                f"QHeaderView::section {{ font-size: {font.pixelSize()}px;"
-                f" padding: {px(2)}px {px(8)}px; }}"
-            )
-            self._table.verticalHeader().setMinimumSectionSize(px(20))
-            self._table.verticalHeader().setDefaultSectionSize(px(22))
             rows = min(self._removed_model.rowCount(), _ROWS_SHOWN)
-            self._table.setFixedHeight(px(22) * rows + px(26))
+            self._table.setFixedHeight(self._theme.px(_ROW_PX) * rows + self._theme.px(26))
+
+
+def _removed_sheet(theme: Theme) -> str:
+    px = theme.px
+    return (
+        f"QPushButton {{ padding: {px(1)}px 0 {px(1)}px {px(4)}px; color: {theme.colors.dim};"
+        f" font-size: {theme.font_small().pixelSize()}px; }}"
+    )
+
+
+def _table_sheet(theme: Theme) -> str:
+    return (
+        f"QHeaderView::section {{ font-size: {theme.font_small().pixelSize()}px;"
+        f" padding: {theme.px(2)}px {theme.px(8)}px; }}"
+    )
 
 
 def removes(row: StageEvidence) -> bool:

@@ -122,11 +122,6 @@ class GrammarText(QPlainTextEdit):
         whole.format = tone
         self.setExtraSelections([whole, marked])
 
-    def marked_text(self) -> str:
-        """What is underlined."""
-        selections = self.extraSelections()
-        return selections[-1].cursor.selectedText() if selections else ""
-
 
 class GrammarEditor(QFrame):
     """`changed(grammar, json_schema)`: what shall count; at most one of them says something."""

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Final
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from app.chat.events import ConversationOpened, EngineStateChanged, LevelsChanged, SettingsChanged
 from app.chat.settings.resolved import shown_value
@@ -60,19 +60,27 @@ class LiveCard(Card):
         self.refusal = small_label("", self)
         self.refusal.setProperty("kind", "refusal")
         self.refusal.setObjectName("live_refusal")
-        self.summary = small_label("", self)
-        self.summary.setObjectName("live_summary")
+        self.summary = small_label("", self, name="live_summary")
         self.without = small_label("", self)
         self.without.setProperty("kind", "caution")
         self.without.setObjectName("live_without")
-        self.caption = small_label("", self)
-        self.caption.setObjectName("live_caption")
-        self.use_button = self._button("Use in this chat", "live_use_button")
-        self.use_button.setToolTip("Use these values for the next reply in this chat.")
-        self.back_button = self._button("Reset", "live_back_button")
-        self.back_button.setToolTip("Reset to the values of the next reply")
-        self.uncertain_button = self._button(
-            ("Go to the least certain token"), "live_uncertain_button"
+        self.caption = small_label("", self, name="live_caption")
+        self.use_button = push_button(
+            "Use in this chat",
+            self,
+            "live_use_button",
+            kind="tiny",
+            hint="Use these values for the next reply in this chat.",
+        )
+        self.back_button = push_button(
+            "Reset",
+            self,
+            "live_back_button",
+            kind="tiny",
+            hint="Reset to the values of the next reply",
+        )
+        self.uncertain_button = push_button(
+            "Go to the least certain token", self, "live_uncertain_button", kind="tiny"
         )
         self._acts = QHBoxLayout()
         tools.theme.space(self._acts, 6)
@@ -92,11 +100,6 @@ class LiveCard(Card):
         self.body.addLayout(self._acts)
         self._connect(tools)
         self._put_back()
-
-    def _button(self, text: str, name: str) -> QPushButton:
-        button = push_button(text, self, name, kind="tiny")
-        button.setAutoDefault(False)
-        return button
 
     def _connect(self, tools: Tools) -> None:
         for signal in (

@@ -60,9 +60,8 @@ class SamplerChain(QWidget):
         self._target: int | None = None
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(0, 0, 0, 0)
-        theme.changed.connect(self._fit)
         theme.space(self._column, 8)
-        self._fit()
+        theme.sheet(self._line, lambda theme: f"background: {theme.colors.accent};")
 
     @property
     def links(self) -> Links:
@@ -219,9 +218,6 @@ class SamplerChain(QWidget):
         target, self._target = self._target, None
         if target is not None:
             self._move(card, target)
-
-    def _fit(self) -> None:
-        self._line.setStyleSheet(f"background: {self._theme.colors.accent};")
 
 
 def _decided(stage: Stage, row: StageEvidence) -> str:

@@ -71,7 +71,6 @@ class SelectCard(StageCard):
         self.again_button = push_button(
             "", self, "same_seed_button", act=lambda: self.seed_changed.emit(self._reply_seed)
         )
-        self.again_button.setAutoDefault(False)
         seed = QWidget(self)
         row = QHBoxLayout(seed)
         row.setContentsMargins(0, 0, 0, 0)
@@ -86,6 +85,7 @@ class SelectCard(StageCard):
         self._seed_flow = FlowLayout(box)
         self._theme.space(self._seed_flow, 6)
         self._theme.size(self.seed, SEED_PX)
+        self._theme.sheet(self.again_button, _again_sheet)
         self._seed_flow.addWidget(seed)
         self._seed_flow.addWidget(self.again_button)
         self.head.insertWidget(2, self.kind)
@@ -135,10 +135,9 @@ class SelectCard(StageCard):
             self.refuse("seed", "")
             self.seed_changed.emit(value)
 
-    def _fit(self) -> None:
-        super()._fit()
-        px = self._theme.px
-        self.again_button.setStyleSheet(
-            f"QPushButton {{ padding: {px(3)}px {px(8)}px;"
-            f" font-size: {self._theme.font_small().pixelSize()}px; }}"
-        )
+
+def _again_sheet(theme: Theme) -> str:
+    return (
+        f"QPushButton {{ padding: {theme.px(3)}px {theme.px(8)}px;"
+        f" font-size: {theme.font_small().pixelSize()}px; }}"
+    )

@@ -9,11 +9,11 @@ the answer looks at that token; from there the reply can be branched.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from app.chat.events import ConversationOpened, LevelsChanged, SettingsChanged
 from app.chat.inspection.what_if import Question, can_ask_engine
@@ -25,6 +25,7 @@ from app.insight.sampling.live import Values
 from app.insight.sampling.what_if import Unsure, WhatIf
 from app.insight.trace.tokens_shown import visible
 from models.records import Message
+from ui.look.theme import Theme
 from ui.section.card import Card, small_label
 from ui.section.panel import Tools
 from ui.section.sampling.live_card import MOST_TOKENS, values_of
@@ -81,41 +82,39 @@ class WhatIfCard(Card):
         self.values = LiveValues(tools.theme, "What if", self)
         self.refusal = small_label("", self)
         self.refusal.setProperty("kind", "refusal")
-        self.difference = small_label("", self)
-        self.difference.setObjectName("what_if_difference")
-        self.ask_button = self._button(ASK, "what_if_button", self.ask)
+        self.difference = small_label("", self, name="what_if_difference")
+        self.ask_button = push_button(ASK, self, "what_if_button", kind="tiny", act=self.ask)
         self.answer = ElidedButton(self)
         self.answer.setObjectName("what_if_answer")
-        self.answer.setAutoDefault(False)
         self.answer.clicked.connect(lambda _=False: self._look())
         self.answer.setProperty("kind", "quiet")
-        self.sentence = small_label("", self)
-        self.sentence.setObjectName("what_if_sentence")
-        self.unsure = small_label("", self)
-        self.unsure.setObjectName("what_if_unsure")
-        self.branch_button = self._button("Branch from there", "what_if_branch", self._branch)
-        self.branch_button.setToolTip(
-            "Creates a version that is the same up to this token, then continues with these "
-            "settings."
+        self.sentence = small_label("", self, name="what_if_sentence")
+        self.unsure = small_label("", self, name="what_if_unsure")
+        self.branch_button = push_button(
+            "Branch from there",
+            self,
+            "what_if_branch",
+            kind="tiny",
+            hint="Creates a version that is the same up to this token, then continues with these "
+            "settings.",
+            act=self._branch,
         )
-        self.engine_button = self._button(ASK_ENGINE, "what_if_engine_button", self._on_engine)
-        self.engine_button.setToolTip(
-            "The engine processes the prompt and reply again and redraws the undecided tokens "
-            "from all candidates. This takes as long as generating the reply did."
+        self.engine_button = push_button(
+            ASK_ENGINE,
+            self,
+            "what_if_engine_button",
+            kind="tiny",
+            hint="The engine processes the prompt and reply again and redraws the undecided tokens "
+            "from all candidates. This takes as long as generating the reply did.",
+            act=self._on_engine,
         )
-        self.caption = small_label("", self)
-        self.caption.setObjectName("what_if_caption")
+        self.caption = small_label("", self, name="what_if_caption")
         self._build()
         self._connect(tools)
         for row in (self._acts, self._asks, self._answers):
             tools.theme.space(row, 6)
-        self._fit()
+        self._theme.sheet(self.answer, _answer_sheet)
         self._forget()
-
-    def _button(self, text: str, name: str, act: Callable[[], object]) -> QPushButton:
-        button = push_button(text, self, name, kind="tiny", act=lambda: act())
-        button.setAutoDefault(False)
-        return button
 
     def _build(self) -> None:
         self._answers = QHBoxLayout()
@@ -146,7 +145,6 @@ class WhatIfCard(Card):
         self.which.changed_by_user.connect(self._on_which)
         self.values.changed.connect(self._on_values)
         self.values.refused.connect(self._on_refused)
-        tools.theme.changed.connect(self._fit)
 
     # --- with what ------------------------------------------------------------------------------
 
@@ -331,20 +329,18 @@ class WhatIfCard(Card):
             else:
                 self._desk.branches.at(*place)
 
-    # --- looks ----------------------------------------------------------------------------------
 
-    def _fit(self) -> None:
-        px, small = self._theme.px, self._theme.font_small().pixelSize()
-        self.answer.setStyleSheet(
-            f"QPushButton {{ padding: {px(3)}px 0; text-align: left; font-weight: 600;"
-            f" font-size: {small}px; color: {self._theme.colors.accent}; }}"
-        )
+def _answer_sheet(theme: Theme) -> str:
+    return (
+        f"QPushButton {{ padding: {theme.px(3)}px 0; text-align: left; font-weight: 600;"
+        f" font-size: {theme.font_small().pixelSize()}px; color: {theme.colors.accent}; }}"
+    )
 
 
 def nothing_changes(found: WhatIf) -> str:
     """
     >>> nothing_changes(WhatIf(None, (), 40))
-    'Nothing would change: each of the 40 tokens would be the same.'
+    'Nothing would change: all 40 tokens would be the same.'
     """
     if not found.unsure:
         return f"Nothing would change: all {found.looked_at:,} tokens would be the same."
@@ -356,12 +352,12 @@ def named(unsure: Sequence[Unsure], *, before: bool) -> str:
     """Which positions cannot be told, and why.
 
     >>> named([Unsure(3, "Too close."), Unsure(8, "Too close.")], before=True)
-    'Before it 2 tokens cannot be told from the record. Tokens 4, 9: Too close.'
+    "Before that, 2 tokens can't be determined from the record. Tokens 4, 9: Too close."
     """
     if not unsure:
         return ""
     count = f"{len(unsure):,} token" + ("s" if len(unsure) > 1 else "")
-    parts = [f"{'Before it ' if before else ''}{count} cannot be told from the record."]
+    parts = [f"{'Before that, ' if before else ''}{count} can't be determined from the record."]
     by_reason: dict[str, list[int]] = {}
     for each in unsure:
         by_reason.setdefault(each.reason, []).append(each.index + 1)

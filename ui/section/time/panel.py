@@ -39,6 +39,7 @@ from app.insight.trace.message_tokens import n_taken_over
 from app.insight.trace.table import TraceTable
 from app.insight.trace.tokens_shown import visible
 from models.records import Message, Role
+from ui.look.theme import Theme
 from ui.section.panel import Panel, Tools
 from ui.section.time.line import HINT, LANES, ZOOM_STEP, Hit, TimeLine, lane_figure
 from ui.section.time.parts import TimeParts, as_csv
@@ -87,11 +88,9 @@ class TimePanel(Panel):
         self.fit_button.clicked.connect(self.line.fit)
         self.copy_button.clicked.connect(self.copy_csv)
         tools.bridge.on(PrefillProgressed, self._on_prefill)
-        self._theme.changed.connect(self._set_fonts)
         self._theme.space(self._cards, 8)
         self._theme.space(self._inner, 4, margins=(12, 8, 12, 12))
         self._theme.space(self._head, 4)
-        self._set_fonts()
 
     # --- building -------------------------------------------------------------------------------
 
@@ -106,7 +105,8 @@ class TimePanel(Panel):
         self.total.setObjectName("time_total")
         # Before the area looks at them: where there is a style sheet, a label that gets another
         # parent (a stack, later) has the font again that it had when it was first looked at.
-        self._set_fonts()
+        theme.font(self.heading, Theme.font_small, QFont.Weight.DemiBold)
+        theme.font(self.total, Theme.font_small)
         self.line = TimeLine(theme, self._card)
         self.bar = QScrollBar(Qt.Orientation.Horizontal, self._card)
         self.bar.setObjectName("time_scroll")
@@ -116,10 +116,12 @@ class TimePanel(Panel):
         self.prefill = plain_label("", self._card, "small", name="time_prefill", wraps=True)
         self.ending = plain_label("", self._content, "small", name="time_ending", wraps=True)
         self.caption = plain_label("", self._content, "small", name="time_caption", wraps=True)
-        self.out_button = self._button("magnifying-glass-minus", "Zoom out")
-        self.in_button = self._button("magnifying-glass-plus", "Zoom in")
-        self.fit_button = self._button("arrows-in-line-horizontal", "Show the whole timeline")
-        self.copy_button = self._button("copy", "Copy the parts as CSV")
+        self.out_button = IconButton(theme, "magnifying-glass-minus", "Zoom out", parent=self._card)
+        self.in_button = IconButton(theme, "magnifying-glass-plus", "Zoom in", parent=self._card)
+        self.fit_button = IconButton(
+            theme, "arrows-in-line-horizontal", "Show the whole timeline", parent=self._card
+        )
+        self.copy_button = IconButton(theme, "copy", "Copy the parts as CSV", parent=self._card)
         for name, button in (
             ("time_out_button", self.out_button),
             ("time_in_button", self.in_button),
@@ -128,9 +130,6 @@ class TimePanel(Panel):
         ):
             button.setObjectName(name)
         self.parts = TimeParts(theme, self._content)
-
-    def _button(self, icon: str, spoken: str) -> IconButton:
-        return IconButton(self._theme, icon, spoken, parent=self._card)
 
     def _build(self) -> None:
         self._head = QHBoxLayout()
@@ -159,10 +158,6 @@ class TimePanel(Panel):
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.addWidget(self.area)
-
-    def _set_fonts(self) -> None:
-        self.heading.setFont(self._theme.font_small(QFont.Weight.DemiBold))
-        self.total.setFont(self._theme.font_small())
 
     def copy_csv(self) -> None:
         QGuiApplication.clipboard().setText(as_csv(self.parts.parts))

@@ -54,16 +54,13 @@ class TimeParts(QFrame):
         self._grid = QGridLayout(self)
         self._grid.setColumnStretch(0, 1)
         self._make_rows(())
-        theme.changed.connect(self._fit)
         theme.space(self._grid, (8, 0), margins=12)
-        self._fit()
 
     def show_parts(self, parts: Sequence[Part], *, total_ms: float) -> None:
         self.parts = tuple(parts)
         kinds = tuple(part.kind for part in parts)
         if kinds != self._kinds:
             self._make_rows(kinds)
-            self._fit()
         n_tokens = sum(part.tokens for part in parts if part.kind in ("first", "decode"))
         total = (TOTAL, f"{total_ms:,.1f}", "100.0", f"{n_tokens:,}" if n_tokens else "", "")
         for row, cells in zip(self._rows, [*map(cells_of, parts), total], strict=True):
@@ -85,6 +82,9 @@ class TimeParts(QFrame):
             row = [self._label("", column, "cell") for column in range(len(HEADINGS))]
             for column, label in enumerate(row):
                 self._grid.addWidget(label, line, column)
+                weight = QFont.Weight.Normal if column else QFont.Weight.DemiBold
+                self._theme.font(label, Theme.font_small, weight)
+                self._theme.keep(label, QLabel.setContentsMargins, 0, 8, 0, 0)
             self._rows.append(row)
             if part is not None:
                 sentence = self._label(part.sentence, 0, "small", wraps=True)
@@ -99,14 +99,6 @@ class TimeParts(QFrame):
         elif not wraps:
             label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         return label
-
-    def _fit(self) -> None:
-        px = self._theme.px
-        strong = self._theme.font_small(QFont.Weight.DemiBold)
-        for row in self._rows:
-            for column, label in enumerate(row):
-                label.setContentsMargins(0, px(8), 0, 0)
-                label.setFont(strong if column == 0 else self._theme.font_small())
 
 
 def _spoken(cells: Sequence[str]) -> list[str]:

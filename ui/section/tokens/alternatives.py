@@ -183,6 +183,7 @@ class AlternativesTable(QTableView):
         self.setWordWrap(False)
         self.verticalHeader().hide()
         self.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
+        # Rows that a minimum has made higher would keep that height for ever.
         self.verticalHeader().setMinimumSectionSize(1)
         self._bars = _Bars(theme, self)
         self.setItemDelegateForColumn(_BAR, self._bars)
@@ -192,9 +193,11 @@ class AlternativesTable(QTableView):
         header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
         header.setSectionResizeMode(_BAR, QHeaderView.ResizeMode.Stretch)
         self.doubleClicked.connect(lambda index: self._pick(index.row()))
-        theme.changed.connect(self._fit)
         theme.font(self, Theme.font_small)
-        self._fit()
+        # The application's sheet is polished after a font and would bring its own size back.
+        theme.sheet(header, _header_sheet)
+        theme.keep(header, QHeaderView.setMinimumSectionSize, 40)
+        theme.keep(self.verticalHeader(), QHeaderView.setDefaultSectionSize, 24)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         super().paintEvent(event)
@@ -231,14 +234,9 @@ class AlternativesTable(QTableView):
         place = self.visualRect(index).center() if at_key else event.pos()
         menu.popup(self.viewport().mapToGlobal(place))
 
-    def _fit(self) -> None:
-        font, header = self._theme.font_small(), self.horizontalHeader()
-        # The application's sheet is polished after this and would bring its own size back.
-        header.setStyleSheet(f"QHeaderView {{ font-size: {font.pixelSize()}px; }}")
-        header.setMinimumSectionSize(self._theme.px(40))
-        # Rows that a minimum has made higher would keep that height for ever.
-        self.verticalHeader().setMinimumSectionSize(1)
-        self.verticalHeader().setDefaultSectionSize(self._theme.px(24))
+
+def _header_sheet(theme: Theme) -> str:
+    return f"QHeaderView {{ font-size: {theme.font_small().pixelSize()}px; }}"
 
 
 class Alternatives(QWidget):
@@ -263,7 +261,6 @@ class Alternatives(QWidget):
             spoken="Branch with this text",
             hint="Creates a version of the reply that continues after this text",
         )
-        self.button.setAutoDefault(False)
         self.hint = plain_label("", self, "small", name="branch_hint", wraps=True)
         self._row = QHBoxLayout()
         self._row.addWidget(self.text, 1)

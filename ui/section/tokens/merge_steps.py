@@ -40,14 +40,12 @@ class MergeSteps(Card):
         self.figure.setObjectName("merge_figure")
         self.parts = ChipView(theme, "Parts of the text after this step", self)
         self.parts.setObjectName("merge_parts")
-        self.sentence = small_label("", self)
-        self.sentence.setObjectName("merge_sentence")
+        self.sentence = small_label("", self, name="merge_sentence")
         self.slider = Slider(Qt.Orientation.Horizontal, self)
         self.slider.setObjectName("merge_slider")
         self.slider.setAccessibleName("Step of the merges")
         self.slider.setToolTip("Arrow keys move one step, Home and End go to either end")
-        self.caption = small_label("", self)
-        self.caption.setObjectName("merge_caption")
+        self.caption = small_label("", self, name="merge_caption")
         self._row = QHBoxLayout()
         self.buttons: dict[str, IconButton] = {}
         for name, picture, spoken in _BUTTONS:

@@ -43,7 +43,6 @@ from ui.section.tokens.speed_plot import SpeedPlot
 from ui.widgets.icon_button import IconButton
 
 CAPTION: Final = "Recorded live. Probabilities before samplers, at temperature 1."
-SIGNED: Final = " Hand: chosen by you. Lightning: drafted."
 LOW_PX: Final = 600
 _USUAL_VOCABULARY: Final = 99_999
 
@@ -155,8 +154,7 @@ class ReplyTokens(Panel):
             "How certain the model was of this text, before samplers. Perplexity: the number of "
             "equally likely tokens that would be as hard to guess."
         )
-        self.figures = small_label("", self.certainty)
-        self.figures.setObjectName("token_figures")
+        self.figures = small_label("", self.certainty, name="token_figures")
         self.certainty.body.addWidget(self.figures)
         self.speed = Card(theme, "Speed", self)
         self.speed.figure.setObjectName("speed_figure")

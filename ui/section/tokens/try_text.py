@@ -90,8 +90,7 @@ class TryText(Panel):
         self.tokens_card.head.addWidget(self.copy_button)
         self.chips = ChipView(theme, "Tokens of the text", self.tokens_card)
         self.chips.setObjectName("tokenise_chips")
-        self.detail = small_label("", self.tokens_card)
-        self.detail.setObjectName("tokenise_detail")
+        self.detail = small_label("", self.tokens_card, name="tokenise_detail")
         self.steps = MergeSteps(theme, self)
 
     def _build(self) -> None:

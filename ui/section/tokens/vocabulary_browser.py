@@ -116,8 +116,7 @@ class VocabularyBrowser(Panel):
         columns = self.table.horizontalHeader()
         columns.setHighlightSections(False)
         columns.setStretchLastSection(True)
-        self.sentence = small_label("", self.card)
-        self.sentence.setObjectName("vocabulary_caption")
+        self.sentence = small_label("", self.card, name="vocabulary_caption")
         self.ids_card = Card(self._theme, "IDs to text", self)
         self.ids_card.figure.setObjectName("ids_figure")
         self.ids = QLineEdit(self.ids_card)
@@ -130,8 +129,7 @@ class VocabularyBrowser(Panel):
         self.ids_text.setAccessibleName("Text of the IDs")
         self.ids_text.setReadOnly(True)
         self.ids_text.setTabChangesFocus(True)
-        self.ids_sentence = small_label(NO_IDS, self.ids_card)
-        self.ids_sentence.setObjectName("ids_sentence")
+        self.ids_sentence = small_label(NO_IDS, self.ids_card, name="ids_sentence")
 
     def _build(self) -> None:
         self.card.body.addWidget(self.search)

@@ -19,6 +19,7 @@ from PySide6.QtWidgets import (
 from ui.look.theme import Theme
 from ui.transcript.tokens.facts import N_ALTERNATIVES, Alternative, TokenFacts, shown_percent
 from ui.widgets.elided import ElidedLabel, PartsLabel
+from ui.widgets.kit import push_button
 
 WIDTH_PX: Final = 380
 BAR_PX: Final = 8
@@ -69,12 +70,19 @@ class _Row:
         self.state = QLabel("drawn", card)
         self.state.setProperty("kind", "small")
         self.state.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-        self.link = QPushButton("branch ›", card)
-        self.link.setObjectName(f"branch_link_{at}")
-        self.link.setProperty("kind", "quiet")
+        self.link = push_button(
+            "branch ›",
+            card,
+            f"branch_link_{at}",
+            kind="quiet",
+            act=lambda: card.branch_requested.emit(self.token_id),
+        )
         self.link.setCursor(Qt.CursorShape.PointingHandCursor)
-        self.link.setAutoDefault(False)
-        self.link.clicked.connect(lambda: card.branch_requested.emit(self.token_id))
+        theme.font(self.piece, Theme.font_mono, 13)
+        theme.size(self.piece, 96)
+        theme.size(self.percent, 70)
+        theme.size(self.bar, height=24)
+        theme.sheet(self.link, _link_sheet)
 
     def show(self, found: Alternative | None) -> None:
         for widget in (self.piece, self.percent, self.bar):
@@ -92,6 +100,14 @@ class _Row:
         self.link.setToolTip(f"A new version of this reply that continues with {found.text}")
 
 
+def _link_sheet(theme: Theme) -> str:
+    px = theme.px
+    return (
+        f"QPushButton {{ color: {theme.colors.accent}; padding: {px(2)}px {px(6)}px;"
+        f" font-size: {px(theme.small_px)}px; }}"
+    )
+
+
 class TokenCard(QFrame):
     """`branch_requested`: by the ID of the token that shall stand there. `spot`: the message and
     the number of the token that it is about."""
@@ -106,6 +122,7 @@ class TokenCard(QFrame):
         self.setObjectName("token_card")
         self.setAccessibleName("About this token")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.setProperty("plane", "above")
         self.piece = ElidedLabel("", self)
         self.piece.setObjectName("token_card_piece")
         self.figures = PartsLabel("", self)
@@ -123,8 +140,10 @@ class TokenCard(QFrame):
         self.caption.setWordWrap(True)
         self.rows = [_Row(theme, self, at) for at in range(N_ALTERNATIVES)]
         self._build()
-        theme.changed.connect(self._fit)
-        self._fit()
+        theme.space(self._column, 4, margins=(14, 12))
+        theme.space(self._head, 12)
+        theme.space(self._grid, (10, 0))
+        theme.font(self.piece, Theme.font_mono, 13)
         self.hide()
 
     def _build(self) -> None:
@@ -145,29 +164,6 @@ class TokenCard(QFrame):
         self._column.addWidget(self.bytes)
         self._column.addLayout(self._grid)
         self._column.addWidget(self.caption)
-
-    def _fit(self) -> None:
-        px, colors = self._theme.px, self._theme.colors
-        self._column.setContentsMargins(px(14), px(12), px(14), px(12))
-        self._column.setSpacing(px(4))
-        self._head.setSpacing(px(12))
-        self._grid.setHorizontalSpacing(px(10))
-        self._grid.setVerticalSpacing(0)
-        mono = self._theme.font_mono(13)
-        self.piece.setFont(mono)
-        for row in self.rows:
-            row.piece.setFont(mono)
-            row.piece.setFixedWidth(px(96))
-            row.percent.setFixedWidth(px(70))
-            row.bar.setFixedHeight(px(24))
-            row.link.setStyleSheet(
-                f"QPushButton {{ color: {colors.accent}; padding: {px(2)}px {px(6)}px;"
-                f" font-size: {px(self._theme.small_px)}px; }}"
-            )
-        self.setStyleSheet(
-            f"#token_card {{ background: {colors.card}; border: 1px solid {colors.line};"
-            f" border-radius: {px(10)}px; }}"
-        )
 
     def show_facts(self, spot: TokenSpot, facts: TokenFacts) -> None:
         self.spot = spot

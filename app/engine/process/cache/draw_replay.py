@@ -42,9 +42,10 @@ from app.refusal import Refusal
 
 HAS_MEMORY: Final = "Mirostat and adaptive-p depend on all earlier draws."
 NO_NUMBER: Final = "No number was drawn for this token."
-NO_DECISION: Final = "Whether XTC acts here was decided by no number that was recorded."
+NO_DECISION: Final = "The random number that decided whether XTC applies here wasn't recorded."
 GRAMMAR: Final = (
-    "The grammar refuses the token on which the number falls; for the second draw there is none."
+    "The grammar rejects the token that the number selects, and there is no number for a second "
+    "draw."
 )
 NONSENSE: Final = "This reply doesn't match the loaded model."
 LEFT_OFF: Final = (

@@ -47,7 +47,7 @@ def read_adapters(loras: list[Lora], weights: Header) -> list[Adapter]:
         try:
             header = read_header(Path(lora.path).expanduser())
         except HeaderRefused as refused:
-            sentence = f"A LoRA adapter cannot be loaded. {refused.sentence}"
+            sentence = f"A LoRA adapter can't be loaded. {refused.sentence}"
             raise Refusal(refused.kind, sentence, refused.evidence) from refused
         _check(header, weights, shapes)
         adapters.append(Adapter(lora, header))
@@ -65,14 +65,15 @@ def _check(adapter: Header, weights: Header, shapes: dict[str, tuple[int, ...]])
     if adapter.architecture != weights.architecture:
         raise Refusal(
             "unsupported",
-            f"The LoRA adapter “{name}” was made for {adapter.architecture or 'unnamed'} weights, "
-            f"and “{base}” holds {weights.architecture} weights. Choose the one made for them.",
+            f"The LoRA adapter “{name}” was made for {adapter.architecture or 'unknown'} models, "
+            f"but the architecture of “{base}” is {weights.architecture}. Choose a matching "
+            "adapter.",
         )
     if adapter.array_counts.get(_INVOCATION):
         raise Refusal(
             "unsupported",
-            f"The adapter “{name}” works only from certain words on (an “activated” LoRA), which "
-            "is not supported. Leave it out.",
+            f"The LoRA adapter “{name}” applies only after certain words (an “activated” LoRA), "
+            "which isn't supported. Remove it.",
         )
     pairs = _pairs(adapter)
     fits = bool(pairs) and all(
@@ -82,8 +83,8 @@ def _check(adapter: Header, weights: Header, shapes: dict[str, tuple[int, ...]])
     if not fits:
         raise Refusal(
             "unsupported",
-            f"The LoRA adapter “{name}” was made for other weights than “{base}”: its matrices do "
-            "not fit. Choose the one made for them.",
+            f"The LoRA adapter “{name}” was made for a different model than “{base}”: its "
+            "matrices don't match. Choose a matching adapter.",
         )
 
 
@@ -124,8 +125,8 @@ def load_adapters(model: Any, adapters: list[Adapter], lines: list[str]) -> list
             is_memory = names_lack_of_memory(evidence)
             raise Refusal(
                 "out_of_memory" if is_memory else "native_error",
-                f"llama.cpp could not load the LoRA adapter “{adapter.header.path.name}”. "
-                + ("Free some memory, or leave it out." if is_memory else "Leave it out."),
+                f"llama.cpp couldn't load the LoRA adapter “{adapter.header.path.name}”. "
+                + ("Free some memory or remove it." if is_memory else "Remove it."),
                 evidence,
             )
         handles.append(handle)
@@ -140,4 +141,4 @@ def apply_adapters(context: Any, adapters: list[Adapter], handles: list[Any]) ->
     pointers = (llama.llama_adapter_lora_p_ctypes * count)(*handles)
     scales = (ctypes.c_float * count)(*(adapter.lora.scale for adapter in adapters))
     if llama.llama_set_adapters_lora(context, pointers, count, scales) != 0:
-        raise Refusal("native_error", "llama.cpp could not apply the LoRA adapters.")
+        raise Refusal("native_error", "llama.cpp couldn't apply the LoRA adapters.")

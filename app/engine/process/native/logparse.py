@@ -20,7 +20,7 @@ _BUFFER: Final = re.compile(
     r"^\S+:\s+(?P<device>.+?)\s+(?P<what>model|KV|RS|compute|output|LoRA)\s+buffer size =\s+"
     r"(?P<mib>\d+\.\d+) MiB"
 )
-_OFFLOADED: Final = re.compile(r"offloaded (\d+)/(\d+) layers to GPU")
+_OFFLOADED: Final = re.compile(r"offloaded (\d+)/\d+ layers to GPU")
 _FLASH: Final = re.compile(r"Flash Attention (enabled|not supported)")
 _FLASH_ASKED: Final = re.compile(r"flash_attn\s+= (auto|enabled|disabled)")
 _NOT_LOCKED: Final = re.compile(r"failed to (mlock|VirtualLock)")
@@ -40,13 +40,12 @@ _WHAT: Final = {
 
 @dataclass(slots=True)
 class LoadReport:
-    """What the log of one load said. `offloaded` and `of_layers` are 0 where nothing was said;
+    """What the log of one load said. `offloaded` is 0 where nothing was said;
     `cache_layers`: of each KV cache (a sliding-window file has two, that of the window last);
     `is_locked` is False where the system refused to keep the weights from being swapped out."""
 
     memory: list[MemoryPart] = field(default_factory=list)
     offloaded: int = 0
-    of_layers: int = 0
     flash_attention: bool = False
     kv_cells: int = 0
     cache_layers: list[int] = field(default_factory=list)
@@ -79,7 +78,7 @@ def _read_line(line: str, report: LoadReport, sizes: dict[tuple[str, str], int])
         # (a sliding-window file has two caches, a split file several weight buffers).
         sizes[key] = size if key[1] == "compute" else sizes.get(key, 0) + size
     elif match := _OFFLOADED.search(line):
-        report.offloaded, report.of_layers = int(match[1]), int(match[2])
+        report.offloaded = int(match[1])
     elif (match := _FLASH.search(line)) or (match := _FLASH_ASKED.search(line)):
         report.flash_attention = match[1] == "enabled"
     elif _NOT_LOCKED.search(line):

@@ -207,8 +207,8 @@ def _notes_after(options: LoadOptions, report: LoadReport) -> list[str]:
     notes = _graphics_notes()
     if options.use_mlock and not report.is_locked:
         notes.append(
-            "The system did not let the weights be locked in memory (its limit is too low), so "
-            "they may be swapped out. Raise the limit of locked memory (ulimit -l), or go on."
+            "The model couldn't be locked in memory because the system's limit is too low, so it "
+            "may be swapped out. Raise the limit (ulimit -l) to keep it in memory."
         )
     return notes
 
@@ -301,8 +301,8 @@ def _load_failure(header: Header, evidence: str) -> Refusal:
     if tensor is not None:
         return Refusal(
             "unsupported",
-            f"“{name}” lacks the tensor “{tensor}”, which {header.architecture} weights need. The "
-            "file is damaged, or it needs a newer engine.",
+            f"“{name}” lacks the tensor “{tensor}”, which {header.architecture} models need. The "
+            "file is damaged or needs a newer engine.",
             evidence,
         )
     return Refusal(
@@ -376,8 +376,8 @@ def _context_failure(plan_: LoadPlan, lines: list[str]) -> Refusal:
         )
     return Refusal(
         "unsupported",
-        "llama.cpp refused this combination of context, cache types and flash attention. "
-        "Go back to the default options; the engine's log says more.",
+        "llama.cpp doesn't support this combination of context window, cache types and flash "
+        "attention. Restore the default settings. The engine log has the details.",
         evidence,
     )
 

@@ -74,8 +74,8 @@ _NOTHING_LEFT: Final = {
         "it or choose another."
     ),
     GRAMMAR: (
-        "The grammar allows none of the possible next tokens. Relax it, or remove what forbids "
-        "tokens (bans, minimum length)."
+        "The grammar allows none of the possible next tokens. Relax it, or remove bans and the "
+        "minimum length."
     ),
     BANNED: "Every possible next token starts a banned string. Ban fewer strings.",
     END_TOKENS: "Only an end token is possible here, and end tokens are banned.",
@@ -187,7 +187,6 @@ class Chain:
         check(sampling)
         self.seed = fresh_seed() if sampling.seed is None else sampling.seed
         self._context = Context(n_vocab, n_ctx, self.seed, vocabulary)
-        self._n_vocab = n_vocab
         self._steps: list[_Step] = []
         self._grammar: Grammar | None = None
         try:

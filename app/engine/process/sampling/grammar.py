@@ -59,7 +59,7 @@ _LIMIT_S: Final = 1.5
 _PIECE: Final = 256
 
 TOO_SLOW: Final = (
-    "The grammar is too ambiguous: finding which tokens it allows takes too long. Write it so "
+    "The grammar is too ambiguous: checking which tokens it allows takes too long. Rewrite it so "
     "that the next character decides which rule applies."
 )
 
@@ -149,7 +149,7 @@ def new_grammar(grammar: str, json_schema: str, vocabulary: Vocabulary) -> Gramm
 def grammar_text(grammar: object, json_schema: object) -> str:
     """The GBNF of a request within its bounds, or "". Raises BadSetting."""
     if grammar != "" and json_schema != "":
-        raise BadSetting("json_schema", "Give either a grammar or a JSON schema, not both.")
+        raise BadSetting("json_schema", "Use either a grammar or a JSON schema, not both.")
     if json_schema != "":
         check_text(json_schema, "The JSON schema", "json_schema", most=MAX_GRAMMAR_BYTES)
         text = schema_to_gbnf(str(json_schema))
@@ -180,38 +180,37 @@ def _shape_problem(text: str) -> tuple[str, int]:
     large one takes 0.1 s."""
     shape = shape_of(text)
     if shape.nesting > MAX_NESTING:
-        return f"nests brackets more than {MAX_NESTING} deep", -1
+        return f"nests brackets more than {MAX_NESTING} levels deep", -1
     if shape.bad_repetition:
         words = (
-            f"has a repetition, {shown_words(shape.bad_repetition)}, that cannot be counted: "
-            "the second number must be at least the first, and both small"
+            f"has an invalid repetition, {shown_words(shape.bad_repetition)}: the second number "
+            "must not be below the first, and both must be small"
         )
         return words, -1
     if shape.large_repetition:
         words = (
-            f"has the repetition {shown_words(shape.large_repetition)}, and llama.cpp allows at "
-            f"most {MAX_REPETITION:,}. Use smaller numbers, or leave the second one out "
-            "for no limit"
+            f"has the repetition {shown_words(shape.large_repetition)}, but llama.cpp allows at "
+            f"most {MAX_REPETITION:,}. Use smaller numbers, or omit the second one for no limit"
         )
         return words, -1
     if shape.elements > MAX_ELEMENTS:
-        return "is too large with its repetitions written out. Make them smaller", -1
+        return "is too large once its repetitions are expanded. Make them smaller", -1
     found = beginnings_of(shape)
     if found.growing:
         words = f"{_left_recursion(found.growing)}. Start it with something that is never empty"
         return words, shape.places[found.growing]
     if found.depth > MAX_DEPTH:
-        return f"has more than {MAX_DEPTH:,} rules that begin with one another", -1
+        return f"has a chain of more than {MAX_DEPTH:,} rules that start with each other", -1
     if found.ways > MAX_WAYS:
-        words = f"is too ambiguous: one of its rules can begin in more than {MAX_WAYS:,} ways"
+        words = f"is too ambiguous: one of its rules can start in more than {MAX_WAYS:,} ways"
         return words, -1
     return "", -1
 
 
 def _left_recursion(rule: str) -> str:
     return (
-        f"has a rule, “{shown_words(rule)}”, that can begin with itself (left recursion), which "
-        "llama.cpp cannot follow"
+        f"has a rule, “{shown_words(rule)}”, that can start with itself (left recursion), which "
+        "llama.cpp doesn't support"
     )
 
 
@@ -221,7 +220,7 @@ def _parse(text: str, vocabulary: Vocabulary, field: str) -> Any:
         sampler = llama.llama_sampler_init_grammar(vocabulary.handle, text.encode(), _ROOT)
     if sampler:
         return sampler
-    label = "The JSON schema gives a grammar that" if field == "json_schema" else "The grammar"
+    label = "The JSON schema produces a grammar that" if field == "json_schema" else "The grammar"
     words, place = _reason(text, printed[0])
     # A grammar that was made from a schema is nothing that anybody could look into.
     raise BadSetting(field, f"{label} {words}.", None if field == "json_schema" else place)
@@ -238,9 +237,9 @@ def _reason(text: str, printed: str) -> tuple[str, tuple[int, int] | None]:
     message, at, rest = found[: found.rfind(f"\n\n{text}\n")].partition(" at ")
     place = len(text) - len(rest) if at and text.endswith(rest) else _place_of(message, text)
     if place is None:
-        return f"cannot be read: {shown_words(message)}", None
+        return f"has an error: {shown_words(message)}", None
     line, column = _line_and_column(text, place)
-    words = f"cannot be read at line {line}, column {column}: {shown_words(message)}"
+    words = f"has an error at line {line}, column {column}: {shown_words(message)}"
     return words, (line, column)
 
 
@@ -256,7 +255,7 @@ def _without_end(text: str) -> tuple[str, tuple[int, int] | None]:
             "which llama.cpp can't handle"
         )
     else:
-        return "cannot be followed by llama.cpp", None
+        return "isn't supported by llama.cpp", None
     return words, _line_and_column(text, shape.places[found.circular or found.idle])
 
 
@@ -334,11 +333,11 @@ def _converted(schema: str) -> tuple[Converted, BadSetting | None]:
     except (ValueError, RecursionError) as error:
         words = str(error) if isinstance(error, json.JSONDecodeError) else "nested too deeply"
         place = (error.lineno, error.colno) if isinstance(error, json.JSONDecodeError) else None
-        return _no_schema(f"The JSON schema is no JSON: {words}.", place)
+        return _no_schema(f"The JSON schema isn't valid JSON: {words}.", place)
     if not isinstance(data, dict):
         return _no_schema("The JSON schema must be an object, like {…}.")
     if _depth(data) > MAX_SCHEMA_DEPTH:
-        return _no_schema(f"The JSON schema nests more than {MAX_SCHEMA_DEPTH} deep.")
+        return _no_schema(f"The JSON schema is nested more than {MAX_SCHEMA_DEPTH} levels deep.")
     try:
         return convert(data), None
     except BadSetting as error:

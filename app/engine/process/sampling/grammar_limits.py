@@ -7,23 +7,24 @@ brackets overflows the C stack, and one of 700 bytes can need more memory than t
     r1 ::= r2 "b" | r2 "c"
     …                            each level doubles the ways to begin: 30 levels, 2³⁰ stacks
 
-`largest_ways` counts them without expanding any: the ways of a rule are the sum over its
+`beginnings_of` counts them without expanding any: the ways of a rule are the sum over its
 alternatives, and an alternative begins with its first item or, where that may be empty, with the
 next one.
 
-    >>> largest_ways('root ::= a | "x"\\na ::= "y"? "z"')
+    >>> beginnings_of(shape_of('root ::= a | "x"\\na ::= "y"? "z"')).ways
     3
 
 A rule that can begin with itself needs no branching: each round puts what follows on the stack,
 and the stacks never end. llama.cpp looks for that, but not behind a rule that is empty only by
-what it calls. `growing_rule` does:
+what it calls. Here that is found:
 
-    >>> growing_rule('expr ::= ws expr "+" num | num\\nws ::= [ ]*\\nnum ::= [0-9]')
+    >>> shape = shape_of('expr ::= ws expr "+" num | num\\nws ::= [ ]*\\nnum ::= [0-9]')
+    >>> beginnings_of(shape).growing
     'expr'
 
 Where nothing follows the rule the stack does not grow, and llama.cpp meets the same one again:
 
-    >>> growing_rule('list ::= ws list | "x"\\nws ::= [ ]*')
+    >>> beginnings_of(shape_of('list ::= ws list | "x"\\nws ::= [ ]*')).growing
     ''
 
 Repetitions are written out: `"abc"{2000}` is 6,000 elements, and `{5,2}` would be 2⁶⁴ - 3 times.
@@ -344,13 +345,3 @@ def _idle(shape: Shape) -> Iterator[str]:
                 while name not in shape.rules:
                     name = owners[name]
                 yield name
-
-
-def largest_ways(text: str) -> int:
-    """The largest number of ways in which a rule of `text` can begin."""
-    return beginnings_of(shape_of(text)).ways
-
-
-def growing_rule(text: str) -> str:
-    """The first rule that can begin with itself and go on, or ""."""
-    return beginnings_of(shape_of(text)).growing

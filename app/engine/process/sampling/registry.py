@@ -54,7 +54,6 @@ class StageKind:
     orders: bool = True
     touches: Literal["", "seen", "biased"] = ""
     draws: bool = False
-    selects: bool = False
 
 
 # --- stages that need more than their numbers -----------------------------------------------------
@@ -134,7 +133,7 @@ def _logit_bias(stage: stages.LogitBias, context: Context) -> Any:
 def _rows() -> dict[type[stages.Stage], StageKind]:
     def row(stage: type[stages.Stage], build: Callable[[Any, Context], Any], **says: Any) -> None:
         rule = RULES[stage]
-        rows[stage] = StageKind(rule.name, build, selects=rule.selects, **says)
+        rows[stage] = StageKind(rule.name, build, **says)
 
     rows: dict[type[stages.Stage], StageKind] = {}
     row(stages.LogitBias, _logit_bias, orders=False, touches="biased")

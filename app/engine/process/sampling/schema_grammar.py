@@ -51,11 +51,11 @@ def convert(schema: dict[str, Any]) -> Converted:
     except BadSetting:
         raise
     except RecursionError:
-        raise _bad("has too many parts for one grammar") from None
+        raise _bad("is too large for one grammar") from None
     except (AssertionError, ValueError) as error:  # the converter's own words
-        raise _bad(f"cannot be turned into a grammar: {shown_text(str(error))}") from None
+        raise _bad(f"can't be converted to a grammar: {shown_text(str(error))}") from None
     except Exception:  # noqa: BLE001 - whatever a strange schema does to the converter
-        raise _bad("is not made as schemas are: a value in it is of the wrong kind") from None
+        raise _bad("isn't a valid schema: one of its values has the wrong type") from None
 
 
 def _with_whole_numbers(part: Any) -> Any:
@@ -85,7 +85,10 @@ class _Parts(dict[str, Any]):
     def __missing__(self, reference: object) -> dict[str, Any]:
         words = f"refers to “{shown_text(str(reference))}”"
         if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
-            raise _bad(f"{words}, which is outside it: only references like #/$defs/x are followed")
+            raise _bad(
+                f"{words}, which is outside the schema: only references like #/$defs/x are "
+                "supported"
+            )
         part: Any = self._schema
         for step in reference.split("/")[1:]:
             key = unquote(step).replace("~1", "/").replace("~0", "~")
@@ -94,9 +97,9 @@ class _Parts(dict[str, Any]):
             elif isinstance(part, list) and key.isdecimal() and int(key) < len(part):
                 part = part[int(key)]
             else:
-                raise _bad(f"{words}, which it does not have")
+                raise _bad(f"{words}, which doesn't exist")
         if not isinstance(part, dict):
-            raise _bad(f"{words}, which is no schema")
+            raise _bad(f"{words}, which isn't a schema")
         return part
 
 
@@ -171,7 +174,7 @@ def _converter(schema: dict[str, Any]) -> Any:
             if schema is True:
                 schema = {"type": "value"}
             if not isinstance(schema, dict):
-                raise _bad(f"holds {shown(schema)} where a schema belongs")
+                raise _bad(f"has {shown(schema)} where a schema is expected")
             if words := contradiction(schema):
                 raise _bad(words)
             if (only := _only_part(schema)) is not None:
@@ -269,7 +272,7 @@ def _converter(schema: dict[str, Any]) -> Any:
             for given in parts:
                 part = self._refs[given["$ref"]] if "$ref" in given else given
                 if part.get("type", "object") != "object":
-                    raise _bad("has an “allOf” of several parts, and not all are objects")
+                    raise _bad("has an “allOf” with parts that aren't objects")
                 if words := contradiction(part):
                     raise _bad(words)
                 self._note(part, unheld_of_component(part))

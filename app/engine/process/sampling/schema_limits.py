@@ -49,22 +49,22 @@ def contradiction(part: Part) -> str:
     """Why nothing fits this part, as words that follow "The JSON schema"; or ""."""
     for name in ("enum", "anyOf", "oneOf", "type"):
         if part.get(name) == [] and not (name == "oneOf" and "anyOf" in part):
-            return f"has an “{name}” with nothing to choose from"
+            return f"has an empty “{name}”"
     if not isinstance(part.get("enum", []), list):
-        return f"has an “enum” that is no list: {shown(part['enum'])}"
+        return f"has an “enum” that isn't a list: {shown(part['enum'])}"
     for name, values in (("enum", part.get("enum", [])), ("const", [part.get("const")])):
         if name in part and values and not _of_its_types(part, values):
-            return f"has an “{name}” of which nothing is of its “type”"
+            return f"has no “{name}” value of its “type”"
     for pair in _COUNTED:
         for name in pair:
             count = part.get(name, 0)
             if not isinstance(count, int) or isinstance(count, bool) or count < 0:
-                return f"has a “{name}” that is no whole number from 0: {shown(count)}"
+                return f"has a “{name}” that isn't a whole number of at least 0: {shown(count)}"
     for low, high in (*_COUNTED, *_MEASURED):
         if _is_number(part.get(low)) and _is_number(part.get(high)) and part[low] > part[high]:
             return (
                 f"has a “{low}” of {shown(part[low])} above its “{high}” of {shown(part[high])}, "
-                "so nothing fits it"
+                "so nothing can match it"
             )
     return ""
 
@@ -217,21 +217,20 @@ def _is_number(value: object) -> bool:
 def sentences(found: Iterable[tuple[str, list[str]]]) -> list[str]:
     """One sentence for each place: `found` holds places and the keywords that are not held there.
 
-    >>> sentences([("#/properties/age", ["minimum", "maximum"])])[0].partition(":")[0]
-    "The schema's “minimum” and “maximum” at #/properties/age are not held"
+    >>> sentences([("#/properties/age", ["minimum", "maximum"])])[0].partition(",")[0]
+    "A grammar can't enforce the schema's “minimum” and “maximum” at #/properties/age"
     """
     said = []
     for place, names in found:
         *first, last = [f"“{name}”" for name in names]
         which = f"{', '.join(first)} and {last}" if first else last
-        verb = "are" if first else "is"
         said.append(
-            f"The schema's {which} at {shown_text(place)} {verb} not held: the grammar "
-            "made from it leaves that out, so check the reply."
+            f"A grammar can't enforce the schema's {which} at {shown_text(place)}, so check the "
+            "reply."
         )
     if len(said) > MAX_SENTENCES:
         more = len(said) - MAX_SENTENCES + 1
-        rest = f"The schema has {more:,} more places with something that is not held."
+        rest = f"The schema has {more:,} more places that a grammar can't enforce."
         said = [*said[: MAX_SENTENCES - 1], rest]
     return said
 

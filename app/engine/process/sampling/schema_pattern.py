@@ -128,7 +128,7 @@ class _Reader:
     def read(self) -> _Node:
         node = self._choice()
         if self._at < len(self._text):
-            raise ValueError("a pattern has a “)” too many")
+            raise ValueError("a pattern has an unmatched “)”")
         return node
 
     def _next(self) -> str:
@@ -173,7 +173,7 @@ class _Reader:
     def _atom(self) -> _Node:
         sign = self._text[self._at]
         if _QUANTIFIER.match(self._text, self._at):
-            raise ValueError("a pattern repeats what is not there")
+            raise ValueError("a pattern has nothing to repeat")
         self._at += 1
         if sign == "(":
             return self._group()
@@ -200,7 +200,7 @@ class _Reader:
             self._at = name.end()
         node = self._choice()
         if not self._take(")"):
-            raise ValueError("a pattern has a “(” that is not closed")
+            raise ValueError("a pattern has an unclosed “(”")
         self._depth -= 1
         return node
 
@@ -237,7 +237,7 @@ class _Reader:
                 if not (_is_one(first) and _is_one(last)):
                     raise NotHeld("a range of classes")
                 if first[0][0] > last[0][0]:
-                    raise ValueError("a pattern has a range of characters the wrong way round")
+                    raise ValueError("a pattern has a reversed range of characters")
                 first = ((first[0][0], last[0][0]),)
             ranges += first
         found = _without(ranges) if is_negated else _common(_joined(ranges), _ALL)
@@ -245,7 +245,7 @@ class _Reader:
 
     def _member(self, classes: dict[str, Ranges]) -> Ranges:
         if not self._next():
-            raise ValueError("a pattern has a “[” that is not closed")
+            raise ValueError("a pattern has an unclosed “[”")
         sign = self._text[self._at]
         self._at += 1
         if sign == "\\":
@@ -457,7 +457,7 @@ def rules_of(pattern: str, name: str) -> dict[str, str]:
     """
     states = _automaton(pattern)
     if not states:
-        raise ValueError("no text fits a pattern")
+        raise ValueError("no text can match a pattern")
     rules = {name: rf'"\"" {name}-0'}
     sets: dict[Ranges, str] = {}
     for number, state in enumerate(states):

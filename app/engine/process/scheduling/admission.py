@@ -26,7 +26,7 @@ def admit(
     check_request(generate, n_vocab)
     check_grammar(generate.sampling.grammar, generate.sampling.json_schema, vocabulary)
     if not all(0 <= i < n_vocab for i in generate.forced_ids):
-        sentence = f"The chosen tokens have IDs outside 0 to {n_vocab - 1:,}. Choose other ones."
+        sentence = f"Some chosen tokens have IDs outside 0 to {n_vocab - 1:,}. Choose other tokens."
         raise BadSetting("forced_ids", sentence)
     if not ids:
         raise BadSetting("prompt", EMPTY_PROMPT)
@@ -45,8 +45,7 @@ def check_ids(ids: list[int], n_vocab: int) -> None:
     if ids and not 0 <= min(ids) <= max(ids) < n_vocab:
         raise BadSetting(
             "prompt",
-            f"The prompt has token IDs outside 0 to {n_vocab - 1:,}. "
-            "Give those of the loaded weights.",
+            f"The prompt has token IDs outside 0 to {n_vocab - 1:,}. Use IDs of the loaded model.",
         )
 
 

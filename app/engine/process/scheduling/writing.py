@@ -154,7 +154,7 @@ class Writer:
     def _refused(self, reply: SlotReply, token_id: int) -> str:
         """Why a token cannot be chosen; native code would end the process."""
         if not 0 <= token_id < self._vocabulary.n_vocab:
-            return f"There is no token {token_id}. Choose another one."
+            return f"Token {token_id} doesn't exist. Choose another one."
         if not reply.chain.allows(token_id):
             return f"The grammar doesn't allow token {token_id} here. Choose another one."
         return ""

@@ -27,8 +27,8 @@ from app.engine.protocol.loading_messages import Loaded
 
 CAP_BYTES: Final = 2**30
 
-BUSY: Final = ScriptFailure("busy", "A reply is being written. Stop it, and try again.")
-NOTHING: Final = ScriptFailure("bad_setting", "This chat has nothing in the cache.")
+BUSY: Final = ScriptFailure("busy", "A reply is being generated. Stop it or wait, then try again.")
+NOTHING: Final = ScriptFailure("bad_setting", "This chat isn't in the cache. Send a message first.")
 
 
 @dataclass(slots=True)

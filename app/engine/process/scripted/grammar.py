@@ -25,10 +25,10 @@ def _schema(text: str) -> GrammarChecked:
     try:
         value = json.loads(text)
     except json.JSONDecodeError as error:
-        sentence = f"The JSON schema is no JSON: {error}."
+        sentence = f"The JSON schema isn't valid JSON: {error}."
         return GrammarChecked(sentence, error.lineno, error.colno)
     except RecursionError:
-        return GrammarChecked("The JSON schema is no JSON: nested too deeply.")
+        return GrammarChecked("The JSON schema isn't valid JSON: nested too deeply.")
     if not isinstance(value, dict):
         return GrammarChecked("The JSON schema must be an object, like {…}.")
     return GrammarChecked()
@@ -44,7 +44,7 @@ def _gbnf(text: str) -> GrammarChecked:
             line = text.count("\n", 0, match.start()) + 1
             column = match.start() - text.rfind("\n", 0, match.start())
             return GrammarChecked(
-                f"The grammar cannot be read at line {line}, column {column}: "
+                f"The grammar has an error at line {line}, column {column}: "
                 f"Undefined rule identifier '{match.group()}'.",
                 line,
                 column,

@@ -174,7 +174,7 @@ def read_script(path: str | Path) -> Script:
             for token in reply.tokens:
                 bytes.fromhex((token.hex or "") + (token.garbage or ""))
     except OSError as error:
-        raise ScriptError(f"The script {path} cannot be read: {error.strerror}.") from error
+        raise ScriptError(f"The script {path} can't be read: {error.strerror}.") from error
     except (msgspec.MsgspecError, ValueError) as error:
         raise ScriptError(f"The script {path} is not understood: {error}.") from error
     return script

@@ -326,7 +326,7 @@ class ScriptedEngine:
             "path": command.path,
             "name": Path(command.path).stem or "Scripted",
             "architecture": "scripted",
-            "description": "scripted replies, no weights",
+            "description": "scripted replies, no model",
             "size_bytes": 100_000_000,
             "n_params": 0,
             "n_layer": 0,
@@ -367,8 +367,8 @@ class ScriptedEngine:
         prompt_tokens = len(ids) if reply.prefill.tokens is None else reply.prefill.tokens
         if prompt_tokens >= n_ctx:
             sentence = (
-                f"The prompt has {prompt_tokens} tokens, the context {n_ctx}. "
-                "Shorten it, or load the weights with a larger context."
+                f"The prompt has {prompt_tokens} tokens, but the context window holds only "
+                f"{n_ctx}. Shorten it, or reload the model with a larger context window."
             )
             return self._fail(command.id, ScriptFailure("prompt_too_long", sentence))
         for note in built.notes:
@@ -490,7 +490,7 @@ class ScriptedEngine:
         if take.forced:
             forced = take.forced.popleft()
             if not 0 <= forced < len(self._vocabulary.pieces):
-                raise _ScriptedError(ScriptFailure("bad_setting", f"There is no token {forced}."))
+                raise _ScriptedError(ScriptFailure("bad_setting", f"Token {forced} doesn't exist."))
             if forced == END_ID:
                 take.stop_reason = "end_token"
                 return True
@@ -589,7 +589,7 @@ class _ScriptedError(Exception):
         self.failure = failure
 
 
-_BEHIND: Final = "Behind the last token nothing was drawn."
+_BEHIND: Final = "Nothing was drawn after the last token."
 _NOT_LOADED: Final = ScriptFailure("not_loaded", "No model is loaded. Choose a GGUF file first.")
 
 

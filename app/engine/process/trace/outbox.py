@@ -34,7 +34,7 @@ from app.engine.protocol.messages import (
 _FIRST: Final = 2
 """So many tokens of a reply are sent without gathering: somebody waits for them."""
 
-_NOT_SENT: Final = "The engine could not hand over its answer. Try again with less at once."
+_NOT_SENT: Final = "The engine couldn't send its response. Try again with less at once."
 
 
 class TokenRecord(msgspec.Struct, frozen=True):

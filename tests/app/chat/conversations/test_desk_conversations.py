@@ -159,7 +159,7 @@ def test_second_window_reads_and_says_so(make_room):
 
 def test_system_prompt_belongs_to_the_conversation(make_room):
     room = make_room().start_ready()
-    room.desk.shelf.set_system_prompt("Be brief.")
+    room.desk.levels.change("chat", "system_prompt", "Be brief.")
     room.ask("Hello")
     assert room.desk.shelf.open.system_prompt == "Be brief."
     room.desk.shelf.open_new()

@@ -88,7 +88,7 @@ def test_a_changed_chat_comes_in_beside_the_one_that_is_there(
     target.write_bytes(target.read_bytes().replace(b"Paris is", b"Lyon is"))
     assert [c.whereabouts for c in looked(target).chats] == [Whereabouts.OTHER]
     desk.exchange.import_previewed()
-    told("1 chat was imported, 1 of them beside another version.")
+    told("1 chat was imported, 1 of them next to another version.")
     room.until(lambda: len(desk.shelf.conversations) == 2)
     assert whole(room).messages == mine.messages
     other = next(c.id for c in desk.shelf.conversations if c.id != desk.shelf.open.id)

@@ -143,7 +143,7 @@ def test_settings_that_cannot_be_read_are_said(recorded: dict[str, Any]) -> None
 
 
 def test_real_weights_say_the_same_again(
-    make_room: Any, data_dir: Path, starter_gguf: Path, tmp_path: Path
+    forked_engines: None, make_room: Any, data_dir: Path, starter_gguf: Path, tmp_path: Path
 ) -> None:
     """On the included weights, drawn and not greedy: the repetition of a repeatable reply."""
     room = make_room(gguf=starter_gguf)

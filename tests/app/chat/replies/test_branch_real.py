@@ -20,7 +20,7 @@ pytestmark = pytest.mark.weights
 
 
 @pytest.fixture
-def room(make_room: Any, data_dir: Path, starter_gguf: Path) -> Any:
+def room(forked_engines: None, make_room: Any, data_dir: Path, starter_gguf: Path) -> Any:
     room = make_room(gguf=starter_gguf)
     room.close()
     room.desk = Desk(

@@ -10,7 +10,8 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from app.chat.replies.prompts import chat_prompt
 from app.chat.settings.formats import FILE, FORMATS, NAMES, OWN, PLAIN, template_of
-from app.chat.settings.settings import SettingRefused, Settings, changed
+from app.chat.settings.settings import Settings, changed
+from app.refusal import Refusal
 from models.records import Conversation, Message, Role
 
 TALK = [
@@ -78,7 +79,7 @@ def test_the_chosen_format_enters_the_prompt_and_no_other_word_is_taken() -> Non
     assert chat_prompt(chat, said, Settings(), "").template is None
     chosen = changed(Settings(), "chat_format", "gemma")
     assert chat_prompt(chat, said, chosen, "").template == template_of("gemma")
-    with pytest.raises(SettingRefused):
+    with pytest.raises(Refusal):
         changed(Settings(), "chat_format", "mine")
 
 

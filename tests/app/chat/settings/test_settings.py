@@ -12,7 +12,6 @@ from hypothesis import HealthCheck, given, settings as hypothesis_settings, stra
 from app.chat.settings.settings import (
     CACHE_TYPE_NAMES,
     MAX_SEED,
-    SettingRefused,
     Settings,
     as_stored,
     changed,
@@ -22,6 +21,7 @@ from app.chat.settings.settings import (
 from app.engine.planning.sizes import CACHE_TYPES
 from app.engine.protocol.loading_messages import LoadOptions
 from app.engine.protocol.stages import Dist, Greedy, TopK
+from app.refusal import Refusal
 
 NAMES = [field.name for field in dataclasses.fields(Settings)]
 ANY_JSON = st.recursive(
@@ -67,7 +67,7 @@ def test_default_is_accepted_and_survives_json(name: str) -> None:
     ],
 )
 def test_bad_value_is_refused_with_a_sentence(name: str, value: object) -> None:
-    with pytest.raises(SettingRefused, match=r"\.$"):
+    with pytest.raises(Refusal, match=r"\.$"):
         checked(name, value)
 
 
@@ -134,7 +134,7 @@ def test_the_cache_is_loaded_as_it_is_set() -> None:
     options = settings.load_options()
     assert (options.type_k, options.type_v, options.flash_attention) == ("q8_0", "q4_0", "on")
     for name, value in (("type_k", "q9"), ("type_v", ""), ("flash_attention", True)):
-        with pytest.raises(SettingRefused):
+        with pytest.raises(Refusal):
             checked(name, value)
 
 
@@ -144,5 +144,5 @@ def test_folders_of_weights_are_absolute_paths_each_once() -> None:
     assert checked("weights_folders", ["/" + "long/" * 100]) == ("/" + "long/" * 100,)
     too_many = [f"/{number}" for number in range(201)]
     for value in ("/x", ["x"], [""], [3], ["/a\0b"], ["/\udcff"], too_many):
-        with pytest.raises(SettingRefused):
+        with pytest.raises(Refusal):
             checked("weights_folders", value)

@@ -14,6 +14,7 @@ from gguf_writer import CHATML, bpe_vocabulary, tiny_llama
 from app.chat.settings.template_preview import NO_TEMPLATE, SAMPLE, Preview
 from app.engine.client.engine import Engine
 from app.engine.client.process import child_command
+from app.engine.protocol.loading_messages import LoadOptions
 from app.engine.protocol.messages import Finished
 from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt, PromptShown, ReadPrompt
 from app.engine.protocol.template_messages import TemplateFailed
@@ -131,7 +132,7 @@ def test_closing_does_not_wait_for_a_template_that_never_ends(make_room: Any, pa
 
 @pytest.mark.parametrize("file", ["starter_gguf", "gemma_gguf"])
 def test_it_is_what_the_engine_would_be_given(
-    make_room: Any, path: Path, request: pytest.FixtureRequest, file: str
+    forked_engines: None, make_room: Any, request: pytest.FixtureRequest, file: str
 ) -> None:
     """llama.cpp's words for the special tokens against those out of the file."""
     real = request.getfixturevalue(file)
@@ -149,7 +150,7 @@ def test_it_is_what_the_engine_would_be_given(
     engine = Engine(child_command("engine"), ended.append)
     engine.start()
     try:
-        engine.load(str(real), room.desk.loader.options_of(str(real)))
+        engine.load(str(real), LoadOptions(n_ctx=512, n_threads=1))
         wait(lambda: [e for e in ended if isinstance(e, Finished)])
         chat = ChatPrompt([ChatMessage("system", "Be brief."), *SAMPLE], template=template)
         engine.request(ReadPrompt(0, chat))

@@ -86,7 +86,7 @@ def test_e13_a_folder_is_checked_when_it_is_chosen(
     room = make_room().start()
     file = put(tmp_path / "a.gguf")
     (tmp_path / "closed").mkdir()
-    assert "is not there. Connect its disk, or choose" in ask_folder(room, tmp_path / "gone")
+    assert "can't be found. Connect its disk, or choose" in ask_folder(room, tmp_path / "gone")
     assert "isn't a folder" in ask_folder(room, file)
     assert "unreadable characters" in ask_folder(room, tmp_path / "\udcff")
     list_folder = os.scandir

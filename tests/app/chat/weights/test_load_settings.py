@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from app.chat.settings.settings import SettingRefused, Settings
+from app.chat.settings.settings import Settings
 from app.chat.weights.load_settings import (
     BEYOND,
     ROPE,
@@ -17,6 +17,7 @@ from app.chat.weights.load_settings import (
     usual_load,
 )
 from app.engine.protocol.loading_messages import LoadOptions, Lora, RopeScaling
+from app.refusal import Refusal
 
 SET: dict[str, Any] = {
     "n_ubatch": 256, "use_mmap": False, "use_mlock": True, "devices": ["GPU0"],
@@ -56,7 +57,7 @@ def test_every_option_of_a_load_can_be_set() -> None:
         ("rope.kind", "odd", "yarn"),
         ("rope.freq_scale", 1e9, "between 0 and 1000"),
         ("split_mode", "heap", "layer"),
-        ("tensor_split", [0, 0], "above 0"),
+        ("tensor_split", [0, 0], "at least one above"),
         ("loras", ["x"], "a file and a scale"),
         ("loras", [{"path": "/a", "scale": 1e9}], "scale of a LoRA"),
         ("nonsense", 1, "nonsense"),
@@ -64,7 +65,7 @@ def test_every_option_of_a_load_can_be_set() -> None:
     ],
 )
 def test_what_does_not_fit_is_refused_in_words(name: str, value: object, words: str) -> None:
-    with pytest.raises(SettingRefused, match=words):
+    with pytest.raises(Refusal, match=words):
         changed_load({}, name, value)
 
 

@@ -99,7 +99,7 @@ def test_what_waits_for_a_load_is_named_until_they_are_loaded_again(make_room: A
         ("n_ctx", -1, "context window"),
         ("load.n_ubatch", 0, "Prefill batch"),
         ("load.no_such", 1, "no_such"),
-        ("theme", "dark", "no setting of weights"),
+        ("theme", "dark", "isn't a model setting"),
         ("notes", "x" * 30_000, "limited"),
         ("notes", 3, "limited"),
         ("chat_format", "odd", "chat format"),
@@ -119,7 +119,7 @@ def test_what_does_not_go_together_is_refused_where_it_is_set(make_room: Any) ->
     assert "needs flash attention" in desk.defaults.change(OTHER, "flash_attention", "off")
     assert "flash_attention" not in desk.defaults.own(OTHER)
     assert desk.defaults.change(OTHER, "load.n_slots", 8) == ""
-    assert "no room for 8 replies" in desk.defaults.change(OTHER, "load.n_ubatch", 4)
+    assert "too small for 8 replies" in desk.defaults.change(OTHER, "load.n_ubatch", 4)
 
 
 def test_reset_lets_the_app_speak_and_can_be_undone(make_room: Any) -> None:
@@ -220,8 +220,8 @@ def test_smaller_weights_with_the_same_vocabulary_are_found_by_themselves(
     found = partners(room, large)
     assert [each.name for each in found.fitting] == ["small"]
     why = {each.candidate.name: each.difference for each in found.others}
-    assert why["strange"] in ("other tokens", f"{len(others):,} tokens, not {len(words):,}")
-    assert why["ends"] == "another end token"
+    assert why["strange"] in ("different tokens", f"{len(others):,} tokens, not {len(words):,}")
+    assert why["ends"] == "a different end token"
     assert "incomplete" in why["broken"]
     assert "large" not in why
     assert "link" not in why

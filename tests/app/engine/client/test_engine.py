@@ -59,7 +59,7 @@ SHORT: dict[str, Any] = {
 
 
 @pytest.fixture
-def talk(tmp_path: Path) -> Iterator[ScriptedTalk]:
+def talk(forked_children: None, tmp_path: Path) -> Iterator[ScriptedTalk]:
     talk = ScriptedTalk(tmp_path)
     yield talk
     talk.close()

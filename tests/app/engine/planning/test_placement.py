@@ -65,7 +65,7 @@ class Machine:
 MACHINES = {
     "no GPU": Machine([], (), says="no GPU is available"),
     "one big": Machine([gpu(24)], (33,), says="All 33 layers"),
-    "one small": Machine([gpu(4)], at_least=15, at_most=25, says="the others run on the processor"),
+    "one small": Machine([gpu(4)], at_least=15, at_most=25, says="the rest run on the CPU"),
     "one tiny": Machine([gpu(0.75, 2)], (0,), says="not even one fits"),
     "zero free": Machine([gpu(0, 8)], (0,), says="not even one fits"),
     "almost full": Machine([gpu(1.5, 24)], (0,), says="not even one fits"),
@@ -104,8 +104,8 @@ MACHINES = {
         n_ctx=2048,
         says="1 of 5 layers is",
     ),
-    "hardly any host memory": Machine([], (), n_ctx=768, host_gib=0.6, says="what fits"),
-    "little host memory": Machine([], (), n_ctx=2048, host_gib=6.6, says="what fits"),
+    "hardly any host memory": Machine([], (), n_ctx=768, host_gib=0.6, says="the most that fits"),
+    "little host memory": Machine([], (), n_ctx=2048, host_gib=6.6, says="the most that fits"),
 }
 
 
@@ -208,7 +208,7 @@ def test_what_is_odd_about_a_context_that_was_asked_for_is_said(
 
 
 def test_context_beyond_all_memory_is_refused_with_both_numbers() -> None:
-    with pytest.raises(Refusal, match=r"1,048,576 tokens needs .* GB, and only 17\.2 GB are free"):
+    with pytest.raises(Refusal, match=r"1,048,576 tokens needs .* GB, but only 17\.2 GB are free"):
         plan(sizes(), [], 16 * GIB, n_ubatch=UBATCH, n_ctx=1_048_576)
 
 

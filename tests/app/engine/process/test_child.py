@@ -164,7 +164,7 @@ def test_left_recursion_behind_what_may_be_empty_is_refused_in_words(
     sampling = Sampling(grammar=grammar)
     refused = talking.ask(Generate(3, TextPrompt("x"), sampling, max_tokens=2))
     for sentence in (written.sentence, refused.sentence):
-        assert f"“{rule}”, that can begin with itself (left recursion)" in sentence
+        assert f"“{rule}”, that can start with itself (left recursion)" in sentence
     assert refused.kind == "bad_setting"
 
 

@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from gguf_writer import CHATML, bpe_vocabulary, tiny_llama
 
 from app.engine.client.engine import Engine
 from app.engine.client.process import child_command
@@ -31,7 +32,7 @@ SYSTEM = ChatMessage("system", "Answer briefly.", message_id="system")
 
 
 class Talk:
-    """An engine with the starter weights in a window of 256 tokens."""
+    """An engine with a window of 256 tokens."""
 
     def __init__(self, gguf: Path) -> None:
         self._endings: queue.SimpleQueue[Ending] = queue.SimpleQueue()
@@ -97,9 +98,35 @@ class Talk:
         return messages
 
 
-@pytest.fixture(scope="module")
-def talk(starter_gguf: Path) -> Iterator[Talk]:
-    talk = Talk(starter_gguf)
+FIRST = "Answer Write Tell Question And Indeed Hello"
+OTHERS = (
+    "briefly a long story about the sea with these words one me something number in few please is "
+    "rather it not and so this answer to now"
+)
+
+
+def made(path: Path) -> Path:
+    """Small weights that have these words as tokens and answer all with three of them."""
+    words = [
+        *FIRST.split(),
+        *(f" {word}" for word in OTHERS.split()),
+        "user",
+        "assistant",
+        "system",
+    ]
+    vocabulary = bpe_vocabulary(words)
+    said = [vocabulary.id_of_byte(10), *map(vocabulary.id_of, (" so", " it", " is"))]
+    successors = dict(pairwise([*said, vocabulary.id_of("<|im_end|>")]))
+    tiny_llama(path, vocabulary=vocabulary, template=CHATML, successors=successors)
+    return path
+
+
+@pytest.fixture(scope="module", params=["made", pytest.param("starter", marks=pytest.mark.soak)])
+def talk(
+    request: pytest.FixtureRequest, starter_gguf: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Talk]:
+    is_made = request.param == "made"
+    talk = Talk(made(tmp_path_factory.mktemp("made") / "tiny.gguf") if is_made else starter_gguf)
     yield talk
     talk.engine.close()
 

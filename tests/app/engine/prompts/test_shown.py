@@ -112,7 +112,9 @@ def with_file(text: str, file: Attachment, **fields: Any) -> ChatMessage:
 
 
 @pytest.fixture
-def scripted(tmp_path: Path) -> Iterator[Callable[[Prompt], PromptShown | Failed]]:
+def scripted(
+    forked_children: None, tmp_path: Path
+) -> Iterator[Callable[[Prompt], PromptShown | Failed]]:
     talk = ScriptedTalk(tmp_path)
     engine = talk.loaded_engine({"load": {"ms": 1}, "replies": [{"text": "blue sky"}]})
 
@@ -228,11 +230,18 @@ class Asking:
         self._child.leave()
 
 
-@pytest.fixture(scope="module", params=["starter_gguf", "gemma_gguf"])
+@pytest.fixture(scope="module")
 def asking(request: pytest.FixtureRequest) -> Iterator[Asking]:
     asking = Asking(request.getfixturevalue(request.param))
     yield asking
     asking.close()
+
+
+GEMMA_TOO = pytest.param("gemma_gguf", marks=pytest.mark.soak)
+
+
+def asking_of(*files: Any) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("asking", files, indirect=True, scope="module")
 
 
 def conversation() -> list[ChatMessage]:
@@ -258,7 +267,16 @@ def prompts() -> list[Prompt]:
 
 
 @pytest.mark.weights
-@pytest.mark.parametrize("number", range(6))
+@pytest.mark.parametrize(
+    ("asking", "number"),
+    [
+        *(("starter_gguf", number) for number in range(6)),
+        *(("gemma_gguf", number) for number in (1, 5)),
+        *(pytest.param("gemma_gguf", n, marks=pytest.mark.soak) for n in (0, 2, 3, 4)),
+    ],
+    indirect=["asking"],
+    scope="module",
+)
 def test_what_is_shown_is_what_a_reply_is_given(asking: Asking, number: int) -> None:
     prompt = prompts()[number]
     found = asking.read(prompt)
@@ -282,6 +300,7 @@ def without_bos(found: PromptShown) -> bytes:
 
 
 @pytest.mark.weights
+@asking_of("starter_gguf", "gemma_gguf")
 def test_hostile_texts_stay_theirs_and_become_no_control_tokens(asking: Asking) -> None:
     harmless = [ChatMessage(m.role, "x", message_id=m.message_id) for m in conversation()]
     found, plain = asking.read(ChatPrompt(conversation())), asking.read(ChatPrompt(harmless))
@@ -299,6 +318,7 @@ def test_hostile_texts_stay_theirs_and_become_no_control_tokens(asking: Asking) 
 
 
 @pytest.mark.weights
+@asking_of("starter_gguf", "gemma_gguf")
 @pytest.mark.parametrize("text", [text for text in AWKWARD if text.strip()])
 def test_a_text_is_shown_as_llama_cpp_tokenises_it(asking: Asking, text: str) -> None:
     found = asking.read(TextPrompt(text, special=True))
@@ -316,6 +336,7 @@ def test_a_text_is_shown_as_llama_cpp_tokenises_it(asking: Asking, text: str) ->
 
 
 @pytest.mark.weights
+@asking_of("starter_gguf", "gemma_gguf")
 def test_which_replies_came_back_as_their_own_ids(asking: Asking) -> None:
     ids = [i for letter in "hello" for i in asking.tokenize(letter, inside=True)]
     own = ChatMessage("assistant", "hello", token_ids=ids, message_id="own")
@@ -330,6 +351,7 @@ def test_which_replies_came_back_as_their_own_ids(asking: Asking) -> None:
 
 
 @pytest.mark.weights
+@asking_of("starter_gguf", GEMMA_TOO)
 def test_what_is_left_out_is_told_as_with_a_reply(asking: Asking) -> None:
     messages = [ChatMessage("system", "Be brief.", message_id="s")]
     for number in range(20):

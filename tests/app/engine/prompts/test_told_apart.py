@@ -122,7 +122,7 @@ def joined(events: Sequence[Event], part: str) -> str:
 
 
 @pytest.fixture
-def talk() -> Iterator[Conversation]:
+def talk(forked_engines: None) -> Iterator[Conversation]:
     conversation = Conversation()
     yield conversation
     assert conversation.leave() == 0

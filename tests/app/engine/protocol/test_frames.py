@@ -421,7 +421,7 @@ source.read()
 
 
 @pytest.fixture
-def talk(tmp_path: Path) -> Iterator[ScriptedTalk]:
+def talk(forked_children: None, tmp_path: Path) -> Iterator[ScriptedTalk]:
     talk = ScriptedTalk(tmp_path)
     yield talk
     talk.close()

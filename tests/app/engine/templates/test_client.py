@@ -119,7 +119,7 @@ def test_a_template_that_brings_each_process_down_is_at_fault(tmp_path: Path) ->
 
 def test_a_process_that_does_not_start_blames_no_template(tmp_path: Path) -> None:
     client, _ = _over(tmp_path, "no start")
-    with pytest.raises(TemplateFailed, match="did not start") as caught:
+    with pytest.raises(TemplateFailed, match="didn't start") as caught:
         _through(client, "x")
     assert AT_FAULT not in caught.value.sentence
 
@@ -128,13 +128,13 @@ def test_a_process_that_says_what_is_no_frame_is_a_sentence() -> None:
     """At once, and not when its deadline is over."""
     says = "import os, time; os.write(1, b'no frame of ours'); time.sleep(600)"
     client = TemplateClient(command=[sys.executable, "-c", says])
-    with pytest.raises(TemplateFailed, match="did not start"):
+    with pytest.raises(TemplateFailed, match="didn't start"):
         _through(client, "x")
 
 
 def test_a_command_that_does_not_exist_is_a_sentence() -> None:
     client = TemplateClient(command=["/does/not/exist"])
-    with pytest.raises(TemplateFailed, match="could not be started"):
+    with pytest.raises(TemplateFailed, match="couldn't be started"):
         _through(client, "x")
 
 

@@ -74,7 +74,7 @@ class Child:
 
 
 @pytest.fixture
-def talk() -> Iterator[Conversation]:
+def talk(forked_engines: None) -> Iterator[Conversation]:
     talk = Conversation()
     yield talk
     assert talk.leave() == 0

@@ -144,7 +144,7 @@ def test_e13_every_refusal_of_a_folder_is_named(
 
 def test_a_chosen_folder_that_is_gone_is_named_another_programs_is_not(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
-    assert "is not there" in scan(chosen(gone)).troubles[0]
+    assert "can't be found" in scan(chosen(gone)).troubles[0]
     assert not scan(Place(Origin.JAN, gone)).troubles
     put(gone / "a.gguf")
     assert has_changed(Scan(chosen(gone)))
@@ -323,7 +323,7 @@ def test_a_blob_that_is_not_what_its_name_says_is_damaged(tmp_path: Path) -> Non
     link.resolve().write_bytes(bytes(data))
     (found,) = entries(hashed(looked_into(Place(Origin.HUGGING_FACE, tmp_path))))
     assert not found.can_load
-    assert "not what its name says" in found.trouble
+    assert "doesn't match the checksum in its name" in found.trouble
 
 
 def ollama_model(models: Path, digest: str, *parts: str, kind: str = "model") -> None:

@@ -62,9 +62,9 @@ def test_room_is_what_is_free_less_what_others_want_on_that_disk(tmp_path: Path)
     here = tmp_path / "not" / "made" / "yet"
     wanted = Claim(here, 1_000)
     assert shortage(wanted, (), RESERVE_BYTES + 1_000) == ""
-    assert "1 kB are still to come" in shortage(wanted, (), RESERVE_BYTES + 999)
+    assert "1 kB are still to be downloaded" in shortage(wanted, (), RESERVE_BYTES + 999)
     other = Claim(tmp_path, 1)
-    assert "for other downloads" in shortage(wanted, (other,), RESERVE_BYTES + 1_000)
+    assert "other downloads need" in shortage(wanted, (other,), RESERVE_BYTES + 1_000)
     elsewhere = Claim(Path("/proc/self"), 10**15)
     assert shortage(wanted, (elsewhere,), RESERVE_BYTES + 1_000) == ""
     assert shortage(Claim(here, 10**18)) != ""

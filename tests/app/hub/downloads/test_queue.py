@@ -428,13 +428,13 @@ def test_e01_retries_are_bounded_and_end_in_a_cause(
     hub.unscript()
     hub.forget()
     hub.script(Act(close_after=SIZE * 43 // 100, ignore_range=True), server="cdn", for_ever=True)
-    one.downloads.retry(key)
+    one.downloads.resume(key)
     failed = one.until_state(key, S.FAILED)
     assert "43%" in failed.sentence
     assert len(hub.asked(server="cdn")) == 8
     assert list(folder.rglob("*.gguf")) == []
     hub.unscript()
-    one.downloads.retry(key)
+    one.downloads.resume(key)
     one.until_state(key, S.DONE)
 
 
@@ -522,13 +522,13 @@ def test_e09_what_does_not_fit_is_refused_before_it_begins(
     one = owner(at_once=1, free=lambda _: RESERVE_BYTES + SIZE + 1000)
     too_large = wish(hub.repos[REPO], "tiny-Q4_K_M.gguf", sizes=(SIZE + 1001,))
     words = one.refusal(too_large, folder)
-    assert "still to come" in words
+    assert "still to be downloaded" in words
     assert words.endswith("then try again.")
     assert hub.requests == []
     hub.script(Act(stall_after=1000), server="cdn")
     one.add(the_file(hub), folder)
     words = one.refusal(the_file(hub, "tiny-Q8_0.gguf"), folder)
-    assert "for other downloads" in words
+    assert "other downloads need" in words
     assert len(one.downloads.snapshot()) == 1
     one.downloads.cancel(one.downloads.snapshot()[0].id)
 
@@ -547,10 +547,10 @@ def test_e09_space_is_looked_at_again_while_it_runs(
     one.until(lambda: one.one(key).done_bytes > 0)
     free[0] = RESERVE_BYTES + 1000
     failed = one.until_state(key, S.FAILED)
-    assert "still to come" in failed.sentence
+    assert "still to be downloaded" in failed.sentence
     assert lying_in(folder) == [part_name(hub.repos[REPO].files[0])]
     free[0] = 10 * RESERVE_BYTES
-    one.downloads.retry(key)
+    one.downloads.resume(key)
     one.until_state(key, S.DONE)
 
 
@@ -562,7 +562,7 @@ def test_e13_a_read_only_folder_is_refused_when_it_is_chosen(
     blocked.write_bytes(b"")
     assert "is a file" in folder_trouble(blocked / "below")
     assert "is a file" in owner().refusal(the_file(hub), blocked)
-    assert "whole path" in folder_trouble(Path("relative"))
+    assert "full path" in folder_trouble(Path("relative"))
     fresh = tmp_path / "made" / "up"
     assert folder_trouble(fresh, is_used_now=False) == ""
     assert not (tmp_path / "made").exists()
@@ -595,9 +595,9 @@ def test_e13_as_somebody_who_may_not_write(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     closed, good, foreign = done.stdout.splitlines()
-    assert "read-only or belongs to somebody else" in closed
+    assert "read-only, or you don't have permission" in closed
     assert good == "good"
-    assert "read-only or belongs to somebody else" in foreign
+    assert "read-only, or you don't have permission" in foreign
 
 
 @pytest.mark.skipif(shutil.which("unshare") is None, reason="needs a disk of its own")
@@ -676,7 +676,7 @@ def test_a_file_larger_than_the_disk_takes_is_told(
         [sys.executable, "-c", script, *given], cwd=ROOT, capture_output=True, text=True, timeout=60
     )
     sentence, done_bytes = done.stdout.splitlines()
-    assert "larger than a file may be" in sentence, done.stderr
+    assert "too large for the file system" in sentence, done.stderr
     assert int(done_bytes) == 1_800_000
     assert lying_in(folder) == [part_name(file)]
 
@@ -724,7 +724,7 @@ def test_a_whole_file_that_was_there_is_done_at_once_and_not_ours(
     assert not done.is_ours
     one.downloads.to_trash(done.id, lambda _: pytest.fail("not ours"))
     one.until(lambda: bool(one.said))
-    assert "left alone" in one.said[0][1]
+    assert "weren't downloaded by Cutaway" in one.said[0][1]
     assert there.exists()
 
 
@@ -741,7 +741,7 @@ def test_two_instances_fetch_a_file_once(
         waiting = second.until_state(two, S.WAITING, S.FAILED)
         assert "Another window or program" in waiting.sentence
         first.until_state(one, S.DONE)
-        second.downloads.retry(two)
+        second.downloads.resume(two)
         assert not second.until_state(two, S.DONE).is_ours
         assert len(hub.asked(server="cdn")) == 1
     finally:
@@ -767,7 +767,7 @@ def test_to_the_trash_goes_only_what_we_fetched_and_nobody_changed(
 
     one.downloads.to_trash(key, trash)
     one.until(lambda: bool(one.said))
-    assert "was changed" in one.said[0][1]
+    assert "has changed" in one.said[0][1]
     assert gone == []
     one.downloads.to_trash(key, lambda _: False)
     one.until(lambda: len(one.said) == 2)
@@ -775,7 +775,7 @@ def test_to_the_trash_goes_only_what_we_fetched_and_nobody_changed(
     os.utime(path, ns=(1, download.files[0].mtime_ns or 0))
     one.downloads.to_trash(key, lambda _: False)
     one.until(lambda: len(one.said) == 3)
-    assert "could not be moved" in one.said[2][1]
+    assert "couldn't be moved" in one.said[2][1]
     one.downloads.to_trash(key, trash)
     one.until(lambda: one.downloads.snapshot() == ())
     assert gone == [str(path), str(path.with_name("b-00002-of-00002.gguf"))]
@@ -794,16 +794,16 @@ def test_a_finished_file_that_is_gone_is_told_and_can_be_fetched_again(
     away = path.rename(path.with_suffix(".away"))
     one.downloads.look()
     gone = one.until_state(key, S.FAILED)
-    assert "any more" in gone.sentence
+    assert "is no longer in" in gone.sentence
     away.rename(path)
-    one.downloads.retry(key)
+    one.downloads.resume(key)
     assert one.until_state(key, S.DONE).is_ours
     assert len(hub.asked(server="cdn")) == 1
     one.until(lambda: one.stored()[0].state is S.DONE)
     path.unlink()
     again = owner()
-    assert "any more" in again.until_state(key, S.FAILED).sentence
-    again.downloads.retry(key)
+    assert "is no longer in" in again.until_state(key, S.FAILED).sentence
+    again.downloads.resume(key)
     again.until_state(key, S.DONE)
     assert path.exists()
 
@@ -871,7 +871,7 @@ def test_a_set_that_is_cancelled_half_way_leaves_no_half(
     one.downloads.cancel(key)
     one.until(lambda: lying_in(folder) == [])
     one.until(lambda: one.stored()[0].files[0].done_bytes == 0)
-    one.downloads.retry(key)
+    one.downloads.resume(key)
     one.until_state(key, S.DONE)
 
 
@@ -892,7 +892,7 @@ def test_names_that_are_not_safe_are_refused_or_made_safe(
 ) -> None:
     one = owner()
     words = one.refusal(wish(hub.repos[REPO], "tiny-Q4_K_M.gguf", names=("../x.gguf",)), folder)
-    assert "leads out of its folder" in words
+    assert "leads outside its folder" in words
     words = one.refusal(wish(hub.repos[REPO], "tiny-Q4_K_M.gguf", missing=("b.gguf",)), folder)
     assert "b.gguf" in words
     hub.repos[REPO].files.append(FakeFile("NUL.gguf", b"GGUF", is_lfs=True))
@@ -929,7 +929,7 @@ def test_a_row_that_cannot_be_read_says_so(
         raw.execute("UPDATE download SET files = '{', state = 'running'")
         raw.commit()
     again = owner()
-    assert "could not be read" in again.one(key).sentence
+    assert "couldn't be read" in again.one(key).sentence
     again.downloads.remove(key)
     again.until(lambda: again.downloads.snapshot() == ())
 

@@ -182,7 +182,7 @@ def test_e01_an_error_page_with_200_is_not_saved(fetching: Fetching) -> None:
         assert (found.kind, found.may_retry) == (expected, True)
         assert fetching.part.stat().st_size == 0
     fetching.hub.script(captive_portal(), server="hub")
-    assert "log in" in fault(fetching).sentence
+    assert "require a login" in fault(fetching).sentence
 
 
 def test_a_page_in_the_middle_does_not_spoil_what_was_there(fetching: Fetching) -> None:

@@ -55,12 +55,12 @@ def test_one_that_is_alone_has_all_whatever_was_changed_before() -> None:
 @pytest.mark.parametrize(
     ("stage", "words"),
     [
-        (Dry(), "After DRY "),
-        (LogitBias([TokenBias(2, bias=1.0)]), "After logit bias "),
-        (DynamicTemperature(), "After dynamic temperature "),
+        (Dry(), "after DRY "),
+        (LogitBias([TokenBias(2, bias=1.0)]), "after logit bias "),
+        (DynamicTemperature(), "after dynamic temperature "),
     ],
 )
 def test_a_stage_is_named_as_people_write_it(stage: Stage, words: str) -> None:
     effects = [StageEffect(stage_name(stage), 3, 0.4), StageEffect("dist", 3, 0.4)]
     told = evidence(token(effects, [SURVIVED] * 3), [stage, Dist()], 3)
-    assert all(row.reason.startswith(words) for row in told.stages)
+    assert all(words in row.reason for row in told.stages)

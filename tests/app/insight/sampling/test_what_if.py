@@ -98,7 +98,7 @@ def test_candidates_beyond_the_recorded_ones_are_named() -> None:
     few = {7: 0.5, 3: 0.2}
     found = what_if([token(0, few, 0.2, 7)], wide)
     assert [(each.index, each.reason) for each in found.unsure] == [
-        (0, "These settings leave candidates outside the recorded 2.")
+        (0, "These settings keep candidates outside the recorded 2.")
     ]
 
 

@@ -216,7 +216,9 @@ def _real_trace(gguf: Path, prompt: Any, n_tokens: int) -> list[TokenTrace]:
 
 
 @pytest.mark.weights
-@pytest.mark.parametrize("which", ["starter_gguf", "gemma_gguf"])
+@pytest.mark.parametrize(
+    "which", ["starter_gguf", pytest.param("gemma_gguf", marks=pytest.mark.soak)]
+)
 def test_a_real_trace_takes_less_than_600_bytes_per_token(
     which: str, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -225,7 +227,7 @@ def test_a_real_trace_takes_less_than_600_bytes_per_token(
     prompt: Any = ChatPrompt([ChatMessage("user", "Write a long story about the sea.")])
     if which == "gemma_gguf":
         prompt = TextPrompt("Once upon a time, by the sea,")
-    traces = _real_trace(gguf, prompt, 80)
+    traces = _real_trace(gguf, prompt, 70)
     assert len(traces) > 60
     assert all(len(numbers(trace.alternative_ids)) == 64 for trace in traces)
     assert all(trace.stages for trace in traces)

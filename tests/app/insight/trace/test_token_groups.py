@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 
 import pytest
+from whole_characters import groups
 
 from app.insight.trace.token_groups import EMPTY, Groups, Spelling
-from app.insight.trace.tokens_shown import groups, visible
+from app.insight.trace.tokens_shown import visible
 
 TEXTS = (
     "The capital of France is Paris.\n\n",

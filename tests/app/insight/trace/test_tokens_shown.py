@@ -6,12 +6,12 @@ import math
 
 import pytest
 from hypothesis import given, strategies as st
+from whole_characters import groups
 
 from app.engine.protocol.frames import Array
 from app.engine.protocol.messages import StageEffect, TokenTrace
 from app.insight.trace.tokens_shown import (
     TINTS,
-    groups,
     hexadecimal,
     strength,
     surprise_at_draw,

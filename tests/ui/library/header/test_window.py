@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from app.chat.surroundings import Still, Surroundings
 from app.chat.weights.header_files import HeaderFiles
 from app.gguf.header import read_header
 from app.gguf.values import value_typed
+from app.library.header_shown import read_shown
 from ui.library.header.long_text import fit_for_field
 from ui.library.header.models import share_text
 from ui.library.header.value_dialog import ValueDialog
@@ -210,6 +211,31 @@ def test_a_list_that_is_read_too_late_to_be_changed_is_neither_offered_nor_told_
     assert not asked[-1]()
 
 
+def test_a_header_that_comes_when_another_file_is_shown_is_dropped(
+    window: HeaderWindow, header_desk: HeaderDesk, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = path.with_name("other.gguf")
+    tiny_llama(other, metadata={"a.other": 1})
+    held: list[Callable[[], None]] = []
+
+    def hold(file: Path, take: Any, _fail: Any, *, still: Still) -> None:
+        held.append(lambda: take(read_shown(file)) if still() else None)
+
+    monkeypatch.setattr(header_desk.headers, "read", hold)
+    for each in (path, other, path):
+        window.open(each)
+    for too_late in held[:2]:
+        too_late()
+        assert window.pages.currentWidget() is window.state
+    held[2]()
+    assert "a.pair" in keys(window)
+    window.open(other)
+    held[3]()
+    window.open(other)  # read anew
+    held[2]()
+    assert "a.other" in keys(window)
+
+
 def test_searching_finds_keys_and_values(opened: HeaderWindow) -> None:
     press(opened, Key.Key_F, Held.ControlModifier)
     assert opened.search.hasFocus()
@@ -392,7 +418,7 @@ def test_a_copy_that_fails_keeps_the_changes(
 ) -> None:
     opened.set_value("general.name", value_typed("string", "x"))
     opened.copy_bar.write(path, path, opened._changes)
-    qtbot.waitUntil(lambda: "the file itself" in opened.copy_bar.words.text())
+    qtbot.waitUntil(lambda: "the original file" in opened.copy_bar.words.text())
     assert set(opened._changes) == {"general.name"}
     assert opened.copy_bar.copy_button.isEnabled()
     assert opened.change_button.isEnabled()

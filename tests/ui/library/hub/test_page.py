@@ -38,8 +38,8 @@ ADDRESS = "https://hub.example.org/ana/tiny-GGUF"
 ONLINE = HubState("https://hub.example.org", "hub.example.org")
 
 
-def fit(words: str, verdict: Verdict = Verdict.FITS, *, is_rough: bool = False) -> Fit:
-    return Fit(verdict, words, f"Because it {words}.", (), 1, 2, is_rough=is_rough)
+def fit(words: str, verdict: Verdict = Verdict.FITS) -> Fit:
+    return Fit(verdict, words, f"Because it {words}.", (), 1, 2)
 
 
 def made_header() -> Any:
@@ -59,7 +59,7 @@ class HubDesk(FakeDesk):
         self.hub.follow = self._follow_hub
         memory = DeviceMemory("CPU", "", "cpu", 8_000_000_000, 16_000_000_000)
         self.fits.machine = lambda: Machine((memory,))
-        self.fits.rough = lambda size_bytes: fit("probably fits", is_rough=True)
+        self.fits.rough = lambda size_bytes: fit("probably fits")
 
     def _follow_hub(self, follower: Any) -> Any:
         self.followers.append(follower)
@@ -244,7 +244,7 @@ def test_a_token_is_entered_and_forgotten(page, desk, qtbot):
     assert page.hub_label.text() == "hub.example.org · as ana"
     dialog.forget_button.click()
     desk.called("hub.forget_token")[-1][0](False)
-    assert "did not let go of it" in dialog.token_sentence.text()
+    assert "couldn't be deleted from the system keyring" in dialog.token_sentence.text()
     dialog.close()
 
 
@@ -313,7 +313,7 @@ def test_an_address_elsewhere_is_refused_in_words(page, desk, qtbot):
     qtbot.keyClick(page.search, Qt.Key.Key_Return)
     title, words, button = state(page.panel)
     assert (title, button) == ("Not an address on this hub", "Token and address…")
-    assert "“example.org” is not the hub" in words
+    assert "“example.org” isn't the current hub" in words
     assert desk.called("hub.search") == desk.called("hub.look") == []
 
 
@@ -406,7 +406,7 @@ def test_a_walk_with_the_keys_alone(page, desk, qtbot):
 def test_a_file_is_judged_by_its_header(page, desk, qtbot):
     choose(qtbot, page, desk, SMALL, PARTS, EYES)
     weights = page.detail.table.weights
-    assert weights.fit_of(SMALL).is_rough
+    assert weights.fit_of(SMALL).words == "probably fits"
     assert not page.detail.act_button.isEnabled()
     page.detail.table.choose(SMALL)
     assert desk.called("hub.headers")[-1][0] is SMALL

@@ -35,6 +35,7 @@ from ui.shell import dialogs
 
 Key = Qt.Key
 FITS = Fit(Verdict.FITS, "fits", "It needs 1 GB and 3 GB are free.", (), 1, 3)
+ROUGH = Fit(Verdict.FITS_LESS, "may fit", "By its size it may fit.", (), 2, 3)
 FITS_NOT = Fit(Verdict.FITS_NOT, "does not fit", "It needs 9 GB and 3 GB are free.", (), 9, 3)
 
 
@@ -307,7 +308,6 @@ def test_rows_in_view_are_judged_and_others_by_their_size(
     ((paths, then),) = desk.called("fits.files")
     assert paths == ["/models/a.gguf", "/models/b.gguf"]
     then("/models/b.gguf", FITS)
-    then("/models/gone.gguf", FITS)
     assert cells(page, 1)[FIT] == "fits"
     assert page.model.index(1, FIT).data(Qt.ItemDataRole.ToolTipRole) == FITS.why
     desk.calls.clear()
@@ -317,6 +317,44 @@ def test_rows_in_view_are_judged_and_others_by_their_size(
     qtbot.waitUntil(lambda: bool(desk.called("fits.files")))
     page.show_snapshot(snapshot(found("b", size_bytes=10)))  # another file under that path
     assert cells(page, 0)[FIT] == "does not fit"
+
+
+def asked_of_fits(desk: FakeDesk, qtbot: QtBot) -> Callable[[str, Fit], None]:
+    """Who waits for the verdicts that are asked for next."""
+    qtbot.waitUntil(lambda: bool(desk.called("fits.files")))
+    then = desk.called("fits.files")[-1][1]
+    desk.calls.clear()
+    return then  # type: ignore[no-any-return]
+
+
+def test_a_verdict_is_of_the_file_that_was_asked_about(
+    page: LocalPage, desk: FakeDesk, qtbot: QtBot
+) -> None:
+    """Another file came under that path before the verdict, and its own one comes first."""
+    desk.fits.rough = lambda _size: ROUGH
+    page.show_snapshot(snapshot(found("a", size_bytes=1)))
+    first = asked_of_fits(desk, qtbot)
+    page.show_snapshot(snapshot(found("a", size_bytes=9)))
+    first("/models/a.gguf", FITS)
+    assert cells(page, 0)[FIT] == "may fit"
+    second = asked_of_fits(desk, qtbot)
+    second("/models/a.gguf", FITS_NOT)
+    first("/models/a.gguf", FITS)
+    assert cells(page, 0)[FIT] == "does not fit"
+
+
+def test_a_verdict_that_comes_while_others_are_searched_for_is_there_afterwards(
+    page: LocalPage, desk: FakeDesk, qtbot: QtBot
+) -> None:
+    desk.fits.rough = lambda _size: ROUGH
+    page.show_snapshot(snapshot(found("alpha", size_bytes=1), found("omega", size_bytes=2)))
+    then = asked_of_fits(desk, qtbot)
+    page.search.setText("omega")
+    qtbot.waitUntil(lambda: names(page) == ["omega"])
+    then("/models/alpha.gguf", FITS_NOT)
+    page.search.setText("")
+    qtbot.waitUntil(lambda: len(names(page)) == 2)
+    assert [cells(page, row)[FIT] for row in range(2)] == ["does not fit", "may fit"]
 
 
 def test_rows_that_come_into_view_are_judged(page: LocalPage, desk: FakeDesk, qtbot: QtBot) -> None:
@@ -347,7 +385,7 @@ def test_sorting_by_memory_puts_first_what_fits(page: LocalPage, desk: FakeDesk)
 
 
 def test_what_is_chosen_stays_chosen_where_rows_change_places(
-    page: LocalPage, desk: FakeDesk
+    page: LocalPage, desk: FakeDesk, qtbot: QtBot
 ) -> None:
     page.show_snapshot(snapshot(*(found(name, size_bytes=ord(name)) for name in "abcd")))
     choose(page, 1)
@@ -356,8 +394,9 @@ def test_what_is_chosen_stays_chosen_where_rows_change_places(
     assert page.chosen() == found("b", size_bytes=ord("b"))
     assert page.load_button.isEnabled()
     page.table.sortByColumn(FIT, Qt.SortOrder.AscendingOrder)
-    page._take_fit("/models/a.gguf", FITS_NOT)
-    page._take_fit("/models/c.gguf", FITS)
+    then = asked_of_fits(desk, qtbot)
+    then("/models/a.gguf", FITS_NOT)
+    then("/models/c.gguf", FITS)
     assert names(page) == ["c", "a", "b", "d"]
     assert page.chosen() == found("b", size_bytes=ord("b"))
     assert page.table.currentIndex().row() == 2
@@ -637,7 +676,7 @@ def test_folders_are_added_and_removed_and_a_refusal_is_said(
     desk.waiting.pop()()
     assert dialog.list.item(0).text() == "/models"
     assert dialog.add_button.isEnabled()
-    desk.refusal = "“/gone” is not there. Connect its disk, or choose another one."
+    desk.refusal = "“/gone” can't be found. Connect its disk, or choose another one."
     dialog.add("/gone")
     desk.waiting.pop()()
     assert dialog.sentence.text() == desk.refusal
@@ -686,3 +725,13 @@ def test_the_library_follows_with_its_first_page(
     view.show_page("local")
     QApplication.sendEvent(view, QEvent(QEvent.Type.WindowActivate))
     assert page.search.objectName() == "library_search"
+
+
+def test_a_page_that_is_gone_is_told_nothing_any_more(
+    qtbot: QtBot, desk: FakeDesk, theme: Theme
+) -> None:
+    ended: list[str] = []
+    desk.local.follow = lambda _follower: lambda: ended.append("followed")
+    page = LocalPage(desk, theme)  # type: ignore[arg-type]
+    page.deleteLater()
+    qtbot.waitUntil(lambda: ended == ["followed"])

@@ -122,7 +122,8 @@ def test_the_reply_that_is_looked_at_is_asked_about_once(panel: PromptPanel, des
     assert desk.asked == []
     assert panel.card.heading.text() == OF_REPLY
     assert panel.card.figure.text() == "9 tokens · 37 bytes"
-    assert panel.card.shown_counts() == ["template 2 (22%)", "you 5 (56%)", "reply 2 (22%)"]
+    legend = [swatch.text() for swatch in panel.card._swatches]
+    assert legend == ["template 2 (22%)", "you 5 (56%)", "reply 2 (22%)"]
     assert panel.card.sentence.text() == "What the engine was given."
     assert "4 tokens from the KV cache, 5 processed (prefill)." in panel.card.facts.text()
 

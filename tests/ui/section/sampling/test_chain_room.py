@@ -314,12 +314,12 @@ def test_a_missing_stage_is_added_in_its_place(panel: ChainRoom, desk: SamplingD
 
 
 def test_a_stage_without_effect_says_why(panel: ChainRoom, desk: SamplingDesk) -> None:
-    assert "neutral values" in card(panel, Penalties).idle.text()
+    assert "stage is neutral" in card(panel, Penalties).idle.text()
     assert card(panel, TopK).idle.isHidden()
     desk.put({"chain": as_stored((TopK(5), TopK(9), Temperature(0.7), Greedy()))})
     reasons = [each.idle.text() for each in panel.chain.cards]
-    assert "greedy takes the best" in reasons[0]
-    assert "already kept only 5" in reasons[1]
+    assert "greedy always takes it" in reasons[0]
+    assert "already keeps only 5" in reasons[1]
     assert reasons[3] == ""
     desk.put({"chain": as_stored((TopK(1000), Dist()))})
     assert "all 1,000 tokens" in panel.chain.cards[0].idle.text()
@@ -674,7 +674,7 @@ def test_a_mark_that_does_not_fit_is_not_shown(
     as_made(desk)
     show_reply(panel, token(uniform=0.9, drawn=1))
     assert last(panel).evidence.mark.isHidden()
-    assert "order of the candidates was not recorded" in last(panel).evidence.note.text()
+    assert "order of the candidates wasn't recorded" in last(panel).evidence.note.text()
 
 
 def test_shares_that_cannot_be_told_say_so(
@@ -687,9 +687,9 @@ def test_shares_that_cannot_be_told_say_so(
     assert [bar.share for bar in view.bars.bars] == [
         pytest.approx(0.5 / 0.9375), None, None, None,
     ]  # fmt: skip
-    assert view.note.text() == "After penalties the other shares cannot be told."
+    assert view.note.text() == "The other shares after penalties are unknown."
     first = card(panel, Penalties).evidence.note.text()
-    assert first.startswith("After penalties the shares cannot be told: it changes scores")
+    assert first.startswith("The shares after penalties are unknown: it changes scores")
 
 
 def test_evidence_never_stands_beside_other_stages(

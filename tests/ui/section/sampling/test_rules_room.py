@@ -66,7 +66,9 @@ def test_lengths_and_bans_count_for_the_next_reply(room: RulesRoom, desk: Sampli
 
 def test_a_wrong_number_gets_its_sentence_and_stays(room: RulesRoom, desk: SamplingDesk) -> None:
     type_into(room, "-1")
-    assert room.rules.refusal.text().startswith("The minimum of tokens is a whole number")
+    assert room.rules.refusal.text().startswith(
+        "The minimum number of tokens must be a whole number"
+    )
     desk.put({"seed": 3})
     assert room.rules.least.text() == "-1"
     type_into(room, "3")

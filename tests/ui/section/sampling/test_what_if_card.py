@@ -140,7 +140,7 @@ def test_what_is_unsure_is_named_and_the_engine_can_be_asked(
     found = WhatIf(Change(3, 104), UNSURE, 4)
     desk.then(found)
     assert card.unsure.text() == (
-        "Before it 3 tokens cannot be told from the record. Tokens 1, 2: Too close. "
+        "Before that, 3 tokens can't be determined from the record. Tokens 1, 2: Too close. "
         "Token 3: Beyond."
     )
     card.engine_button.click()
@@ -208,6 +208,7 @@ def test_it_fits_the_narrowest_section(
 def test_many_positions_are_named_in_short() -> None:
     many = [Unsure(at, "Beyond.") for at in range(40)]
     assert named(many, before=False) == (
-        "40 tokens cannot be told from the record. Tokens 1, 2, 3, 4, 5, 6 and 34 more: Beyond."
+        "40 tokens can't be determined from the record. "
+        "Tokens 1, 2, 3, 4, 5, 6 and 34 more: Beyond."
     )
     assert named([], before=True) == ""

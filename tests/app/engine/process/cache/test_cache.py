@@ -26,7 +26,8 @@ from app.insight.cache.sizes import copy_size
 
 pytestmark = pytest.mark.weights
 
-BOTH = pytest.mark.parametrize("file", ["starter", "gemma"])
+REAL = [pytest.param(name, marks=pytest.mark.soak) for name in ("starter", "gemma")]
+BOTH = pytest.mark.parametrize("file", ["made", "made_window", *REAL])
 
 
 @pytest.fixture
@@ -221,39 +222,49 @@ def test_a_reply_that_is_written_is_shown_as_it_grows(opened: NativeSession) -> 
     assert CellMap(now).counts(lambda stretch: stretch.turn) == {"evaluated": 70, "written": 8}
 
 
-@BOTH
+OPTIONS: list[dict[str, str]] = [
+    {},
+    {"flash_attention": "off"},
+    {"type_k": "q8_0", "type_v": "q8_0"},
+    {"type_k": "f32", "type_v": "q4_0", "flash_attention": "on"},
+]
+
+
+@pytest.mark.parametrize(
+    ("file", "options"),
+    [
+        *(("starter", options) for options in OPTIONS),
+        *(("gemma", options) for options in OPTIONS[::2]),
+        *(pytest.param("gemma", options, marks=pytest.mark.soak) for options in OPTIONS[1::2]),
+    ],
+    ids=str,
+)
 def test_the_size_by_the_formula_is_the_native_one(
-    file: str, request: pytest.FixtureRequest, native_log: NativeLog
+    file: str, options: dict[str, str], request: pytest.FixtureRequest, native_log: NativeLog
 ) -> None:
     """For each type of cache: rows by the header, and the copy's own header of 8 bytes, 16 for each
     cache, 12 for each cell and 24 for each layer."""
     path: Path = request.getfixturevalue(f"{file}_gguf")
-    for options in (
-        {},
-        {"flash_attention": "off"},
-        {"type_k": "q8_0", "type_v": "q8_0"},
-        {"type_k": "f32", "type_v": "q4_0", "flash_attention": "on"},
-    ):
-        weights = load_quietly(path, native_log, n_ctx=640, n_ubatch=64, n_threads=1, **options)
-        session = NativeSession(weights, native_log)
-        shape = weights.loaded.cache
-        assert shape is not None
-        assert shape.bytes_per_token == weights.loaded.kv_bytes_per_token
-        length = 580 if shape.window and not options else 40
-        session.reply(numbers(1, length), max_tokens=1)
-        (slot,) = told(session).slots
-        size = copy_size(shape, length, slot.first_position)
-        assert size is not None
-        assert size.total == slot.state_bytes
-        n_layers = sum(group.n_layers for group in shape.layers)
-        n_caches = 2 if shape.window else 1
-        if length <= (shape.window or length):
-            assert size.row_bytes == length * shape.bytes_per_token
-            header = 8 + 16 * n_caches + 12 * n_caches * length + 24 * n_layers
-            assert slot.state_bytes - size.row_bytes == header
-        else:
-            assert size.row_bytes < length * shape.bytes_per_token
-        weights.close()
+    weights = load_quietly(path, native_log, n_ctx=640, n_ubatch=64, n_threads=1, **options)
+    session = NativeSession(weights, native_log)
+    shape = weights.loaded.cache
+    assert shape is not None
+    assert shape.bytes_per_token == weights.loaded.kv_bytes_per_token
+    length = 520 if shape.window and not options else 5
+    session.reply(numbers(1, length), max_tokens=1)
+    (slot,) = told(session).slots
+    size = copy_size(shape, length, slot.first_position)
+    assert size is not None
+    assert size.total == slot.state_bytes
+    n_layers = sum(group.n_layers for group in shape.layers)
+    n_caches = 2 if shape.window else 1
+    if length <= (shape.window or length):
+        assert size.row_bytes == length * shape.bytes_per_token
+        header = 8 + 16 * n_caches + 12 * n_caches * length + 24 * n_layers
+        assert slot.state_bytes - size.row_bytes == header
+    else:
+        assert size.row_bytes < length * shape.bytes_per_token
+    weights.close()
 
 
 def test_shapes_of_both_files(starter: Weights, gemma: Weights) -> None:

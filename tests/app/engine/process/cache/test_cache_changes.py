@@ -18,6 +18,7 @@ from recurrent_gguf import tiny_jamba, tiny_mamba
 from app.engine.process.cache import cache as cache_view
 from app.engine.process.cache.step_meter import LEFT_OFF, STEPS
 from app.engine.process.native.native import NativeLog
+from app.engine.process.native.weights import Weights
 from app.engine.protocol.cache_messages import (
     CacheMap,
     ChangeCache,
@@ -40,7 +41,13 @@ from app.engine.protocol.prompt_messages import IdsPrompt
 
 pytestmark = pytest.mark.weights
 
-BOTH = pytest.mark.parametrize("file", ["starter", "gemma"])
+REAL = [pytest.param(name, marks=pytest.mark.soak) for name in ("starter", "gemma")]
+BOTH = pytest.mark.parametrize("file", ["made", "made_window", *REAL])
+
+
+@pytest.fixture
+def session(made: Weights, native_log: NativeLog) -> NativeSession:
+    return NativeSession(made, native_log)
 
 
 @pytest.fixture
@@ -254,11 +261,10 @@ def test_a_state_is_never_cut(
     weights.close()
 
 
-def test_a_window_that_has_moved_on_keeps_no_shorter_prefix(
-    gemma: Any, native_log: NativeLog
-) -> None:
+@pytest.mark.parametrize("file", ["made_window", *REAL[1:]])
+def test_a_window_that_has_moved_on_keeps_no_shorter_prefix(opened: NativeSession) -> None:
     """What comes back from host memory holds only the window of 512."""
-    session = NativeSession(gemma, native_log)
+    session = opened
     ids = numbers(1, 600)
     first = turn(session, ids)
     assert change(session, "keep_prefix", "a", keep=595) is True, "cells are whole before they go"
@@ -275,7 +281,7 @@ def test_a_window_that_has_moved_on_keeps_no_shorter_prefix(
 # --- one step -----------------------------------------------------------------------------------
 
 
-@BOTH
+@pytest.mark.parametrize("file", ["starter", *REAL[1:]])
 def test_one_step_with_the_cache_and_without(opened: NativeSession) -> None:
     """Measured on the weights: what is told is within what passed, and the cache stays as it is."""
     ids = numbers(1, 200)
@@ -320,14 +326,16 @@ def test_without_room_for_another_context_it_is_said(
     session: NativeSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     turn(session, numbers(1, 40))
-    monkeypatch.setattr("app.engine.process.cache.step_meter.free_bytes", lambda _weights: 2**20)
+    monkeypatch.setattr("app.engine.process.cache.step_meter.free_bytes", lambda _weights: 2**10)
     ending = session.scheduler.cache.answer(MeasureStep(8, "a"))
     assert isinstance(ending, Failed)
     assert ending.kind == "out_of_memory"
-    assert "MB of memory, which isn't free" in ending.sentence
+    assert "kB of memory, which isn't free" in ending.sentence
 
 
-def test_a_stop_ends_a_measurement_in_the_middle_of_a_pass(session: NativeSession) -> None:
+@pytest.mark.parametrize("file", ["starter"])
+def test_a_stop_ends_a_measurement_in_the_middle_of_a_pass(opened: NativeSession) -> None:
+    session = opened
     ids = numbers(1, 300)
     turn(session, ids, length=1)
     stopped = threading.Event()
@@ -349,8 +357,9 @@ def test_a_stop_ends_a_measurement_in_the_middle_of_a_pass(session: NativeSessio
 # --- through the process ------------------------------------------------------------------------
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def talk(starter_gguf: Path) -> Iterator[Conversation]:
+    """One for all, so each test has request IDs of its own."""
     conversation = Conversation()
     conversation.load(starter_gguf)
     yield conversation
@@ -362,7 +371,7 @@ def ask(request_id: int, ids: list[int], length: int = 2) -> Generate:
 
 
 def test_a_map_comes_between_two_tokens_of_a_reply(talk: Conversation) -> None:
-    talk.say(ask(2, numbers(1, 40), 60))
+    talk.say(ask(2, numbers(5, 40), 30))
     talk.hear(TokenArrived, 2)
     talk.say(ReadCache(3))
     answer = talk.ending(3)
@@ -370,32 +379,32 @@ def test_a_map_comes_between_two_tokens_of_a_reply(talk: Conversation) -> None:
     (slot,) = answer.result.slots
     assert slot.is_busy
     assert slot.conversation == "a"
-    assert 40 <= answer.result.n_used < 100
+    assert 40 <= answer.result.n_used < 70
     assert isinstance(talk.ending(2), Finished)
-    assert talk.ask(ReadCache(4)).result.n_used == 99
+    assert talk.ask(ReadCache(4)).result.n_used == 69
 
 
 def test_a_message_comes_before_a_measurement(talk: Conversation) -> None:
     ids = numbers(1, 300)
-    assert isinstance(talk.ask(ask(2, ids)), Finished)
-    talk.say(MeasureStep(3, "a"))
-    talk.hear(Progress, 3)
-    talk.say(ask(4, [*ids, 113]))
-    assert talk.ending(3) == Failed(3, "busy", LEFT_OFF)
-    reply = talk.ending(4)
+    assert isinstance(talk.ask(ask(12, ids)), Finished)
+    talk.say(MeasureStep(13, "a"))
+    talk.hear(Progress, 13)
+    talk.say(ask(14, [*ids, 113]))
+    assert talk.ending(13) == Failed(13, "busy", LEFT_OFF)
+    reply = talk.ending(14)
     assert reply.result.evaluated == 1
 
 
 @pytest.mark.alone
 def test_a_stopped_measurement_ends_as_stopped(talk: Conversation) -> None:
-    assert isinstance(talk.ask(ask(2, numbers(1, 300))), Finished)
-    talk.say(MeasureStep(3, "a"))
-    talk.hear(Progress, 3)
+    assert isinstance(talk.ask(ask(22, numbers(1, 300))), Finished)
+    talk.say(MeasureStep(23, "a"))
+    talk.hear(Progress, 23)
     began = time.perf_counter()
-    talk.say(Stop(3))
-    assert talk.ending(3) == Stopped(3, Done())
+    talk.say(Stop(23))
+    assert talk.ending(23) == Stopped(23, Done())
     assert time.perf_counter() - began < 1.0
-    assert isinstance(talk.ask(MeasureStep(4, "nobody")), Failed)
+    assert isinstance(talk.ask(MeasureStep(24, "nobody")), Failed)
 
 
 def test_without_weights_it_is_said() -> None:

@@ -46,12 +46,27 @@ PROMPT = "Once upon a time, in a small village by the sea, there lived"
 N_TOKENS = 30
 
 
+@pytest.fixture
+def told(made: Weights, native_log: NativeLog) -> Told:
+    """A reply of small weights: what is refused, or touched, does not hang on its tokens."""
+    return Told(NativeSession(made, native_log), made, OWN, PROMPT[:14])
+
+
+@pytest.fixture(scope="module")
+def own(starter: Weights, native_log: NativeLog) -> Told:
+    """A reply of the starter weights. Draws are done again in a context of their own, so those of
+    all tests can be those of one reply."""
+    return Told(NativeSession(starter, native_log), starter, OWN)
+
+
 class Told:
     """A reply, and what the engine says when its draws are asked for again."""
 
-    def __init__(self, session: NativeSession, weights: Weights, sampling: Sampling) -> None:
+    def __init__(
+        self, session: NativeSession, weights: Weights, sampling: Sampling, prompt: str = PROMPT
+    ) -> None:
         self.session, self.weights, self.sampling = session, weights, sampling
-        self.prompt = weights.vocabulary.tokenize(PROMPT, add_bos=weights.vocabulary.add_bos)
+        self.prompt = weights.vocabulary.tokenize(prompt, add_bos=weights.vocabulary.add_bos)
         request = session.add(
             self.prompt, sampling, max_tokens=N_TOKENS, alternatives=64, record_stages=True
         )
@@ -120,19 +135,19 @@ OTHERS: list[list[FilterStage]] = [
 
 @pytest.mark.parametrize("filters", OTHERS, ids=lambda f: "-".join(type(s).__name__ for s in f))
 def test_other_settings_draw_what_llama_cpp_draws_with_the_same_seed(
-    filters: list[FilterStage], session: NativeSession, starter: Weights
+    filters: list[FilterStage], own: Told
 ) -> None:
     """Filters that the recorded 64 cannot answer for."""
-    told = Told(session, starter, OWN)
     other = Sampling(filters, Dist())
-    native = told.native(other)
-    assert told.drawn(other)[: len(native)] == native
+    native = own.native(other)
+    assert own.drawn(other)[: len(native)] == native
 
 
-def test_the_same_settings_draw_the_same_tokens(session: NativeSession, starter: Weights) -> None:
-    chains: list[list[FilterStage]] = [OWN.filters, [TopK(40), Xtc(0.5, 0.1), Temperature(1.2)]]
-    for filters in chains:
-        told = Told(session, starter, Sampling(filters, Dist(), seed=3))
+def test_the_same_settings_draw_the_same_tokens(
+    own: Told, session: NativeSession, starter: Weights
+) -> None:
+    chain: list[FilterStage] = [TopK(40), Xtc(0.5, 0.1), Temperature(1.2)]
+    for told in (own, Told(session, starter, Sampling(chain, Dist(), seed=3))):
         assert told.drawn(told.sampling) == [token.token_id for token in told.tokens]
 
 
@@ -143,19 +158,19 @@ def test_tokens_between_are_read_as_they_were_written(
     with them another share. The recorded one is that of llama.cpp's float32."""
     told = Told(NativeSession(gemma, native_log), gemma, OWN)
     shares = []
-    for token in told.tokens[5::6]:
+    for token in told.tokens[5::12]:
         asked = told.asked()[token.index]
         ending = told.answer(told.command(OWN, asked=[asked]))
         assert isinstance(ending, Finished)
         assert isinstance(ending.result, DrawsReplayed)
         (draw,) = ending.result.draws
         shares.append((draw.token_id, draw.probability))
-    recorded = [(each.token_id, each.stages[-1].probability) for each in told.tokens[5::6]]
+    recorded = [(each.token_id, each.stages[-1].probability) for each in told.tokens[5::12]]
     assert [token_id for token_id, _ in shares] == [token_id for token_id, _ in recorded]
     assert [p for _, p in shares] == pytest.approx([p for _, p in recorded], abs=1e-6)
 
 
-@pytest.mark.parametrize("seed", [3, 8])
+@pytest.mark.parametrize("seed", [3, pytest.param(8, marks=pytest.mark.soak)])
 def test_record_and_engine_agree(seed: int, session: NativeSession, starter: Weights) -> None:
     """Where the recorded 64 say what would be drawn, the engine draws it from all candidates."""
     told = Told(session, starter, msgspec.structs.replace(OWN, seed=seed))
@@ -172,17 +187,15 @@ def test_record_and_engine_agree(seed: int, session: NativeSession, starter: Wei
     assert n_sure > N_TOKENS // 2
 
 
-def test_greedy_is_the_best_of_all(session: NativeSession, starter: Weights) -> None:
-    told = Told(session, starter, OWN)
-    found = told.drawn(Sampling([], Greedy()))
-    assert found == [unpack(token.alternative_ids)[0] for token in told.tokens]
+def test_greedy_is_the_best_of_all(own: Told) -> None:
+    found = own.drawn(Sampling([], Greedy()))
+    assert found == [unpack(token.alternative_ids)[0] for token in own.tokens]
 
 
-def test_nothing_in_the_cache_is_touched(session: NativeSession, starter: Weights) -> None:
-    told = Told(session, starter, OWN)
-    before = session.scheduler.cache.read()
+def test_nothing_in_the_cache_is_touched(told: Told) -> None:
+    before = told.session.scheduler.cache.read()
     told.drawn(Sampling([Temperature(1.2)], Dist()))
-    assert session.scheduler.cache.read() == before
+    assert told.session.scheduler.cache.read() == before
 
 
 def reasons(ending: Finished | Stopped | Failed) -> set[str]:
@@ -192,8 +205,7 @@ def reasons(ending: Finished | Stopped | Failed) -> set[str]:
     return {draw.reason for draw in ending.result.draws if draw.reason}
 
 
-def test_what_cannot_be_told_has_its_reason(session: NativeSession, starter: Weights) -> None:
-    told = Told(session, starter, OWN)
+def test_what_cannot_be_told_has_its_reason(told: Told) -> None:
     assert reasons(told.answer(told.command(Sampling([], MirostatV2())))) == {HAS_MEMORY}
     assert reasons(told.answer(told.command(Sampling([Xtc(0.5, 0.1)], Dist())))) == {NO_DECISION}
     bare = [msgspec.structs.replace(each, uniform=None) for each in told.asked()]
@@ -215,38 +227,28 @@ def test_what_cannot_be_told_has_its_reason(session: NativeSession, starter: Wei
         {"token_ids": [9_999_999] * 40},
         {"n_prompt": 0},
     ],
-    ids=str,
+    ids=range(8),
 )
-def test_nonsense_is_refused(
-    changes: dict[str, Any], session: NativeSession, starter: Weights
-) -> None:
-    told = Told(session, starter, OWN)
+def test_nonsense_is_refused(changes: dict[str, Any], told: Told) -> None:
     ending = told.answer(told.command(OWN, **changes))
     assert isinstance(ending, Failed)
     assert (ending.kind, ending.sentence) == ("bad_setting", NONSENSE)
 
 
-def test_settings_that_native_code_must_not_see_are_refused(
-    session: NativeSession, starter: Weights
-) -> None:
-    told = Told(session, starter, OWN)
+def test_settings_that_native_code_must_not_see_are_refused(told: Told) -> None:
     ending = told.answer(told.command(Sampling([TopP(7.0)], Dist())))
     assert isinstance(ending, Failed)
     assert ending.kind == "bad_setting"
     assert "between 0 and 1" in ending.sentence
 
 
-def test_a_reply_that_the_grammar_forbids_does_not_end_the_process(
-    session: NativeSession, starter: Weights
-) -> None:
-    told = Told(session, starter, OWN)
+def test_a_reply_that_the_grammar_forbids_does_not_end_the_process(told: Told) -> None:
     digits = Sampling([TopK(40)], Dist(), grammar="root ::= [0-9]+")
     ending = told.answer(told.command(digits, asked=told.asked()[3:]))
     assert isinstance(ending, Failed)
 
 
-def test_it_ends_when_it_is_stopped_or_in_the_way(session: NativeSession, starter: Weights) -> None:
-    told = Told(session, starter, OWN)
+def test_it_ends_when_it_is_stopped_or_in_the_way(told: Told) -> None:
     command = told.command(OWN)
     assert isinstance(told.answer(command, is_stopped=lambda: True), Stopped)
     ending = told.answer(command, is_in_the_way=lambda: True)

@@ -283,11 +283,12 @@ def test_a_parked_state_comes_back(make: Make, architecture: str) -> None:
     assert restored.token_ids == fresh
 
 
+@pytest.mark.parametrize("file", ["made_window", pytest.param("gemma", marks=pytest.mark.soak)])
 def test_a_window_that_has_moved_on_means_a_full_pass(
-    gemma: Weights, native_log: NativeLog
+    file: str, request: pytest.FixtureRequest, native_log: NativeLog
 ) -> None:
     """A copy of a sliding-window file holds only the window: what is behind it is read again."""
-    session = NativeSession(gemma, native_log)
+    session = NativeSession(request.getfixturevalue(file), native_log)
     ids = numbers(1, 560)
     first = chat(session, ids, "a", length=2)
     shorter = chat(session, ids[:540], "a", length=1)

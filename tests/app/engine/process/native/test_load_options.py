@@ -74,24 +74,24 @@ def scores_with(path: Path, log: NativeLog, **options: Any) -> list[float]:
     [
         ({"n_slots": 0}, "Replies at once"),
         ({"n_slots": 65}, "between 1 and 64"),
-        ({"n_slots": 8, "n_ubatch": 4}, "no room for 8 replies"),
+        ({"n_slots": 8, "n_ubatch": 4}, "too small for 8 replies"),
         ({"parked_bytes": -1}, "parked chats"),
         ({"main_device": -1}, "Main device"),
-        ({"cpu_moe_layers": -2}, "experts stay"),
-        ({"tensor_split": [math.nan]}, "numbers from 0 up"),
-        ({"tensor_split": [0.0, 0.0]}, "at least one of them above 0"),
-        ({"tensor_split": [-1.0, 2.0]}, "numbers from 0 up"),
+        ({"cpu_moe_layers": -2}, "Experts in main memory"),
+        ({"tensor_split": [math.nan]}, "one number per device"),
+        ({"tensor_split": [0.0, 0.0]}, "at least one above"),
+        ({"tensor_split": [-1.0, 2.0]}, "one number per device"),
         ({"tensor_split": []}, "at least one"),
         ({"rope": RopeScaling(freq_base=math.inf)}, "frequency base"),
-        ({"rope": RopeScaling(freq_base=0.5)}, "no positions"),
+        ({"rope": RopeScaling(freq_base=0.5)}, "makes positions indistinguishable"),
         ({"rope": RopeScaling(freq_scale=math.nan)}, "frequency scale"),
-        ({"rope": RopeScaling(freq_scale=1e-9)}, "no positions"),
+        ({"rope": RopeScaling(freq_scale=1e-9)}, "makes positions indistinguishable"),
         ({"rope": RopeScaling(freq_scale=-1)}, "frequency scale"),
-        ({"rope": RopeScaling(yarn_orig_ctx=-1)}, "trained window"),
+        ({"rope": RopeScaling(yarn_orig_ctx=-1)}, "trained context"),
         ({"rope": RopeScaling(yarn_ext_factor=-1.0)}, "extrapolation"),
         ({"rope": RopeScaling(yarn_attn_factor=math.nan)}, "attention factor"),
         ({"rope": RopeScaling(yarn_beta_fast=1e9)}, "fast beta"),
-        ({"loras": [Lora("")]}, "path of a LoRA adapter is empty"),
+        ({"loras": [Lora("")]}, "LoRA adapter has no path"),
         ({"loras": [Lora("x", math.nan)]}, "scale of a LoRA"),
         ({"loras": [Lora("x", 1e9)]}, "between -100 and 100"),
         ({"loras": [Lora("x")] * (MAX_LORAS + 1)}, "At most 16"),
@@ -166,7 +166,7 @@ def test_c09_the_files_own_maximum_is_estimated_first(
     monkeypatch.setattr(native.llama, "llama_model_load_from_file", lambda *_: pytest.fail("tried"))
     refused = refusal(path, native_log, n_ctx=1_048_576)
     assert refused.kind == "out_of_memory"
-    assert "A context of 1,048,576 tokens needs" in refused.sentence
+    assert "A context window of 1,048,576 tokens needs" in refused.sentence
     assert "2.15 GB are free" in refused.sentence
 
 
@@ -175,7 +175,7 @@ def test_c09_nobody_asked_so_it_is_capped_and_said(tmp_path: Path, native_log: N
     tiny_llama(path, n_ctx_train=1_048_576)
     opened = load_quietly(path, native_log, n_threads=1)
     assert opened.loaded.n_ctx == 8192
-    assert any("trained for 1,048,576. More can be set" in note for note in opened.loaded.notes)
+    assert any("trained for 1,048,576. You can set more" in note for note in opened.loaded.notes)
     opened.close()
 
 
@@ -207,11 +207,11 @@ def test_devices_by_name_in_the_order_of_the_wish() -> None:
 @pytest.mark.parametrize(
     ("names", "usable", "words"),
     [
-        (["CUDA7"], [device("CUDA0"), device("CUDA1")], "Known are CUDA0, CUDA1"),
-        (["CPU"], [device("CUDA0")], "an empty list computes on the processor"),
-        (["CUDA0"], [], "computes on the processor alone"),
-        (["CUDA0", "CUDA0"], [device("CUDA0")], "named twice"),
-        (["—🙂" * 200], [device("CUDA0")], "no device"),
+        (["CUDA7"], [device("CUDA0"), device("CUDA1")], "Available: CUDA0, CUDA1"),
+        (["CPU"], [device("CUDA0")], "An empty list means CPU only"),
+        (["CUDA0"], [], "runs on the CPU only"),
+        (["CUDA0", "CUDA0"], [device("CUDA0")], "listed twice"),
+        (["—🙂" * 200], [device("CUDA0")], "Unknown device"),
     ],
 )
 def test_unknown_devices_are_named(names: list[str], usable: list[Device], words: str) -> None:
@@ -221,9 +221,9 @@ def test_unknown_devices_are_named(names: list[str], usable: list[Device], words
 
 
 def test_split_must_speak_of_devices_that_are_there() -> None:
-    with pytest.raises(Refusal, match="Main device 2 is not there: 2 can be used"):
+    with pytest.raises(Refusal, match="Main device 2 doesn't exist: 2 can be used"):
         check_devices_and_split(LoadOptions(split_mode="none", main_device=2), 2)
-    with pytest.raises(Refusal, match="names 3 devices, and 2"):
+    with pytest.raises(Refusal, match="lists 3 devices, but only 2"):
         check_devices_and_split(LoadOptions(tensor_split=[1.0, 1.0, 1.0]), 2)
     check_devices_and_split(LoadOptions(split_mode="row", main_device=1, tensor_split=[1.0]), 2)
     check_devices_and_split(LoadOptions(split_mode="none", main_device=9), 0)
@@ -289,7 +289,7 @@ def test_plan_uses_the_named_device_and_the_shares(tiny_file: Path) -> None:
         ({"tensor_split": [1.0, 1.0]}, "split over devices has no effect"),
         ({"split_mode": "row"}, "split over devices has no effect"),
         ({"rope": RopeScaling("none", freq_scale=0.5)}, "its scale and window have no effect"),
-        ({"rope": RopeScaling("linear")}, "changes nothing without a frequency scale"),
+        ({"rope": RopeScaling("linear")}, "has no effect without a frequency scale"),
     ],
     ids=str,
 )
@@ -442,18 +442,18 @@ def test_d13_truncated_adapter_is_refused_before_native_code(
         cut = truncated_copy(whole, tmp_path / "cut.gguf", size)
         refused = refusal(tiny_file, native_log, loras=[Lora(str(cut))])
         assert refused.kind in ("incomplete_file", "not_a_gguf"), size
-        assert refused.sentence.startswith("A LoRA adapter cannot be loaded. ")
+        assert refused.sentence.startswith("A LoRA adapter can't be loaded. ")
 
 
 @pytest.mark.parametrize(
     ("writing", "words"),
     [
-        ({"architecture": "gemma3"}, "made for gemma3 weights"),
-        ({"shape": Shape(n_embd=128)}, "do not fit"),
+        ({"architecture": "gemma3"}, "made for gemma3 models"),
+        ({"shape": Shape(n_embd=128)}, "don't match"),
         ({"metadata": {"general.type": "model"}}, "isn't a LoRA adapter"),
         ({"metadata": {"adapter.type": "control_vector"}}, "isn't a LoRA adapter"),
-        ({"shape": Shape(n_layer=9), "targets": ["blk.8.attn_q.weight"]}, "do not fit"),
-        ({"targets": []}, "do not fit"),
+        ({"shape": Shape(n_layer=9), "targets": ["blk.8.attn_q.weight"]}, "don't match"),
+        ({"targets": []}, "don't match"),
         ({"metadata": {"adapter.alora.invocation_tokens": [1, 2]}}, "activated"),
     ],
     ids=str,
@@ -490,7 +490,7 @@ def test_what_llama_cpp_finds_wrong_with_an_adapter_has_evidence(
     monkeypatch.setattr(native.llama, "llama_adapter_lora_init", lambda *_: None)
     refused = refusal(tiny_file, native_log, loras=[Lora(str(path))])
     assert refused.kind == "native_error"
-    assert "Leave it out" in refused.sentence
+    assert "Remove it" in refused.sentence
     monkeypatch.undo()
     load_quietly(tiny_file, native_log, n_threads=1).close()
 

@@ -90,7 +90,7 @@ def test_byte_tokens_are_shown_as_the_file_defines_them(say: Say, kind: int, sho
     ],
 )
 def test_byte_tokens_of_no_byte_are_refused_or_end_the_child_alone(
-    tmp_path: Path, model: str, token: str
+    forked_engines: None, tmp_path: Path, model: str, token: str
 ) -> None:
     """D04: such a token made a tokeniser write outside its memory."""
     sound = spm_vocabulary(["hello"])

@@ -209,11 +209,11 @@ def test_cancel_leaves_nothing_and_the_next_load_works(
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"n_ctx": 0}, "Context size must be between 1"),
+        ({"n_ctx": 0}, "Context window must be between 1"),
         ({"n_ctx": -5}, "not -5"),
         ({"n_threads": 0}, "Threads"),
         ({"n_threads": 100_000}, "Threads"),
-        ({"n_gpu_layers": -1}, "Layers on graphics devices"),
+        ({"n_gpu_layers": -1}, "Layers on the GPU"),
         ({"n_ubatch": 0}, "Prefill batch"),
         ({"type_k": "q3"}, "cache type for keys must be one of f32, f16"),
         ({"type_v": "—🙂" * 100}, "cache type for values"),

@@ -195,16 +195,16 @@ def test_replies_equal_writing_anew_with_a_ban(
     """State and all: penalties, DRY, every random generator, mirostat's mu, adaptive-p's mean."""
     filters, select = CHAINS[number]
     prompt = starter.vocabulary.tokenize("Once upon a time, there was a")
-    free = session.reply(prompt, Sampling(filters, select, seed=7), max_tokens=18)
+    free = session.reply(prompt, Sampling(filters, select, seed=7), max_tokens=12)
     text = free.text
     banned = [text[12:24], text[30:36], " the", "ing"]
     sampling = Sampling(filters, select, seed=7, banned_strings=banned)
-    request = session.add(prompt, sampling, max_tokens=18, reuse_prefix=False)
+    request = session.add(prompt, sampling, max_tokens=12, reuse_prefix=False)
     session.run()
     ending = session.ending(request)
     assert isinstance(ending, Finished), ending
     assert isinstance(ending.result, Summary)
-    theirs, times = bare_reply(starter, prompt, sampling, 18)
+    theirs, times = bare_reply(starter, prompt, sampling, 12)
     for slot in session.scheduler._slots:
         slot.cells.clear()
     assert ending.result.token_ids == theirs
@@ -226,7 +226,7 @@ def test_who_draws_again_lets_others_write(
     """However often one reply draws again, a step that others wait for ends; and what it draws is
     what it draws at one go."""
     prompt = starter.vocabulary.tokenize("Once upon a time, there was a")
-    whole = session.reply(prompt, EVERYWHERE, max_tokens=6)
+    whole = session.reply(prompt, EVERYWHERE, max_tokens=2)
     now = 0.0
 
     def clock() -> float:
@@ -236,7 +236,7 @@ def test_who_draws_again_lets_others_write(
 
     monkeypatch.setattr(session.scheduler._writer, "_clock", clock)
     other = session.add(prompt, max_tokens=200)
-    picky = session.add(prompt, EVERYWHERE, max_tokens=6)
+    picky = session.add(prompt, EVERYWHERE, max_tokens=2)
     most = 0
     while session.scheduler.open_ids >= {other, picky}:
         before = len(session.events)
@@ -261,7 +261,7 @@ def test_who_draws_again_can_be_stopped_and_held(
 ) -> None:
     monkeypatch.setattr(writing_module, "REDRAW_S", 0.0)
     prompt = starter.vocabulary.tokenize("Once upon a time, there was a")
-    request = session.add(prompt, EVERYWHERE, max_tokens=6)
+    request = session.add(prompt, EVERYWHERE, max_tokens=2)
     while not any(isinstance(e, TextTakenBack) for e in session.of(request)):
         session.scheduler.step()
     session.scheduler.hold(request)
@@ -409,13 +409,13 @@ def test_sliding_window_weights_take_back(gemma: Weights, native_log: NativeLog)
     session = NativeSession(gemma, native_log)
     prompt = gemma.vocabulary.tokenize("Once upon a time, there was a", add_bos=True)
     chain = [TopK(40), Temperature(0.9)]
-    plain = session.reply(prompt, Sampling(chain, seed=2), max_tokens=14)
+    plain = session.reply(prompt, Sampling(chain, seed=2), max_tokens=8)
     sampling = Sampling(chain, seed=2, banned_strings=[plain.text[8:20], " of"])
-    request = session.add(prompt, sampling, max_tokens=14, reuse_prefix=False)
+    request = session.add(prompt, sampling, max_tokens=8, reuse_prefix=False)
     session.run()
     ending = session.ending(request)
     assert isinstance(ending, Finished)
     assert isinstance(ending.result, Summary)
-    theirs, times = bare_reply(gemma, prompt, sampling, 14)
+    theirs, times = bare_reply(gemma, prompt, sampling, 8)
     assert ending.result.token_ids == theirs
     assert times > 0

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from native_session import NativeSession
 
-from app.engine.process.native.native import llama
+from app.engine.process.native.native import NativeLog, llama
 from app.engine.process.native.weights import Weights
 from app.engine.process.sampling.candidates import Candidates
 from app.engine.process.sampling.chain import Chain, NoCandidate, check, fresh_seed
@@ -35,7 +35,7 @@ BAD: list[tuple[Sampling, str, str]] = [
     (Sampling([Temperature("hot")]), "filters[0].t", "must be a number, not 'hot'"),
     (Sampling([Temperature(True)]), "filters[0].t", "must be a number"),
     (Sampling([TopK(), TopP(1.5)]), "filters[1].p", "Top-p must be between 0 and 1, not 1.5"),
-    (Sampling([TopP(0.5, 0)]), "filters[0].min_keep", "Top-p's smallest number of tokens"),
+    (Sampling([TopP(0.5, 0)]), "filters[0].min_keep", "Top-p's minimum number of tokens"),
     (Sampling([MinP(-0.5)]), "filters[0].p", "Min-p"),
     (Sampling([MinP(0.5, -1)]), "filters[0].min_keep", "Min-p"),
     (Sampling([TopK(-2)]), "filters[0].k", "Top-k must be 0 (off) or a whole number up to"),
@@ -52,7 +52,7 @@ BAD: list[tuple[Sampling, str, str]] = [
     (Sampling([Greedy()]), "filters", "“greedy” selects a token, so it must be the last stage"),
     (Sampling([], TopK()), "select", "must select a token"),
     (Sampling([TopK()] * 33), "filters", "at most 32 stages"),
-    (Sampling(["—🙂"]), "filters[0]", "There is no sampling stage"),
+    (Sampling(["—🙂"]), "filters[0]", "Unknown sampling stage"),
     (Sampling([Temperature("x" * 10_000)]), "filters[0].t", "…"),
 ]
 
@@ -140,18 +140,21 @@ def native_chain(sampling: Sampling, n_vocab: int, n_ctx: int) -> Any:
 
 
 @pytest.mark.weights
+@pytest.mark.parametrize("file", ["made", pytest.param("starter", marks=pytest.mark.soak)])
 @pytest.mark.parametrize("number", range(len(CHAINS)))
 def test_tokens_equal_llama_cpps_own_chain(
-    number: int, session: NativeSession, starter: Weights
+    number: int, file: str, request: pytest.FixtureRequest, native_log: NativeLog
 ) -> None:
     """30 tokens drawn stage by stage, then the same by llama_sampler_sample, on the same scores.
 
     Both look at the scores of the same decodes: the session draws, and beside it the native
     chain samples from the context that the session has just decoded.
     """
+    weights: Weights = request.getfixturevalue(file)
+    session = NativeSession(weights, native_log)
     sampling = CHAINS[number]
-    n_vocab, n_ctx = starter.vocabulary.n_vocab, starter.n_ctx
-    prompt = starter.vocabulary.tokenize("Once upon a time, in a small village by the sea,")
+    n_vocab, n_ctx = weights.vocabulary.n_vocab, weights.n_ctx
+    prompt = weights.vocabulary.tokenize("Once upon a time, in a small village by the sea,")
     chain = Chain(sampling, n_vocab=n_vocab, n_ctx=n_ctx)
     chain.see_prompt(prompt)
     reference = native_chain(sampling, n_vocab, n_ctx)
@@ -164,12 +167,12 @@ def test_tokens_equal_llama_cpps_own_chain(
     for _ in range(30):
         batch.clear()
         row = batch.add(tokens, len(cells), 0, want_scores=True)
-        assert llama.llama_decode(starter.context, batch.native) == 0
+        assert llama.llama_decode(weights.context, batch.native) == 0
         cells.ids.extend(tokens)
-        draw = chain.draw(scores_of(starter.context, row, n_vocab), candidates)
+        draw = chain.draw(scores_of(weights.context, row, n_vocab), candidates)
         chain.accept(draw.token_id)
         ours.append(draw.token_id)
-        theirs.append(llama.llama_sampler_sample(reference, starter.context, row))
+        theirs.append(llama.llama_sampler_sample(reference, weights.context, row))
         tokens = [draw.token_id]
     assert ours == theirs
     if isinstance(sampling.select, Greedy):

@@ -21,13 +21,13 @@ ONLY_NATIVE = [
     ("root ::= [a-", 1, 13, ""),
     ('root ::= "a"\nroot2 ::= "\\q"', 2, 12, "unknown escape"),
     ("root ::= root", 1, 1, "left recursion"),
-    ('root ::= "x" | b\n  b ::= c b "y" | "z"\nc ::= "c"*', 2, 3, "rule, “b”, that can begin"),
+    ('root ::= "x" | b\n  b ::= c b "y" | "z"\nc ::= "c"*', 2, 3, "rule, “b”, that can start"),
     ("root ::= " + "(" * 200 + '"a"' + ")" * 200, 0, 0, "nests brackets"),
 ]
 SCHEMAS = [
     ('{"type": "integer"}', 0, 0, ""),
-    ('{"type":}', 1, 9, "no JSON: Expecting value"),
-    ('{"type": "object",\n "required": [}', 2, 15, "no JSON"),
+    ('{"type":}', 1, 9, "valid JSON: Expecting value"),
+    ('{"type": "object",\n "required": [}', 2, 15, "valid JSON"),
     ("[]", 0, 0, "must be an object"),
 ]
 

@@ -84,7 +84,7 @@ def test_what_is_not_held_is_named(
     assert unheld(schema) == names
     (note,) = schema_notes(json.dumps(schema))
     assert all(f"“{name}”" in note for name in names)
-    assert " at # " in note
+    assert " at #, " in note
 
 
 HELD: list[tuple[dict[str, Any], str, str]] = [
@@ -141,15 +141,18 @@ CONTRADICTIONS: list[tuple[dict[str, Any], str]] = [
     ({"type": "integer", "minimum": 3, "maximum": 2}, "“minimum” of 3 above its “maximum” of 2"),
     ({"type": "integer", "exclusiveMinimum": 3, "maximum": 2}, "“exclusiveMinimum” of 3"),
     ({"type": "object", "minProperties": 2, "maxProperties": 1}, "“minProperties”"),
-    ({"type": "string", "minLength": -1}, "“minLength” that is no whole number from 0: -1"),
-    ({"type": "array", "items": {}, "maxItems": "2"}, "“maxItems” that is no whole number"),
-    ({"enum": []}, "“enum” with nothing to choose from"),
-    ({"enum": "abc"}, "“enum” that is no list"),
-    ({"anyOf": []}, "“anyOf” with nothing to choose from"),
-    ({"oneOf": []}, "“oneOf” with nothing to choose from"),
-    ({"type": []}, "“type” with nothing to choose from"),
-    ({"type": ["null", "integer"], "enum": ["a"]}, "“enum” of which nothing is of its “type”"),
-    ({"allOf": [{"type": "string"}, {"type": "string"}]}, "not all are objects"),
+    (
+        {"type": "string", "minLength": -1},
+        "“minLength” that isn't a whole number of at least 0: -1",
+    ),
+    ({"type": "array", "items": {}, "maxItems": "2"}, "“maxItems” that isn't a whole number"),
+    ({"enum": []}, "an empty “enum”"),
+    ({"enum": "abc"}, "“enum” that isn't a list"),
+    ({"anyOf": []}, "an empty “anyOf”"),
+    ({"oneOf": []}, "an empty “oneOf”"),
+    ({"type": []}, "an empty “type”"),
+    ({"type": ["null", "integer"], "enum": ["a"]}, "no “enum” value of its “type”"),
+    ({"allOf": [{"type": "string"}, {"type": "string"}]}, "parts that aren't objects"),
 ]
 
 
@@ -173,8 +176,8 @@ def test_places_are_named_also_behind_references() -> None:
         },
     }
     first, second = convert(schema).notes
-    assert "“minimum” at #/properties/age is not held" in first
-    assert "“maximum” at #/$defs/n is not held" in second
+    assert "“minimum” at #/properties/age, so" in first
+    assert "“maximum” at #/$defs/n, so" in second
 
 
 def test_many_places_are_counted() -> None:

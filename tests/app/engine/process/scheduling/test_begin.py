@@ -83,7 +83,7 @@ def numbers(token: TokenTrace) -> tuple[Any, ...]:
     )
 
 
-@pytest.fixture(params=["starter", "gemma"])
+@pytest.fixture(params=["starter", pytest.param("gemma", marks=pytest.mark.soak)])
 def weights(request: pytest.FixtureRequest) -> Weights:
     found: Weights = request.getfixturevalue(request.param)
     return found

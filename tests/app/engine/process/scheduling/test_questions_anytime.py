@@ -223,9 +223,9 @@ def test_what_is_done_twice_is_said_the_second_time(talk: Conversation) -> None:
 
 
 def test_beside_a_reply_all_are_answered_and_the_reply_is_the_same(talk: Conversation) -> None:
-    alone = talk.ask(generate(120)).result.token_ids
+    alone = talk.ask(generate(80)).result.token_ids
     talk.ask(ChangeCache(next(_ids), "clear"))
-    reply = generate(120)
+    reply = generate(80)
     talk.say(reply)
     talk.hear(TokenArrived, reply.id)
     busy: list[tuple[Any, object]] = [
@@ -248,7 +248,7 @@ def test_beside_a_reply_all_are_answered_and_the_reply_is_the_same(talk: Convers
     ended = [e for e in talk.events if isinstance(e, Finished) and e.id == reply.id]
     summary = (ended[0] if ended else talk.ending(reply.id)).result
     assert summary.token_ids == alone
-    assert [e.token.token_id for e in talk.events if isinstance(e, TokenArrived)][-120:] == alone
+    assert [e.token.token_id for e in talk.events if isinstance(e, TokenArrived)][-80:] == alone
 
 
 def _is_text(command: Any) -> bool:
@@ -268,7 +268,8 @@ def test_a_held_reply_stands_whatever_is_asked(talk: Conversation) -> None:
     for wrong in (LARGE, -1):
         talk.say(Choose(reply.id, wrong))
         assert (
-            talk.hear(Note, reply.id).sentence == f"There is no token {wrong}. Choose another one."
+            talk.hear(Note, reply.id).sentence
+            == f"Token {wrong} doesn't exist. Choose another one."
         )
         assert talk.hear(Held, reply.id).token.index == 0
     for stray in (Choose(9, 5), Resume(9), Hold(-1), Stop(-7), Stop(LARGE)):
@@ -282,7 +283,7 @@ def test_a_held_reply_stands_whatever_is_asked(talk: Conversation) -> None:
 
 
 def test_stopping_a_question_that_waits_leaves_the_one_before_it_alone(talk: Conversation) -> None:
-    long = Generate(next(_ids), IdsPrompt(PROMPT * 8), GREEDY, max_tokens=2, conversation="a")
+    long = Generate(next(_ids), IdsPrompt(PROMPT * 5), GREEDY, max_tokens=2, conversation="a")
     assert isinstance(talk.ask(long), Finished)
     measured, waiting = MeasureStep(next(_ids), "a"), replays()[-1]
     talk.say(measured)
@@ -296,7 +297,7 @@ def test_stopping_a_question_that_waits_leaves_the_one_before_it_alone(talk: Con
 
 
 def test_stopping_a_question_about_a_text_breaks_no_measurement_off(talk: Conversation) -> None:
-    long = Generate(next(_ids), IdsPrompt(PROMPT * 8), GREEDY, max_tokens=2, conversation="a")
+    long = Generate(next(_ids), IdsPrompt(PROMPT * 5), GREEDY, max_tokens=2, conversation="a")
     assert isinstance(talk.ask(long), Finished)
     measured = MeasureStep(next(_ids), "a")
     talk.say(measured)

@@ -196,11 +196,11 @@ def test_prompt_over_the_limit_is_refused_with_both_numbers(tiny: TinySession) -
 @pytest.mark.parametrize(
     ("fields", "kind", "words"),
     [
-        ({"max_tokens": -1}, "bad_setting", "largest number of tokens"),
+        ({"max_tokens": -1}, "bad_setting", "maximum number of tokens"),
         ({"alternatives": 65}, "bad_setting", "between 0 and 64"),
         ({"stop": [""]}, "bad_setting", "1 to 4,096 characters"),
         ({"stop": ["x" * 10_000]}, "bad_setting", "1 to 4,096 characters"),
-        ({"stop": ["x"] * 65}, "bad_setting", "at most 64"),
+        ({"stop": ["x"] * 65}, "bad_setting", "At most 64"),
         ({"deadline_s": float("nan")}, "bad_setting", "deadline"),
         ({"deadline_s": 1e300}, "bad_setting", "deadline"),
         ({"sampling": Sampling([Temperature(-1.0)])}, "bad_setting", "Temperature"),

@@ -300,15 +300,23 @@ def test_a_repeatable_reply_shares_no_step(
 # --- stopping -------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("file", ["made", pytest.param("starter", marks=pytest.mark.soak)])
 @pytest.mark.parametrize("phase", ["reading", "writing", "both", "held"])
 def test_stop_is_quick_in_every_phase_with_four_slots_busy(
-    session: NativeSession, starter: Weights, phase: str, monkeypatch: pytest.MonkeyPatch
+    file: str,
+    phase: str,
+    request: pytest.FixtureRequest,
+    native_log: NativeLog,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A step may take a second; nobody who is stopped waits for its end, or for another one."""
-    text = starter.vocabulary.tokenize("All work and no play makes a dull day. " * 30)
+    session = NativeSession(request.getfixturevalue(file), native_log)
+    vocabulary = session.weights.vocabulary
+    first = min(1000, vocabulary.n_vocab - 100)
+    text = vocabulary.tokenize("All work and no play makes a dull day. " * 30)
     lengths = {"reading": [90] * 4, "both": [8, 8, 200, 200]}.get(phase, [8] * 4)
     requests = [
-        session.add([1000 + n, *text[: length - 1]], hold=phase == "held", reuse_prefix=False)
+        session.add([first + n, *text[: length - 1]], hold=phase == "held", reuse_prefix=False)
         for n, length in enumerate(lengths)
     ]
     for _ in range(2 if phase == "reading" else 6):

@@ -261,7 +261,7 @@ def test_a_script_that_does_not_fit_is_refused_in_words(
 
 
 def test_a_script_that_is_not_there() -> None:
-    with pytest.raises(ScriptError, match="cannot be read"):
+    with pytest.raises(ScriptError, match="can't be read"):
         read_script("/does/not/exist.json")
 
 

@@ -16,11 +16,11 @@ from app.engine.protocol.messages import PromptScores
 
 
 def naive(scores: np.ndarray, token_id: int) -> tuple[float, int]:
-    """Written as the formula says, in float64, with no thought of speed."""
+    """Written as the formula says, in float64. Of equal scores the lower ID comes first."""
     wide = scores.astype(np.float64)
     probabilities = np.exp(wide - wide.max()) / np.exp(wide - wide.max()).sum()
-    order = sorted(range(len(wide)), key=lambda i: -wide[i])
-    return float(np.log(probabilities[token_id])), order.index(token_id) + 1
+    n_before = (wide > wide[token_id]).sum() + (wide[:token_id] == wide[token_id]).sum()
+    return float(np.log(probabilities[token_id])), int(n_before) + 1
 
 
 def test_against_a_naive_softmax() -> None:

@@ -46,7 +46,7 @@ from app.insight.sampling.stage_evidence import Evidence, evidence
 pytestmark = pytest.mark.weights
 
 PROMPT = "Once upon a time, in a small village by the sea, there lived"
-N_TOKENS = 24
+N_TOKENS = 16
 
 
 class Run:
@@ -58,6 +58,7 @@ class Run:
         weights: Weights,
         sampling: Sampling,
         spy: pytest.MonkeyPatch,
+        n_tokens: int = N_TOKENS,
         **fields: Any,
     ) -> None:
         self.sampling = sampling
@@ -73,7 +74,7 @@ class Run:
         request_id = session.add(
             self.prompt,
             sampling,
-            max_tokens=N_TOKENS,
+            max_tokens=n_tokens,
             alternatives=64,
             record_stages=True,
             **fields,
@@ -102,18 +103,21 @@ def left_by(native: Any, position: int, array: Array) -> np.ndarray:
 CHAINS: list[list[FilterStage]] = [
     [TopK(40), TopP(0.9), MinP(0.05), Temperature(0.8)],
     [Penalties(64, 1.3), TopK(20), Temperature(1.2)],
-    [Temperature(0.7), MinP(0.1)],
     [TopNSigma(1.0), Temperature(1.5), TopK(12)],
     [TopK(30), Xtc(0.7, 0.05), Temperature(1.1)],
     [Typical(0.6), TopK(10)],
-    [Temperature(1.0)],
     [LogitBias([TokenBias(28, bias=3.0), TokenBias(253, ban=True)]), TopK(20)],
     [Dry(2.0, 1.75, 1), TopK(10), Temperature(0.8)],
     [TopK(25), DynamicTemperature(1.0, 0.5)],
 ]
+MORE_CHAINS: list[list[FilterStage]] = [[Temperature(0.7), MinP(0.1)], [Temperature(1.0)]]
 
 
-@pytest.mark.parametrize("filters", CHAINS, ids=lambda f: "-".join(type(s).__name__ for s in f))
+@pytest.mark.parametrize(
+    "filters",
+    [*CHAINS, *(pytest.param(chain, marks=pytest.mark.soak) for chain in MORE_CHAINS)],
+    ids=lambda f: "-".join(type(s).__name__ for s in f),
+)
 def test_each_card_shows_what_llama_cpps_own_stage_left(
     filters: list[FilterStage],
     session: NativeSession,
@@ -214,9 +218,9 @@ def test_of_a_token_chosen_by_hand_the_cards_show_what_was_left_beside_it(
 ) -> None:
     """Branches mostly begin with what the stages would not have left."""
     sampling = Sampling(filters, Dist(), seed=11)
-    drawn = Run(session, starter, sampling, monkeypatch)
+    drawn = Run(session, starter, sampling, monkeypatch, n_tokens=1)
     chosen_id = int(np.argsort(-drawn.rows[0], kind="stable")[rank])
-    run = Run(session, starter, sampling, monkeypatch, forced_ids=[chosen_id])
+    run = Run(session, starter, sampling, monkeypatch, n_tokens=2, forced_ids=[chosen_id])
     token, array = run.tokens[0], Array(run.rows[0])
     assert (token.token_id, token.chosen) == (chosen_id, True)
     native = native_chain(sampling, starter, run.prompt)
@@ -242,7 +246,7 @@ def test_of_a_token_chosen_by_hand_the_cards_show_what_was_left_beside_it(
 def test_greedy_draws_no_number(
     session: NativeSession, starter: Weights, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = Run(session, starter, Sampling([TopK(5)], Greedy()), monkeypatch)
+    run = Run(session, starter, Sampling([TopK(5)], Greedy()), monkeypatch, n_tokens=2)
     draw = run.told(run.tokens[0]).draw
     assert draw is not None
     assert (draw.uniform, draw.parts) == (None, ())
@@ -253,7 +257,7 @@ def test_what_forbids_tokens_before_the_stages_has_its_own_row(
     session: NativeSession, starter: Weights, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sampling = Sampling([TopK(40)], Dist(), seed=3, grammar="root ::= [0-9]+", ban_end_token=True)
-    run = Run(session, starter, sampling, monkeypatch)
+    run = Run(session, starter, sampling, monkeypatch, n_tokens=2)
     rows = run.told(run.tokens[0]).stages
     assert [(row.name, row.position) for row in rows] == [
         ("end-token-ban", None), ("grammar", None), ("top-k", 0), ("dist", 1),

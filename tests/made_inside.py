@@ -107,13 +107,6 @@ class AnsweredByHand:
     def is_asked(self) -> bool:
         return self._open is not None
 
-    @property
-    def asked_ids(self) -> list[int]:
-        """The text that is asked about now."""
-        assert self._open is not None
-        ids: list[int] = self._open[0].ids.tolist()
-        return ids
-
     def answer(self, *, is_whole: bool = True, **missing: str) -> None:
         """Without `is_whole` the lens is still on its way."""
         assert self._open is not None

@@ -44,6 +44,7 @@ from app.chat.inspection.cache import CacheLook
 from app.chat.inspection.embedding import Embeddings
 from app.chat.inspection.exchange import Exchanges
 from app.chat.inspection.inside import Insides
+from app.chat.inspection.machine import Machines
 from app.chat.inspection.prompt_reading import PromptReading
 from app.chat.inspection.prompt_scoring import PromptScoring
 from app.chat.inspection.questions import Questions
@@ -222,6 +223,7 @@ class Desk:
             around, shelf, self.replies, self.attachments, self.edits, self.cache
         )
         self.headers: Final = HeaderFiles(around)
+        self.machine: Final = Machines(loader, self.questions, self.headers)
         self.local: Final = LocalWeights(around, loader, data_dir, self.settings.set, find_others)
         self.partners: Final = DraftPartners(around, self.local.candidates)
         self.hub: Final = HubQuestions(around, self.settings.set, offline=offline)

@@ -179,6 +179,11 @@ class Machine:
         return bits(self.size_bytes, self.n_params)
 
     @property
+    def knows_windows(self) -> bool:
+        """Whether it is known of each layer how far back it looks."""
+        return all(block.heads is None or block.heads.window is not None for block in self.blocks)
+
+    @property
     def folds(self) -> tuple[Fold, ...]:
         """Neighbouring layers that are alike in one."""
         found: list[Fold] = []

@@ -1,9 +1,7 @@
-"""A rotation as it is drawn: waves along the text, hands of dials, and words that change places."""
+"""A rotation as it is drawn: waves along the text, and the hands of dials."""
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -67,35 +65,3 @@ def some_of(n_pairs: int, n: int) -> list[int]:
         return list(range(n_pairs))
     places = (round((at / (n - 1)) ** 2 * (n_pairs - 1)) for at in range(n))
     return list(dict.fromkeys(places))
-
-
-# --- words that change places -------------------------------------------------------------------
-
-
-def exchanged(ids: Sequence[int], one: int, other: int) -> array[int]:
-    """
-    >>> exchanged([5, 6, 7, 8], 0, 2).tolist()
-    [7, 6, 5, 8]
-    """
-    found = array("i", ids)
-    found[one], found[other] = found[other], found[one]
-    return found
-
-
-def last_words(ids: Sequence[int], words: Sequence[str]) -> tuple[int, int] | None:
-    """The places of two different words near the end of a text, the last one aside, which is what
-    the next token is voted from. Long words say more than short ones.
-
-    >>> last_words([1, 2, 3, 4, 5], ["The", " capital", " of", " France", " is"])
-    (1, 3)
-    """
-    for n_letters in (4, 1):
-        places = [
-            place
-            for place, word in enumerate(words[:-1])
-            if word.strip().isalpha() and len(word.strip()) >= n_letters
-        ]
-        for before in reversed(places[:-1]):
-            if ids[before] != ids[places[-1]]:
-                return before, places[-1]
-    return None

@@ -436,6 +436,16 @@ PLACES = {
         "ui/section/inside/test_nearest_card.py",
         "test_lengths_that_come_for_another_token_are_dropped",
     ),
+    "ui/section/inside/machine_card.py _read": (
+        "the same weights are loaded",
+        "ui/section/inside/test_machine_card.py",
+        "test_what_comes_of_weights_that_are_loaded_no_more_is_dropped",
+    ),
+    "ui/section/inside/machine_card.py _measure": (
+        "the same weights are loaded, and it was not cancelled",
+        "ui/section/inside/test_machine_card.py",
+        "test_what_comes_of_weights_that_are_loaded_no_more_is_dropped",
+    ),
     "ui/section/inside/map_card.py _find": (
         "these words are typed, of the same weights",
         "ui/section/inside/test_map_card.py",

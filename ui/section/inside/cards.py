@@ -89,6 +89,12 @@ def _attention() -> type[InsideCard]:
     return AttentionCard
 
 
+def _machine() -> type[InsideCard]:
+    from ui.section.inside.machine_card import MachineCard
+
+    return MachineCard
+
+
 CARDS: Final[tuple[Callable[[], type[InsideCard]], ...]] = (
     _embedding,
     _nearest,
@@ -103,4 +109,5 @@ CARDS: Final[tuple[Callable[[], type[InsideCard]], ...]] = (
     _cut,
     _sampling,
     _token,
+    _machine,
 )

@@ -39,8 +39,8 @@ FIRST_WANTED: Final = ("embedding", "attn_out", "ffn_out", "residual", "logits",
 
 class InsideView(QObject):
     """`seen_changed`: another place or text, or more of it is known (also: nothing is).
-    `layer_changed`, `head_changed`: another one is chosen, or none. `progress_changed`: something
-    is asked, or how far its answer is.
+    `layer_changed`, `head_changed`: another one is chosen, or none. `progress_changed`: how far an
+    answer is.
 
     `text`: all tokens of prompt and reply, with their pieces. `place`: of the token that was read;
     its vote is for the token at `place + 1`. `seen`: the arrays, once they are here. `sentence`:
@@ -234,7 +234,6 @@ class InsideView(QObject):
             return
         self.is_waiting = True
         self._late.start()
-        self.progress_changed.emit()
         self._desk.inside.read(
             message, looking.traces, self._take_text, self._fail, still=lambda: key == self._key
         )

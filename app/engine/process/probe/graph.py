@@ -122,6 +122,8 @@ class GraphMap:
         """Of things that llama.cpp has one of for each cache, without a window first, and of which
         each is about so many layers: their order by `caches`. None where it can't be told."""
         wanted = [len(layers) for layers in self.caches]
+        if len(wanted) == len(n_layers) == 1:
+            return [0]  # it may have room for layers that store nothing
         if sorted(wanted) != sorted(n_layers):
             return None
         if len(set(wanted)) == len(wanted):

@@ -1,4 +1,4 @@
-"""Waves against the mean of every cosine, turns undone, and words that change places."""
+"""Waves against the mean of every cosine, and turns undone."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from app.insight.inside.position import Rope, frequencies, rotated
-from app.insight.inside.waves import exchanged, hands, last_words, some_of, unrotated, waves
+from app.insight.inside.waves import hands, some_of, unrotated, waves
 
 
 @pytest.mark.parametrize(("n_positions", "n_columns"), [(50, 50), (50, 200), (1000, 64), (8000, 7)])
@@ -60,18 +60,3 @@ def test_shown_pairs_are_the_first_and_last_and_each_once() -> None:
         found = some_of(n_pairs, 8)
         assert found == sorted(set(found))
         assert (found[0], found[-1], len(found) <= 8) == (0, n_pairs - 1, True)
-
-
-def test_two_places_are_exchanged_and_nothing_else() -> None:
-    ids = [9, 8, 7, 6, 5]
-    found = exchanged(ids, 1, 4)
-    assert found.tolist() == [9, 5, 7, 6, 8]
-    assert ids == [9, 8, 7, 6, 5]
-
-
-def test_words_to_exchange_are_long_different_and_before_the_last() -> None:
-    assert last_words([1, 2, 3], ["a", " b", " c"]) == (0, 1)
-    assert last_words([1, 1, 2], [" same", " same", " end"]) is None
-    assert last_words([1, 2, 1, 3, 4], [" long", " word", " long", ".", " x"]) == (1, 2)
-    assert last_words([1], [" alone"]) is None
-    assert last_words([], []) is None

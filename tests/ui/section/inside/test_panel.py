@@ -134,6 +134,16 @@ def test_probabilities_are_the_softmax_of_the_logits(seen: InsidePanel) -> None:
     assert "50.00%" in found.note.text()  # as the trace has it
 
 
+def test_the_votes_are_those_of_the_token_that_is_looked_at(
+    seen: InsidePanel, looking: Looking, inside: AnsweredByHand
+) -> None:
+    found = cast("ProbabilitiesCard", card(seen, "probabilities"))
+    assert found.figure.text().startswith("“ID 100”")
+    looking.select(1)
+    inside.answer()
+    assert found.figure.text().startswith("“ID 101”")
+
+
 def test_a_layer_that_is_clicked_stays_chosen_from_token_to_token(
     seen: InsidePanel, looking: Looking, inside: AnsweredByHand
 ) -> None:

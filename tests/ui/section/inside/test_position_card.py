@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -17,15 +18,17 @@ from PySide6.QtWidgets import QApplication, QToolTip, QWidget
 from pytestqt.qtbot import QtBot
 from recording_desk import FakeBridge, FakeDesk
 
+from app.chat.surroundings import Still
 from app.engine.process.scripted.inside import D_HEAD, N_LAYER, ROPE_BASE
 from app.engine.protocol.embedding_messages import Rotations
 from app.engine.protocol.frames import Array
+from app.insight.inside.exchange import Span, compare, exchanged
 from app.insight.inside.position import Position
 from models.records import Message
 from ui.look.theme import Theme
 from ui.section.inside.position_card import PositionCard
 from ui.section.inside.view import InsideView
-from ui.section.inside.word_swap import NO_WORDS, SAME
+from ui.section.inside.word_swap import NO_WORDS, STAYS
 from ui.section.looking import Looking
 from ui.section.panel import Tools
 
@@ -57,6 +60,11 @@ def closed(
     looking.select(0)
     inside.answer()
     return made
+
+
+@pytest.fixture
+def order(desk: FakeDesk) -> OrderByHand:
+    return OrderByHand(desk)
 
 
 @pytest.fixture
@@ -269,118 +277,181 @@ def test_without_queries_the_reason_is_said(
 # --- two words change places ---------------------------------------------------------------------
 
 
+class OrderByHand:
+    """Stands for `desk.word_order`: a question waits until the test answers it."""
+
+    def __init__(self, desk: FakeDesk) -> None:
+        self.asked: list[tuple[list[int], Span, Span]] = []
+        self.n_stopped = 0
+        self._open: tuple[Any, ...] = ()
+        desk.word_order.ask = self._ask
+        desk.word_order.stop = self._stop
+
+    def _ask(
+        self,
+        token_ids: list[int],
+        one: Span,
+        other: Span,
+        then: Any,
+        failed: Any,
+        progress: Any,
+        *,
+        still: Still,
+    ) -> None:
+        self.asked.append((token_ids, one, other))
+        self._open = (then, failed, progress, still)
+
+    def _stop(self) -> None:
+        self.n_stopped += 1
+
+    def late_answer(self) -> Callable[[], None]:
+        """To what is asked now, to be given later: what the made-up network votes."""
+        (ids, one, other), (then, _, _, still) = self.asked[-1], self._open
+        votes = [
+            np.asarray(seen_of(each, len(each) - 1).arrays["logits"])
+            for each in (ids, exchanged(ids, one, other))
+        ]
+        found = compare(*votes)
+        return lambda: then(found) if still() else None
+
+    def answer(self) -> None:
+        self.late_answer()()
+
+    def fail(self, sentence: str) -> None:
+        self._open[1](sentence)
+
+    def progress(self, done: int, total: int) -> None:
+        self._open[2](done, total)
+
+
+def shares_of(ids: list[int]) -> np.ndarray:
+    logits = np.asarray(seen_of(ids, len(ids) - 1).arrays["logits"], np.float64)
+    shares: np.ndarray = np.exp(logits) / np.exp(logits).sum()
+    return shares
+
+
 def test_swapped_words_are_read_again_and_both_votes_stand_side_by_side(
-    card: PositionCard, inside: AnsweredByHand
+    card: PositionCard, order: OrderByHand
 ) -> None:
-    ids = card.view.text.ids.tolist()  # type: ignore[union-attr]
-    assert card.swap.pair == (1, 2)
+    ids = card.view.text.ids.tolist()[: PLACE + 1]  # type: ignore[union-attr]
     assert card.swap.hint.text().startswith("“The” and “·capital”.")
     QTest.mouseClick(card.swap.button, LEFT)
     assert card.swap.button.text() == "Cancel"
-    assert inside.asked[-1] == (PLACE, ("logits",))
-    swapped = [ids[0], ids[2], ids[1], *ids[3:]]
-    assert inside.asked_ids == swapped
-    inside.answer()
+    assert order.asked == [(ids, (1, 2), (2, 3))]
+    order.answer()
     assert card.swap.button.text() == "Swap"
-    target = ids[PLACE + 1]
-    found = []
-    for each, shown in ((ids, card.swap.table.before), (swapped, card.swap.table.after)):
-        logits = np.asarray(seen_of(each, PLACE).arrays["logits"], np.float64)
-        shares = np.exp(logits) / np.exp(logits).sum()
-        assert shown is not None
+    before, after = shares_of(ids), shares_of([ids[0], ids[2], ids[1], ids[3]])
+    for name, shares in (("Before", before), ("Swapped", after)):
         best = np.argsort(-shares)[:5]
-        assert [vote.token_id for vote in shown.rows[:5]] == best.tolist()
-        assert [vote.probability for vote in shown.rows[:5]] == pytest.approx(
-            shares[best], rel=1e-4
-        )
-        found.append(1 + int((shares > shares[target]).sum()))
-    assert f"rank {found[0]:,} → {found[1]:,}" in card.swap.words.text()
+        shown = card.swap.table.columns[name]
+        assert [token_id for token_id, _ in shown] == best.tolist()
+        assert [share for _, share in shown] == pytest.approx(shares[best], rel=1e-4)
+        at = QPointF(card.swap.table.width() * (0.2 if name == "Before" else 0.8), 0)
+        at.setY(card.swap.table.rect_of(1).center().y())
+        assert hint(card.swap.table, at).endswith(f"{shares[best[0]]:.4%}")
+    bits = float((before * np.log2(before / after)).sum())
+    assert f"the two votes are {bits:.2f} bits apart" in card.swap.words.text()
 
 
-def test_a_token_that_is_clicked_takes_the_place_of_the_nearer_one(
-    card: PositionCard, inside: AnsweredByHand
+def test_the_chosen_token_s_probability_before_and_after(
+    card: PositionCard, order: OrderByHand
 ) -> None:
-    click(card, 3)
-    assert card.swap.pair == (1, 3)
+    QTest.mouseClick(card.swap.button, LEFT)
+    found = compare(np.log([0.5, 0.25, 0.25]), np.log([0.25, 0.5, 0.25]))
+    target = card.view.target
+    told = replace(found, token_ids=np.array([7, target, 8], np.int32))
+    order._open[0](told)
+    at_1 = (float(told.before[1]), float(told.after[1]))
+    assert at_1 == pytest.approx((0.25, 0.5))
+    word = f"“{card.view.word(target)}”"  # type: ignore[arg-type]
+    assert card.swap.words.text().startswith(f"{word}: 25% → 50%. Same tokens, other positions: ")
     click(card, 0)
-    assert card.swap.pair == (0, 3)
-    tinted = [token for token in range(4) if card.swap.text._look.tone(token) is not None]
+    QTest.mouseClick(card.swap.button, LEFT)
+    order._open[0](replace(found, token_ids=np.array([7, 9, 8], np.int32)))
+    assert card.swap.words.text().startswith(f"{word} is among the best of neither. ")
+
+
+def test_a_word_that_is_clicked_takes_the_place_of_the_nearer_one(
+    card: PositionCard, order: OrderByHand, looking: Looking, inside: AnsweredByHand
+) -> None:
+    looking.select(1)
+    inside.answer()
+    assert card.swap.pair == ((1, 2), (2, 3))
+    click(card, 3)
+    assert card.swap.pair == ((1, 2), (3, 4))
+    click(card, 0)
+    assert card.swap.pair == ((0, 1), (3, 4))
+    tinted = [token for token in range(5) if card.swap.text._look.tone(token) is not None]
     assert tinted == [0, 3]
     QTest.mouseClick(card.swap.button, LEFT)
-    ids = card.view.text.ids.tolist()  # type: ignore[union-attr]
-    assert inside.asked_ids[:4] == [ids[3], ids[1], ids[2], ids[0]]
-    inside.answer()
+    assert order.asked[-1][1:] == ((0, 1), (3, 4))
+    order.answer()
     assert card.swap.table.isVisible()
     click(card, 1)
     assert not card.swap.table.isVisible(), "that is about other words"
+    assert card.swap.pair == ((1, 2), (3, 4))
+    looking.select(2)
+    inside.answer()
+    assert card.swap.pair == ((1, 2), (3, 4)), "what was chosen stays from token to token"
+    looking.select(0)
+    inside.answer()
+    assert card.swap.pair == ((1, 2), (2, 3)), "the fourth is the last one here"
+
+
+def test_the_last_word_stays_where_it_is(card: PositionCard, order: OrderByHand) -> None:
+    click(card, PLACE)
+    assert card.swap.hint.text() == STAYS
+    assert card.swap.pair == ((1, 2), (2, 3))
 
 
 def test_a_swap_that_comes_when_another_token_is_looked_at_is_dropped(
-    card: PositionCard, inside: AnsweredByHand, looking: Looking
+    card: PositionCard, order: OrderByHand, inside: AnsweredByHand, looking: Looking
 ) -> None:
     QTest.mouseClick(card.swap.button, LEFT)
-    late = inside.late_answer()
+    late = order.late_answer()
     looking.select(1)
+    inside.answer()
+    assert order.n_stopped == 1
     assert card.swap.button.text() == "Swap"
     late()
-    inside.answer()
     assert not card.swap.table.isVisible()
     assert card.swap.words.text() == ""
-    assert card.swap.button.isEnabled()
 
 
 def test_a_swap_can_be_cancelled_and_its_failure_is_said(
-    card: PositionCard, inside: AnsweredByHand
+    card: PositionCard, order: OrderByHand
 ) -> None:
     QTest.mouseClick(card.swap.button, LEFT)
-    inside.progress(1, 2)
-    assert card.swap.words.text() == "Reading the swapped text… 50%"
-    late = inside.late_answer()
+    order.progress(1, 2)
+    assert card.swap.words.text() == "Reading both texts… 50%"
+    late = order.late_answer()
     QTest.mouseClick(card.swap.button, LEFT)
-    assert not inside.is_asked
+    assert order.n_stopped == 1
     late()
     assert not card.swap.table.isVisible()
     QTest.mouseClick(card.swap.button, LEFT)
-    inside.fail("Looking inside needs another 2 GB of memory.")
+    order.fail("Looking inside needs another 2 GB of memory.")
     assert card.swap.words.text() == "Looking inside needs another 2 GB of memory."
     assert card.swap.button.text() == "Swap"
 
 
-def test_nothing_can_be_swapped_while_the_token_itself_is_asked_about(
-    card: PositionCard, inside: AnsweredByHand, looking: Looking
+def test_without_two_words_there_is_nothing_to_swap(
+    card: PositionCard, inside: AnsweredByHand
 ) -> None:
-    looking.select(1)
-    assert not card.swap.button.isEnabled()
-    inside.answer(is_whole=False)
-    assert not card.swap.button.isEnabled()
+    card.view.step(-2)
     inside.answer()
-    assert card.swap.button.isEnabled()
-
-
-def test_the_same_token_twice_is_no_swap(card: PositionCard, looking: Looking) -> None:
-    swap = card.swap
-    assert swap._shown is not None
-    text, place = swap._shown
-    twice = text.ids[:]
-    twice[2] = twice[1]
-    swap._shown = (replace(text, ids=twice), place)
-    swap._show()
-    assert (swap.hint.text(), swap.button.isEnabled()) == (SAME, False)
-    swap.pair = None
-    swap._show()
-    assert (swap.hint.text(), swap.button.isEnabled()) == (NO_WORDS, False)
-    click(card, 2)
-    assert (swap.hint.text(), swap.button.isEnabled()) == (NO_WORDS, False)
+    assert card.view.place == PLACE - 2
+    assert (card.swap.hint.text(), card.swap.button.isEnabled()) == (NO_WORDS, False)
     click(card, 0)
-    assert swap.pair == (0, 2)
+    assert not card.swap.button.isEnabled()
 
 
 @pytest.mark.parametrize(("zoom", "mode"), [(100, "dark"), (200, "light")])
 def test_it_is_painted_in_every_theme(
-    card: PositionCard, inside: AnsweredByHand, theme: Theme, zoom: int, mode: str
+    card: PositionCard, order: OrderByHand, theme: Theme, zoom: int, mode: str
 ) -> None:
     QTest.mouseClick(card.swap.button, LEFT)
-    inside.answer()
+    order.answer()
     theme.set_zoom(zoom)
     theme.set_mode(mode)
     card.resize(376 * zoom // 100, 1600)

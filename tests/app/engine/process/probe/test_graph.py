@@ -69,6 +69,7 @@ def test_layers_that_share_keys_each_have_their_own_attention() -> None:
 
 
 def test_caches_are_told_apart_by_their_layers_or_their_order() -> None:
+    assert GraphMap(0, [], caches=[[0, 2]]).in_order_of_caches([3]) == [0]
     uneven = GraphMap(0, [], caches=[[3], [0, 1, 2]], caches_in_order=False)
     assert uneven.in_order_of_caches([1, 3]) == [0, 1]
     assert uneven.in_order_of_caches([3, 1]) == [1, 0]

@@ -63,6 +63,8 @@ _GENERATE: Final = (
     "repeatable",
     "score_prompt",
     "stop_ids",
+    "cuts",
+    "cut_mode",
 )
 _SAMPLING: Final = ("grammar", "json_schema", "banned_strings", "min_tokens", "ban_end_token")
 _PROMPT: Final = ("template", "template_name")

@@ -12,6 +12,7 @@ import pytest
 from app.chat.settings.formats import template_of
 from app.command_line import cli
 from app.command_line.settings import KNOWN, AskSettings
+from app.engine.protocol.cut_messages import Cut
 from app.engine.protocol.loading_messages import LoadOptions, Lora, RopeScaling
 from app.engine.protocol.messages import Generate
 from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt
@@ -104,6 +105,8 @@ def test_everything_of_a_request_can_be_said(settings: Any) -> None:
         "stop_in_reasoning": True,
         "reasoning_tags": ["<a> ... </a>", "[T]…[/T]"],
         "stop_ids": [7, 11],
+        "cuts": [{"kind": "head", "layer": 3, "index": 1}, {"kind": "ffn", "layer": 2}],
+        "cut_mode": "zero",
         "grammar": 'root ::= "a"',
         "banned_strings": ["b"],
         "min_tokens": 2,
@@ -161,6 +164,8 @@ def test_everything_of_a_request_can_be_said(settings: Any) -> None:
         score_prompt=True,
         stop_ids=[7, 11],
         stop_in_reasoning=True,
+        cuts=[Cut("head", 3, 1), Cut("ffn", 2)],
+        cut_mode="zero",
     )
     # Who steps or branches looks at what was drawn: that is done in the window.
     not_asked = {"id", "hold", "forced_ids", "reply_id"}

@@ -19,6 +19,7 @@ def main() -> int:
     # A thread that waits for the GIL should get it well within one step of a fast device.
     sys.setswitchinterval(0.001)
     try:
+        from app.engine.process.native import native  # noqa: F401  (before anybody takes numpy)
         from app.engine.process.serving import Serving
     except (ImportError, OSError, RuntimeError) as error:
         sys.stderr.write(f"llama.cpp cannot be loaded, so there is no engine: {error}\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,26 +15,55 @@ from app.engine.process.native.native import AbortFlag, Batch, NativeLog, llama
 ROOT = Path(__file__).resolve().parents[5]
 
 
-def in_fresh_process(source: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", source], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    return done.stdout.strip()
-
-
-def test_llama_cpp_is_loaded_before_numpy_and_without_its_heavy_half() -> None:
-    source = """
-import sys
+WATCH = """
+import os, sys
 class Watch:
     order = []
     def find_spec(self, name, path=None, target=None):
         if name in ("numpy", "llama_cpp.llama_cpp", "jinja2", "diskcache", "llama_cpp.llama"):
-            self.order.append(name)
+            self.order.append((name, os.environ.get("OPENBLAS_NUM_THREADS")))
         return None
 sys.meta_path.insert(0, Watch())
-import app.engine.process.native.native, os
-print(Watch.order, os.environ["GGML_NO_BACKTRACE"])
 """
+
+
+def in_fresh_process(source: str) -> str:
+    """The last line of what it says; with nothing to read."""
+    env = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    done = subprocess.run(
+        [sys.executable, "-c", source],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=True,
+        env=env,
+    )
+    return done.stdout.decode(errors="replace").strip().rpartition("\n")[2]
+
+
+def test_llama_cpp_is_loaded_before_numpy_and_without_its_heavy_half() -> None:
+    source = (
+        WATCH
+        + """
+import app.engine.process.native.native
+print([name for name, _ in Watch.order], os.environ["GGML_NO_BACKTRACE"])
+"""
+    )
+    assert in_fresh_process(source) == "['llama_cpp.llama_cpp', 'numpy'] 1"
+
+
+def test_so_it_is_in_the_engines_process_and_numpy_takes_one_core() -> None:
+    """With a pool of its own, numpy's small products take ten times as long there."""
+    source = (
+        WATCH
+        + """
+from app.engine.process import child
+said = os.dup(1)
+child.main()
+names = dict(Watch.order)
+os.write(said, f"\\n{list(names)} {names['numpy']}".encode())
+"""
+    )
     assert in_fresh_process(source) == "['llama_cpp.llama_cpp', 'numpy'] 1"
 
 

@@ -125,7 +125,7 @@ def value_norms(values: Values, mixing: Values, n_head: int) -> Values:
         of_head = mixing[:, head * d : (head + 1) * d]
         product = of_head.T @ of_head
         v = values[head // group]
-        norms[head] = np.sqrt(np.maximum(np.einsum("ci,ij,cj->c", v, product, v, optimize=True), 0))
+        norms[head] = np.sqrt(np.maximum((v @ product * v).sum(axis=1), 0))
     return norms
 
 

@@ -139,7 +139,7 @@ class WordSwap(QWidget):
         text, place = self._view.text, self._view.place
         if text is None or place is None or self._shown == (text, place):
             return
-        if self._shown is None or self._shown[0] != text:
+        if self._shown is None or self._shown[0].ids != text.ids:
             self._is_chosen = False
         self._stop()
         self._shown = (text, place)

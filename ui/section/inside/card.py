@@ -70,6 +70,11 @@ class InsideCard(Card):
 
     # --- what a card is about -------------------------------------------------------------------
 
+    @property
+    def is_about_file(self) -> bool:
+        """Whether it has something to show now, whatever token is looked at."""
+        return False
+
     def show_seen(self, seen: Seen) -> None: ...
 
     def show_figure(self, seen: Seen | None) -> None: ...

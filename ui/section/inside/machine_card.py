@@ -137,7 +137,7 @@ class MachineCard(InsideCard):
         theme.space(buttons, 6)
         self._cells = QGridLayout(self.flash)
         self._cells.setContentsMargins(0, 0, 0, 0)
-        self._cells.setColumnStretch(0, 1)
+        self._cells.setColumnStretch(3, 1)
         theme.space(self._cells, 4)
         self._cells.setHorizontalSpacing(theme.px(16))
         self._labels: dict[tuple[int, int], QLabel] = {}
@@ -154,6 +154,10 @@ class MachineCard(InsideCard):
             self.rows.addWidget(widget)
 
     # --- what is shown --------------------------------------------------------------------------
+
+    @property
+    def is_about_file(self) -> bool:
+        return self._tools.desk.loader.loaded is not None
 
     def refresh(self) -> None:
         """It is about the file, so nothing of a token need be there."""
@@ -220,9 +224,12 @@ class MachineCard(InsideCard):
         found = self.profiled
         if found is not None:
             threads = f"{found.n_threads:,} thread{'s' * (found.n_threads > 1)}"
+            of_layers = sum(map(sum, (found.attention, found.others, found.ffn)))
+            blocks = found.prepare + found.embedding + of_layers + found.output
             self.times.setText(
-                f"Profiled: {ms_words(found.total)} for token {found.n_tokens:,}, cut behind each "
-                f"block; {ms_words(found.plain)} uncut. Median of {found.n_runs:,} runs, {threads}."
+                f"Profiled at token {found.n_tokens:,}: blocks {ms_words(blocks)} together, the "
+                f"step {ms_words(found.total)} cut behind each block, {ms_words(found.plain)} "
+                f"uncut. Medians of {found.n_runs:,} runs, {threads}."
             )
         self.times.setVisible(found is not None)
 

@@ -251,13 +251,13 @@ def _parts(machine: Machine, blocks: Sequence[Block]) -> Iterator[MachineRow]:
     if not parts:  # tied: shown where they are, in the embedding
         yield HeadRow("Uses token_embd.weight, counted with the embedding")
         return
-    yield HeadRow(f"{len(blocks):,} layers together" if len(blocks) > 1 else "")
+    yield HeadRow(f"{len(blocks):,} layers" if len(blocks) > 1 else "")
     for name in dict.fromkeys(part.name for part in parts):
         same = [part for part in parts if part.name == name]
         size = sum(part.size_bytes for part in same)
         yield PartRow(
             name=name.removesuffix(".weight"),
-            shape=" × ".join(f"{extent:,}" for extent in same[0].shape),
+            shape="×".join(f"{extent:,}" for extent in same[0].shape),
             types=", ".join(dict.fromkeys(part.type_name for part in same)),
             size_bytes=size,
             bits=bits(size, sum(part.n_params for part in same)),

@@ -147,8 +147,11 @@ class InsidePanel(Panel):
         self.again_button.setText("Continue" if view.sentence == CANCELLED else "Try again")
         self.again_button.setVisible(can_try and has_place)
         has_cards = has_place and (view.seen is not None or view.is_waiting)
-        self.column.setVisible(has_cards)
-        self.blank.setVisible(not has_cards)
+        shown = [card for card in self.cards if has_cards or card.is_about_file]
+        for card in self.cards:
+            card.setVisible(card in shown)
+        self.column.setVisible(bool(shown))
+        self.blank.setVisible(not shown)
 
     def _show_tokens(self) -> None:
         """There each is to be clicked."""

@@ -205,8 +205,8 @@ def test_times_are_measured_on_the_text_up_to_the_token(
     assert seen.profile_button.text() == "Time the blocks"
     assert not seen.progress.isVisible()
     assert seen.times.text() == (
-        "Profiled: 34.8 ms for token 4, cut behind each block; 33.1 ms uncut. Median of 7 runs, "
-        "2 threads."
+        "Profiled at token 4: blocks 34.8 ms together, the step 34.8 ms cut behind each block, "
+        "33.1 ms uncut. Medians of 7 runs, 2 threads."
     )
     (attention,) = [
         row for row in seen.drawing.rows if isinstance(row, BlockRow) and row.kind == "attention"

@@ -72,11 +72,11 @@ def test_a_block_that_is_opened_shows_its_tensors(gemma: Machine) -> None:
     tensors = [part for layer in gemma.layers[:5] for part in layer[0].parts]
     values = [part for part in tensors if part.name == "attn_v.weight"]
     assert value.size_bytes == sum(part.size_bytes for part in values)
-    assert value.shape == "640 × 256"
+    assert value.shape == "640×256"
     assert value.types == ", ".join(dict.fromkeys(part.type_name for part in values))
     assert 5.5 < value.bits < 8.5, "a mixture"
     assert sum(row.size_bytes for row in parts) == block(rows, "layers 0 0").size_bytes
-    assert [row.note for row in rows if isinstance(row, HeadRow)] == ["5 layers together"]
+    assert [row.note for row in rows if isinstance(row, HeadRow)] == ["5 layers"]
     tied = rows_of(gemma, frozenset({"output"}))
     assert isinstance(tied[-1], HeadRow)
     assert tied[-1].note == "Uses token_embd.weight, counted with the embedding"

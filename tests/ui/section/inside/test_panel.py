@@ -89,6 +89,17 @@ def test_from_there_two_buttons_lead_on(
     assert not panel.tokens_button.isVisible()
 
 
+def test_what_is_about_the_file_needs_no_token(
+    panel: InsidePanel, desk: FakeDesk, looking: Looking, inside: AnsweredByHand
+) -> None:
+    desk.loader.loaded = "some"
+    panel.view.seen_changed.emit()
+    assert [each.name for each in panel.cards if each.isVisible()] == ["machine"]
+    looking.select(0)
+    inside.answer()
+    assert all(each.isVisible() for each in panel.cards)
+
+
 def test_its_head_says_what_is_read_and_what_it_votes_for(seen: InsidePanel) -> None:
     assert words(seen, "inside_words") == "“·is” → “·Paris”"
     assert words(seen, "inside_place").startswith("Reads token 4 of 8, in the prompt")

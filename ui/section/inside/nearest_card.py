@@ -43,6 +43,7 @@ READING: Final = "Comparing with all tokens… {share:.0%}"
 
 _RANK_PX: Final = 24
 _NAME_SHARE: Final = 0.48
+_MOST_NAME_PX: Final = 220
 _FIGURE_PX: Final = 40
 _BAR_PX: Final = 7
 
@@ -79,7 +80,8 @@ class NearestRows(PaintedRows):
         painter.setPen(dim)
         rank = QRectF(rect.left(), rect.top(), px(_RANK_PX) - px(6), rect.height())
         painter.drawText(rank, RIGHT, f"{each.rank + 1}")
-        name = QRectF(rank.right() + px(6), rect.top(), rect.width() * _NAME_SHARE, rect.height())
+        width = min(rect.width() * _NAME_SHARE, px(_MOST_NAME_PX))
+        name = QRectF(rank.right() + px(6), rect.top(), width, rect.height())
         tag = self._tag(each)
         metrics = painter.fontMetrics()
         tag_width = metrics.horizontalAdvance(tag) + px(6) if tag else 0

@@ -17,6 +17,7 @@ from PySide6.QtGui import (
     QPainter,
     QPaintEvent,
     QPen,
+    QResizeEvent,
 )
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
@@ -59,7 +60,8 @@ class WordMapView(Picture):
         self.setToolTip("")
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        theme.changed.connect(self.updateGeometry)
+        self._laid: tuple[list[QPointF], list[Box | None]] | None = None
+        theme.changed.connect(self._fit)
 
     def show_map(self, found: WordMap | None, words: Sequence[str]) -> None:
         """`words`: one for each point. The one that was chosen stays so while it is there."""
@@ -67,10 +69,16 @@ class WordMapView(Picture):
         self.map, self.words = found, tuple(words)
         self.chosen = self.words.index(was) if was in self.words else None
         self.hovered = None
-        self.update()
+        self._fit()
 
     def choose(self, word: int | None) -> None:
         self.chosen = word
+        self._fit()
+
+    def _fit(self) -> None:
+        """Names stand elsewhere now."""
+        self._laid = None
+        self.updateGeometry()
         self.update()
 
     # --- neighbours -----------------------------------------------------------------------------
@@ -117,23 +125,28 @@ class WordMapView(Picture):
         at = (points[word] - (low + high) / 2) * scale
         return QPointF(self.width() / 2 + float(at[0]), self.height() / 2 - float(at[1]))
 
-    def _places(self) -> list[QPointF]:
-        return [self.place_of(word) for word in range(len(self.words))]
+    def _laid_out(self) -> tuple[list[QPointF], list[Box | None]]:
+        """Where points and their names are; of a hundred words that is found out once."""
+        if self._laid is None:
+            places = [self.place_of(word) for word in range(len(self.words))]
+            metrics, px = QFontMetricsF(self._theme.font_small()), self._theme.px
+            height = metrics.height() - px(3)
+            sizes = [(metrics.horizontalAdvance(word) + 1, height) for word in self.words]
+            room = Box(0, 0, self.width(), self.height())
+            points = [(place.x(), place.y()) for place in places]
+            self._laid = (places, placed(points, sizes, room, px(DOT_PX), self._first()))
+        return self._laid
 
-    def _boxes(self, places: Sequence[QPointF], first: Sequence[int]) -> list[Box | None]:
-        metrics, px = QFontMetricsF(self._theme.font_small()), self._theme.px
-        sizes = [
-            (metrics.horizontalAdvance(word) + 1, metrics.height() - px(3)) for word in self.words
-        ]
-        room = Box(0, 0, self.width(), self.height())
-        return placed([(p.x(), p.y()) for p in places], sizes, room, px(DOT_PX), first)
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._laid = None
 
     def word_at(self, point: QPointF) -> int | None:
         """The nearest within reach, or whose name is there."""
         if self.map is None or self.is_pending or not self.words:
             return None
-        places = self._places()
-        for word, box in enumerate(self._boxes(places, self._first())):
+        places, boxes = self._laid_out()
+        for word, box in enumerate(boxes):
             if box is not None and QRectF(*box).contains(point):
                 return word
         apart = [(place - point).manhattanLength() for place in places]
@@ -153,13 +166,12 @@ class WordMapView(Picture):
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setFont(self._theme.font_small())
         if self.map is not None and self.words and not self.is_pending:
-            places, first = self._places(), self._first()
+            (places, boxes), first = self._laid_out(), self._first()
             if self.chosen is not None:
                 for other, is_near in self.neighbours(self.chosen):
                     style = Qt.PenStyle.SolidLine if is_near else Qt.PenStyle.DashLine
                     painter.setPen(QPen(QColor(colors.accent), 1, style))
                     painter.drawLine(places[self.chosen], places[other])
-            boxes = self._boxes(places, first)
             for word, (place, box) in enumerate(zip(places, boxes, strict=True)):
                 is_meant = word in first or word == self.hovered
                 plain = colors.ink if self.chosen is None or is_meant else colors.dim

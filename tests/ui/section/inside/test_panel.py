@@ -19,6 +19,8 @@ from models.records import Message
 from ui.look.theme import Theme
 from ui.section.inside.card import NOT_HERE, InsideCard
 from ui.section.inside.lens_card import LensCard
+from ui.section.inside.map_card import MapCard
+from ui.section.inside.nearest_card import NearestCard
 from ui.section.inside.panel import InsidePanel
 from ui.section.inside.rows import PaintedRows
 from ui.section.inside.token_cards import OF_PROMPT, SamplingCard
@@ -310,3 +312,25 @@ def test_asleep_it_computes_nothing(
     assert len(inside.asked) == n_asked
     seen.set_active(True)
     assert len(inside.asked) == n_asked + 1
+
+
+def test_arrow_keys_in_a_field_stay_there(
+    embedding: EmbeddingByHand, seen: InsidePanel, looking: Looking
+) -> None:
+    fields = (
+        cast("NearestCard", card(seen, "nearest")).fields[0],
+        cast("MapCard", card(seen, "map")).text,
+    )
+    for name, field in zip(("nearest", "map"), fields, strict=True):
+        card(seen, name).set_open(True)
+        field.setFocus()
+        for key in (Qt.Key.Key_End, Qt.Key.Key_Right, Qt.Key.Key_Home, Qt.Key.Key_Left):
+            QTest.keyClick(field, key)
+            QTest.keyClick(field, key, Qt.KeyboardModifier.ControlModifier)
+        assert looking.index == 0
+        assert not seen.view.is_waiting
+    word_map = cast("MapCard", card(seen, "map")).map
+    embedding.answer("map")
+    word_map.setFocus()
+    QTest.keyClick(word_map, Qt.Key.Key_Right)
+    assert (looking.index, word_map.chosen) == (0, 0)

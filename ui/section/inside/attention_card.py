@@ -171,6 +171,7 @@ class AttentionCard(InsideCard):
         self.last.currentChanged.connect(lambda _at: self._show_anew())
         self.spans.row_chosen.connect(self._go_to_span)
         self.text.hovered.connect(lambda _token: self._say())
+        self.text.chosen.connect(self._go_to)
         view.head_changed.connect(self.refresh)
         view.layer_changed.connect(self.refresh)
 
@@ -357,6 +358,16 @@ class AttentionCard(InsideCard):
     def _go_to_span(self, row: int) -> None:
         if 0 <= row < len(self.spans.entries):
             self.text.scroll_to(max(self.spans.entries[row][2] - self._first, 0))
+
+    def _go_to(self, token: int) -> None:
+        """A word that is clicked is looked at next."""
+        place = token + self._first
+        if (
+            token >= 0
+            and place != self.view.place
+            and (self.view.text, self.view.place) == (self._shown or (None, None))[:2]
+        ):
+            self.view.go_to(place)
 
     def _first_shown(self, n_tokens: int) -> int:
         count = LASTS[max(self.last.currentIndex(), 0)]

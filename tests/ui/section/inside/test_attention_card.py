@@ -156,6 +156,18 @@ def test_a_token_under_the_pointer_tells_its_share(card: AttentionCard, qtbot: Q
     assert card.words.text() == f"Layer 0, head 0 (KV 0): {share:.1%} on “{card.view.piece(1)}”"
 
 
+def test_a_word_that_is_clicked_is_looked_at_next(
+    card: AttentionCard, inside: AnsweredByHand, qtbot: QtBot
+) -> None:
+    qtbot.waitUntil(lambda: card.text.is_whole)
+    margin = card.text._margin
+    at = card.text.rects(2)[0].center().toPoint() + QPoint(margin, margin)
+    qtbot.mouseClick(card.text.viewport(), Qt.MouseButton.LeftButton, pos=at)
+    inside.answer()
+    assert card.view.place == 2
+    assert len(card.text._strip) == 3
+
+
 def test_heads_get_names_with_their_scores(
     card: AttentionCard, desk: FakeDesk, qtbot: QtBot
 ) -> None:

@@ -256,6 +256,32 @@ class Insides:
 
         ask(seen)
 
+    def lens_at(
+        self,
+        text: ReadText,
+        place: int,
+        then: Callable[[Seen], None],
+        failed: Callable[[str], None],
+        *,
+        still: Still,
+    ) -> None:
+        """The lens at one more place, beside what `look` is about: at once where it is known."""
+        target = text.ids[place + 1] if place + 1 < len(text) else None
+        key = (text.weights_hash, text.ids[: place + 1].tobytes(), target)
+        seen = self._known(key) or Seen(place, target, {}, {})
+        if seen.has("lens"):
+            then(replace(seen, place=place))
+            return
+
+        def take(told: Inside) -> None:
+            found = _with(seen, told)
+            self._keep(key, found)
+            then(replace(found, place=place))
+
+        targets = [] if target is None else [target]
+        command = LookInside(0, text.ids[: place + 1].tolist(), ["lens"], targets)
+        self._questions.ask(command, Inside, take, failed, still=still)
+
     def stop(self) -> None:
         """No answer is wanted any more: nobody is called."""
         self._begin()

@@ -476,6 +476,11 @@ PLACES = {
         "ui/section/inside/test_position_card.py",
         "test_a_swap_that_comes_when_another_token_is_looked_at_is_dropped",
     ),
+    "ui/section/inside/lens_map_card.py _ask": (
+        "the same token is looked at, with the same weights, and the card is open",
+        "ui/section/inside/test_lens_map_card.py",
+        "test_columns_of_a_token_that_was_left_are_dropped",
+    ),
     "ui/section/inside/view.py follow": (
         "the same token of the same reply is chosen, and the same weights are loaded",
         "ui/section/inside/test_view.py",

@@ -47,6 +47,12 @@ def _lens() -> type[InsideCard]:
     return LensCard
 
 
+def _lens_map() -> type[InsideCard]:
+    from ui.section.inside.lens_map_card import LensMapCard
+
+    return LensMapCard
+
+
 def _logits() -> type[InsideCard]:
     from ui.section.inside.vote_cards import LogitsCard
 
@@ -103,6 +109,7 @@ CARDS: Final[tuple[Callable[[], type[InsideCard]], ...]] = (
     _attention,
     _way,
     _lens,
+    _lens_map,
     _logits,
     _probabilities,
     _who,

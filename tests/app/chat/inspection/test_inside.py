@@ -332,3 +332,22 @@ def test_what_the_heads_do_is_measured_once(make_room: Any) -> None:
     assert found[0].scores.shape == (4, 4, len(HEAD_SCORES))
     room.desk.inside.name_heads(found.append, pytest.fail, still=ALWAYS)
     assert found[1] is found[0]  # at once
+
+
+def test_the_lens_of_more_places_is_asked_for_once_beside_what_is_looked_at(
+    looked: Looked,
+) -> None:
+    text = looked.text(looked.room.ask("Which city?"))
+    whole = looked.look(text, text.n_prompt)
+    n_asked, found = len(looked.commands()), []
+    looked.room.desk.inside.lens_at(text, text.n_prompt, found.append, pytest.fail, still=ALWAYS)
+    assert np.array_equal(found[0].arrays["lens_ids"], whole.arrays["lens_ids"])
+    assert len(looked.commands()) == n_asked  # it was known
+    for _ in range(2):
+        found.clear()
+        looked.room.desk.inside.lens_at(
+            text, text.n_prompt - 1, found.append, pytest.fail, still=ALWAYS
+        )
+        looked.room.until(lambda: found, "the lens")
+        assert found[0].place == text.n_prompt - 1
+    assert [c.want for c in looked.commands()[n_asked:]] == [["lens"]]

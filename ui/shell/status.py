@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QWidget
 
 from app.amounts import bytes_words
 from app.chat.events import EngineStateChanged, StatusFigures
+from app.engine.planning.estimate import looking_bytes
 from app.engine.protocol.loading_messages import Loaded
 from models.records import MessageCounts
 from ui.look.theme import Theme
@@ -228,7 +229,11 @@ def _counted(number: int, noun: str) -> str:
 
 
 def _memory_parts(loaded: Loaded) -> str:
-    """Each measured allocation on its own line."""
-    return "\n".join(
+    """Each measured allocation on its own line, and what else the panel Inside may take."""
+    lines = [
         f"{part.what} on {part.device}: {bytes_words(part.size_bytes)}" for part in loaded.memory
+    ]
+    lines.append(
+        f"Looking inside: up to {bytes_words(looking_bytes(loaded.memory))} more while it is used"
     )
+    return "\n".join(lines)

@@ -8,13 +8,21 @@ the engine does; layers with a state instead of cells count by sequence.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from app.engine.planning.placement import Placement
 from app.engine.planning.sizes import WeightSizes
 from app.engine.protocol.loading_messages import MemoryPart
 
 HOST = "CPU"
+
+_OF_A_CONTEXT = frozenset({"kv", "compute", "output"})
+
+
+def looking_bytes(parts: Iterable[MemoryPart]) -> int:
+    """What looking inside takes beside weights that are loaded in these parts, estimated or
+    measured: a second context as large as theirs, at most (`engine/process/probe`)."""
+    return sum(part.size_bytes for part in parts if part.what in _OF_A_CONTEXT)
 
 
 def estimate(

@@ -22,7 +22,7 @@ from typing import Any, Final
 import msgspec
 
 from app.amounts import bytes_words
-from app.engine.planning.estimate import HOST
+from app.engine.planning.estimate import HOST, looking_bytes
 from app.engine.planning.load_plan import LoadPlan, Machine, check_wish, estimate_of, plan_on
 from app.engine.planning.placement import CONTEXT_CAP, CONTEXT_STEP, DeviceMemory, round_up_context
 from app.engine.planning.sizes import MIB, Outline, outline_of
@@ -99,6 +99,18 @@ class Fit:
     n_gpu_layers: int = 0
     n_layers: int = 0
     n_ctx_train: int = 0
+
+    @property
+    def looking_bytes(self) -> int:
+        """What looking inside takes beside the load; no part of the verdict."""
+        return looking_bytes(self.parts)
+
+    @property
+    def can_look(self) -> bool:
+        """Whether there is room for that, too."""
+        return all(
+            need.need_bytes + looking_bytes(need.parts) <= need.free_bytes for need in self.devices
+        )
 
 
 @dataclass(frozen=True, slots=True)

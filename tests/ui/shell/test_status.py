@@ -61,6 +61,18 @@ def test_a_reply_and_its_weights_in_figures(status: StatusLine) -> None:
     assert "52.4 tokens/s" in status.accessibleDescription()
 
 
+def test_its_memory_by_part_and_what_looking_inside_may_take(status: StatusLine) -> None:
+    status.set_engine_state(READY)
+    label = status.findChild(QLabel, "status_memory")
+    assert label is not None
+    assert label.toolTip().splitlines() == [
+        "weights on CPU: 102 MB",
+        "kv on CPU: 189 MB",
+        "compute on CPU: 102 MB",
+        "Looking inside: up to 290 MB more while it is used",
+    ]
+
+
 def test_what_is_not_measured_is_left_out(status: StatusLine) -> None:
     status.set_figures(StatusFigures(0, None, None, 12, 4096, 0))
     assert shown(status) == ["12 / 4,096"]

@@ -26,6 +26,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.amounts import bytes_words
 from app.chat.events import EngineStateChanged, LevelsChanged, MemoryChanged
 from app.engine.planning.fit import Fit, Suggestion
 from app.engine.protocol.loading_messages import LoadOptions
@@ -56,6 +57,11 @@ KEPT: Final = "Saved for this model. Applies when it is loaded."
 KEPT_LOADED: Final = "Saved for this model. Applies when it is reloaded."
 AS_KEPT: Final = "The loaded model uses these settings."
 ELSEWHERE: Final = "Settings can be saved once this model is on your computer."
+LOOKING: Final = "Looking inside takes up to {size} more, freed after a minute without use."
+NO_ROOM_TO_LOOK: Final = (
+    "Looking inside takes up to {size} more, which isn't free. Choose a smaller context window to "
+    "make room for it."
+)
 _AUTOMATIC: Final = {"n_ctx": 0, "n_gpu_layers": -1}
 _KEPT_NAMES: Final = ("flash_attention", "type_k", "type_v", "n_ctx", "n_gpu_layers")
 _BEYOND: Final = ("devices", "tensor_split", "split_mode", "main_device", "cpu_moe_layers")
@@ -85,7 +91,7 @@ class FitView(WindowBeside):
         theme.space(self._head, 12)
         theme.space(self._buttons, 8)
         theme.space(self._foot, 8)
-        for label in (self.why, self.status):
+        for label in (self.why, self.looking, self.status):
             theme.font(label, Theme.font_small)
         self._arrange()
         ZoomedSize(self, theme, SIZE_PX)
@@ -97,6 +103,8 @@ class FitView(WindowBeside):
         self.badge = FitBadge(self._theme, self)
         self.why = small_label(JUDGING, self, name="fit_why")
         self.why.setTextFormat(Qt.TextFormat.PlainText)
+        self.looking = small_label("", self)
+        self.looking.setObjectName("fit_looking")
         self.wish = FitWish(self._theme, self)
         self.measured = MeasuredTable(self._theme, self)
         self.suggestions = Suggestions(self._theme, self)
@@ -115,6 +123,7 @@ class FitView(WindowBeside):
         self._devices = QWidget(body)
         self._device_column = QVBoxLayout(self._devices)
         self._device_column.setContentsMargins(0, 0, 0, 0)
+        self._device_column.addWidget(self.looking)
         self._head = QBoxLayout(QBoxLayout.Direction.LeftToRight)
         self._head.addWidget(self.title, 1)
         self._head.addWidget(self.badge)
@@ -222,12 +231,15 @@ class FitView(WindowBeside):
     def _show_devices(self, fit: Fit) -> None:
         while len(self._rows) < len(fit.devices):
             row = DeviceRow(self._theme, self._devices)
-            self._device_column.addWidget(row)
+            self._device_column.insertWidget(len(self._rows), row)
             self._rows.append(row)
         for at, row in enumerate(self._rows):
             row.setVisible(at < len(fit.devices))
             if at < len(fit.devices):
                 row.show_need(fit.devices[at])
+        has_room = fit.can_look or not all(need.fits for need in fit.devices)
+        size = bytes_words(fit.looking_bytes)
+        self.looking.setText((LOOKING if has_room else NO_ROOM_TO_LOOK).format(size=size))
         _card_of(self._devices).setVisible(bool(fit.devices))
 
     @property

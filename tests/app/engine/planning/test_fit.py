@@ -252,6 +252,27 @@ def test_buffers_are_told_apart_by_device() -> None:
     ]
 
 
+def test_looking_inside_takes_a_second_context_and_no_part_in_the_verdict() -> None:
+    wide = judge([host(16)], n_ctx=8192)
+    parts = by_kind(wide)
+    assert wide.looking_bytes == parts["kv"] + parts["compute"]
+    assert wide.can_look
+    room = (wide.need_bytes + wide.looking_bytes) / GIB
+    assert judge([host(room)], n_ctx=8192).can_look
+    tight = judge([host(room - 0.001)], n_ctx=8192)
+    assert not tight.can_look
+    assert tight.verdict is Verdict.FITS
+
+
+def test_looking_inside_needs_room_on_each_device() -> None:
+    found = judge([host(64), gpu(24)], n_gpu_layers=33)
+    on_gpu = next(need for need in found.devices if need.name == "CUDA0")
+    taken = sum(part.size_bytes for part in on_gpu.parts if part.what in ("kv", "compute"))
+    enough = (on_gpu.need_bytes + taken) / GIB
+    assert judge([host(64), gpu(enough)], n_gpu_layers=33).can_look
+    assert not judge([host(64), gpu(enough - 0.001)], n_gpu_layers=33).can_look
+
+
 def test_adapters_count() -> None:
     found = fit(outline(), LoadOptions(), [host(16)], adapter_bytes=GIB)
     assert found.need_bytes == judge([host(16)]).need_bytes + GIB

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -14,6 +15,7 @@ from PySide6.QtWidgets import QApplication, QLabel, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 from recording_desk import FakeBridge, FakeDesk, loaded
 
+from app.amounts import bytes_words
 from app.chat.events import EngineStateChanged, MemoryChanged
 from app.engine.planning.fit import DeviceNeed, Fit, Verdict, fit
 from app.engine.planning.load_plan import Machine
@@ -128,6 +130,24 @@ def test_a_file_is_judged_as_it_would_be_loaded(view: FitView, judging: JudgingD
     assert view.load_button.isEnabled()
     assert "KV cache 537 MB" in words(view)
     assert not view.wish.layers.isVisible()  # no graphics device
+
+
+def test_what_looking_inside_takes_is_said_before(view: FitView, judging: JudgingDesk) -> None:
+    judging.kept = LoadOptions(n_ctx=8192)
+    view.show_file(PATH)
+    found = judging.answer()
+    size = bytes_words(found.looking_bytes)
+    assert fit_view.LOOKING.format(size=size) in words(view)
+    need, free = found.need_bytes + found.looking_bytes, HOST.free_bytes
+    judging.devices_now = [replace(HOST, free_bytes=need - MIB)]
+    view._judge()
+    tight = judging.answer()
+    assert tight.verdict is Verdict.FITS
+    assert fit_view.NO_ROOM_TO_LOOK.format(size=size) in words(view)
+    judging.devices_now = [replace(HOST, free_bytes=free // 16)]  # too little for the load itself
+    view._judge()
+    judging.answer()
+    assert "which isn't free" not in words(view)
 
 
 def test_devices_are_rows_and_layers_can_be_chosen(view: FitView, judging: JudgingDesk) -> None:

@@ -230,10 +230,8 @@ def _counted(number: int, noun: str) -> str:
 
 def _memory_parts(loaded: Loaded) -> str:
     """Each measured allocation on its own line, and what else the panel Inside may take."""
-    lines = [
-        f"{part.what} on {part.device}: {bytes_words(part.size_bytes)}" for part in loaded.memory
-    ]
-    lines.append(
-        f"Looking inside: up to {bytes_words(looking_bytes(loaded.memory))} more while it is used"
+    more = looking_bytes(loaded.memory, loaded.n_ctx, loaded.n_layer)
+    return "\n".join(
+        [f"{part.what} on {part.device}: {bytes_words(part.size_bytes)}" for part in loaded.memory]
+        + [f"Looking inside: up to {bytes_words(more)} more while it is used"]
     )
-    return "\n".join(lines)

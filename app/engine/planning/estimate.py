@@ -16,13 +16,21 @@ from app.engine.protocol.loading_messages import MemoryPart
 
 HOST = "CPU"
 
-_OF_A_CONTEXT = frozenset({"kv", "compute", "output"})
+_PADDING = 264
+"""Cells by which a cache may be longer than its text."""
 
 
-def looking_bytes(parts: Iterable[MemoryPart]) -> int:
-    """What looking inside takes beside weights that are loaded in these parts, estimated or
-    measured: a second context as large as theirs, at most (`engine/process/probe`)."""
-    return sum(part.size_bytes for part in parts if part.what in _OF_A_CONTEXT)
+def looking_bytes(parts: Iterable[MemoryPart], n_ctx: int, n_layer: int) -> int:
+    """What looking inside takes at most beside weights that are loaded in these parts, estimated or
+    measured: a second context like theirs, with a few more cells (`engine/process/probe`)."""
+    n_cells = n_ctx + n_layer + 1 + _PADDING
+    total = 0
+    for part in parts:
+        if part.what == "kv":
+            total += part.size_bytes * n_cells // max(n_ctx, 1)
+        elif part.what in ("compute", "output"):
+            total += part.size_bytes
+    return total
 
 
 def estimate(

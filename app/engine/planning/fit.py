@@ -103,13 +103,15 @@ class Fit:
     @property
     def looking_bytes(self) -> int:
         """What looking inside takes beside the load; no part of the verdict."""
-        return looking_bytes(self.parts)
+        return looking_bytes(self.parts, self.n_ctx, self.n_layers)
 
     @property
     def can_look(self) -> bool:
         """Whether there is room for that, too."""
         return all(
-            need.need_bytes + looking_bytes(need.parts) <= need.free_bytes for need in self.devices
+            need.need_bytes + looking_bytes(need.parts, self.n_ctx, self.n_layers)
+            <= need.free_bytes
+            for need in self.devices
         )
 
 

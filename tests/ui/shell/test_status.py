@@ -69,7 +69,7 @@ def test_its_memory_by_part_and_what_looking_inside_may_take(status: StatusLine)
         "weights on CPU: 102 MB",
         "kv on CPU: 189 MB",
         "compute on CPU: 102 MB",
-        "Looking inside: up to 290 MB more while it is used",
+        "Looking inside: up to 304 MB more while it is used",
     ]
 
 

@@ -13,7 +13,9 @@ from probing import PLAIN, Arrays, distance, look, probe_of, some_ids, weights_o
 from recurrent_gguf import tiny_jamba, tiny_mamba
 from small_networks import NETWORKS, WINDOW, small_network, tiny_bert
 
+from app.engine.planning.estimate import looking_bytes
 from app.engine.process.cache.cells import Cells
+from app.engine.process.native.logparse import read_load
 from app.engine.process.native.native import Batch, NativeLog, llama
 from app.engine.process.native.weights import Weights
 from app.engine.process.probe import probe as probe_module
@@ -476,3 +478,18 @@ def test_a_closed_probe_may_be_closed_and_asked_again(small: Callable[..., Weigh
     probe.close()
     probe.close()
     assert not probe.is_open
+
+
+@pytest.mark.parametrize("n_ctx", [256, 2048])
+def test_the_context_takes_what_was_said_before(
+    starter_gguf: Path, native_log: NativeLog, n_ctx: int
+) -> None:
+    """By what llama.cpp says that it allocates, for the longest text."""
+    with weights_of(starter_gguf, native_log, n_ctx=n_ctx) as weights:
+        loaded = weights.loaded
+        said = looking_bytes(loaded.memory, loaded.n_ctx, loaded.n_layer)
+        with probe_of(weights) as probe, native_log.recording() as lines:
+            probe._open(loaded.n_ctx)
+            assert probe.is_open
+        taken = sum(part.size_bytes for part in read_load(lines).memory)
+        assert taken <= said <= 1.1 * taken + 300 * loaded.kv_bytes_per_token

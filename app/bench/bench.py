@@ -144,6 +144,11 @@ _TITLES: Final = {
     "peak_memory": "most memory, engine's process",
     "busy_core_vs_physical": "one core taken (bare: all cores)",
     "busy_core_vs_best": "one core taken (bare: best threads)",
+    "inside_first_s": "click to what is inside (bare: limit)",
+    "inside_whole_s": "click to the lens, too (bare: limit)",
+    "inside_beside_reply": "tokens/s while looking (bare: without)",
+    "inside_long_cached": "tokens computed of 8,000 (bare: least)",
+    "inside_long_unread": "the same of a text that is new",
 }
 
 

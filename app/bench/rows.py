@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from app.bench.inside_rows import BESIDE_S, LEAST_SPEED, LONG_TOKENS, Clicks, LongChat, beside
 from app.bench.sides import (
     BenchError,
     Conditions,
@@ -42,6 +43,8 @@ STOP_LIMIT_S: Final = 0.2
 _PILOT_TOKENS: Final = 16
 _TRIES: Final = 6
 _SLOW_CORE_TOKENS_PER_S: Final = 8.0
+_CHAT_READ_S: Final = 4.0
+_MORE_CELLS: Final = 192
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +93,10 @@ class _Measuring:
         reply_s = self._tokens() / self._speed
         self._part("several_replies", 3 * self._pilot_s + 7 * reply_s, self._in_a_session)
         self._part("one_core_taken", self._busy_s(), self._busy)
+        self._part("inside", self._pilot_s + _CHAT_READ_S, self._inside)
+        if not self._quick:
+            self._part("inside_beside_reply", 0.0, self._inside_beside)
+            self._part("inside_long_chat", 0.0, self._inside_long)
         return self._report
 
     def _part(self, name: str, needs_s: float, act: Callable[[], None]) -> None:
@@ -177,6 +184,43 @@ class _Measuring:
             run = run_bare(self._conditions, tokens, sequences=SEQUENCES)
             bare.append(run.tokens_per_s)
         return pair_row("four_at_once", app, bare, 0.95, unit="tokens/s")
+
+    # --- looking inside --------------------------------------------------------------------------
+
+    def _session(self, n_ctx: int = 0) -> Session:
+        n_ctx = n_ctx or self._conditions.ctx
+        options = LoadOptions(n_ctx=n_ctx, n_threads=self._conditions.threads)
+        return Session(self._gguf, options)
+
+    def _inside(self) -> None:
+        self._tell("clicks on tokens of a chat, and what the network made of them")
+        clicks = Clicks()
+        for _ in range(1 if self._quick else 3):
+            session = self._session()
+            try:
+                clicks.measure(session)
+            finally:
+                session.close()
+        self._report.rows += click_rows(clicks)
+
+    def _inside_beside(self) -> None:
+        self._tell("a reply, and the same one while tokens are looked at")
+        session = self._session()
+        try:
+            tokens = max(self._tokens(), int(BESIDE_S * self._speed))
+            probed, alone, n_looks = beside(session, tokens, 5)
+        finally:
+            session.close()
+        row = pair_row("inside_beside_reply", probed, alone, LEAST_SPEED, unit="tokens/s")
+        row.values["looks"] = n_looks
+        self._report.rows.append(row)
+
+    def _inside_long(self) -> None:
+        session = self._session(LONG_TOKENS + _MORE_CELLS)
+        try:
+            self._report.rows += long_rows(LongChat(session, self._tell))
+        finally:
+            session.close()
 
     # --- with one core taken -------------------------------------------------------------------
 
@@ -301,6 +345,26 @@ def next_turn_row(first: Summary, second: Summary) -> Row:
         "unit": "tokens",
     }
     return Row("next_turn_evaluated", new / max(second.evaluated, 1), 1.0, values)
+
+
+def click_rows(clicks: Clicks) -> list[Row]:
+    """The limit over what a click takes, to the first arrays and to all of them."""
+    values = [clicks.values(what) for what in ("first", "whole")]
+    names = ("inside_first_s", "inside_whole_s")
+    return [
+        Row(name, each["bare"] / each["app"], 1.0, each)
+        for name, each in zip(names, values, strict=True)
+    ]
+
+
+def long_rows(found: LongChat) -> list[Row]:
+    """The tokens that have to be computed over those that were."""
+    values = [found.values(what) for what in ("cached", "unread")]
+    names = ("inside_long_cached", "inside_long_unread")
+    return [
+        Row(name, each["bare"] / each["app"], 1.0, each)
+        for name, each in zip(names, values, strict=True)
+    ]
 
 
 def _stop_row(session: Session, times: int) -> Row:

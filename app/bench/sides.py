@@ -18,13 +18,21 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from app.engine.client.engine import Engine
 from app.engine.client.process import child_command
 from app.engine.client.supervisor import EngineEvent
 from app.engine.protocol.loading_messages import Loaded, LoadOptions
-from app.engine.protocol.messages import Failed, Finished, Generate, Stopped, Summary, TokenArrived
+from app.engine.protocol.messages import (
+    Command,
+    Failed,
+    Finished,
+    Generate,
+    Stopped,
+    Summary,
+    TokenArrived,
+)
 from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt, Prompt, TextPrompt
 from app.engine.protocol.stages import (
     Dist,
@@ -36,6 +44,8 @@ from app.engine.protocol.stages import (
     TopK,
     TopP,
 )
+
+_Told = TypeVar("_Told")
 
 RUN_TIMEOUT_S: Final = 600.0
 _INTERRUPTED: Final = 130
@@ -286,16 +296,25 @@ class Session:
 
     def answer(self, request_id: int) -> Answer:
         """Wait for the end of a reply. Raises BenchError if it failed."""
-        with self._lock:
-            done = self._lock.wait_for(lambda: request_id in self._endings, RUN_TIMEOUT_S)
-            if not done:
-                raise BenchError("The engine didn't respond for ten minutes.")
-            ended_at, ending = self._endings[request_id]
-            arrivals = tuple(self._arrivals.get(request_id, ()))
+        ended_at, ending = self._ending(request_id)
+        arrivals = tuple(self._arrivals.get(request_id, ()))
         if isinstance(ending, Failed):
             raise BenchError(f"A measured reply failed. {ending.sentence}")
         assert isinstance(ending.result, Summary)
         return Answer(arrivals, ending.result, ended_at)
+
+    def told(self, command: Command, kind: type[_Told]) -> tuple[_Told, float]:
+        """The answer to a question, and the seconds until it was here. Raises BenchError."""
+        began = time.perf_counter()
+        ended_at, ending = self._ending(self._engine.request(command))
+        if isinstance(ending, Failed):
+            raise BenchError(f"A measured question failed. {ending.sentence}")
+        if not isinstance(ending.result, kind):
+            raise BenchError("A measured question was stopped. Try again.")
+        return ending.result, ended_at - began
+
+    def has_ended(self, request_id: int) -> bool:
+        return request_id in self._endings
 
     def stop_after(self, request_id: int, tokens: int) -> float:
         """Stop a reply once so many tokens are there; return the seconds until it has ended."""
@@ -314,6 +333,12 @@ class Session:
         """The most memory that the engine's process ever held at once; 0 if unknown."""
         hello = self._engine.hello
         return peak_bytes(hello.pid) if hello is not None else 0
+
+    def _ending(self, request_id: int) -> tuple[float, Finished | Stopped | Failed]:
+        with self._lock:
+            if not self._lock.wait_for(lambda: request_id in self._endings, RUN_TIMEOUT_S):
+                raise BenchError("The engine didn't respond for ten minutes.")
+            return self._endings[request_id]
 
     def _take(self, event: EngineEvent) -> None:
         now = time.perf_counter()

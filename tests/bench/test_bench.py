@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
+from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import takewhile
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from app.bench import bench, rows as bench_rows
+from app.bench.inside_rows import LongChat
 from app.bench.rows import Report, Row
 from app.bench.sides import Answer, BenchError, Conditions, Run, Window
+from app.engine.protocol.frames import Array
+from app.engine.protocol.inside_messages import LookInside
 from app.engine.protocol.messages import Summary
+from app.engine.protocol.prompt_messages import IdsPrompt, ReadPrompt
 
 CONDITIONS = Conditions("w.gguf", "W", threads=2, ctx=512, ubatch=64, gpu_layers=0)
 
@@ -74,11 +81,27 @@ class FakeSession:
 
     def __init__(self, machine: FakeMachine) -> None:
         self._machine = machine
+        self._read: list[list[int]] = [[]]
+        self.loaded = SimpleNamespace(n_ctx=8192)
         machine.now += 1.5
 
     def ask(self, prompt: object, tokens: int, *, trace: bool = True, seed: int = 1) -> int:
+        if isinstance(prompt, IdsPrompt):
+            self._read.append(prompt.token_ids)
         self._machine.takes(tokens, overhead_s=0.1)
         return tokens
+
+    def told(self, command: ReadPrompt | LookInside, _kind: type) -> tuple[Any, float]:
+        self._machine.now += 0.25
+        if isinstance(command, ReadPrompt):
+            return SimpleNamespace(token_ids=Array("i4", [3], array("i", [7, 8, 9]).tobytes())), 0.0
+        before = command.token_ids[:-1]
+        there = max(_common(before, read) for read in self._read)
+        return SimpleNamespace(n_read=len(before) - there, n_copied=there), 0.25
+
+    def has_ended(self, request_id: int) -> bool:
+        self._looks = getattr(self, "_looks", 0) + 1
+        return self._looks % 4 == 0
 
     def answer(self, request_id: int) -> Answer:
         arrivals = tuple(n / self._machine.speed for n in range(request_id))
@@ -96,6 +119,10 @@ class FakeSession:
         """Nothing to end."""
 
 
+def _common(one: list[int], other: list[int]) -> int:
+    return len(list(takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))))
+
+
 def _quiet(text: str) -> None:
     """Progress that nobody reads."""
 
@@ -111,14 +138,37 @@ def test_quick_ends_within_forty_seconds(
     report = bench_rows.measure("w.gguf", quick=True, tell=_quiet)
     assert machine.now < 40
     assert report.rows[0].ratio == 1.0
-    assert bool(report.left_out) is (len(report.rows) < 10)
+    assert bool(report.left_out) is (len(report.rows) < len(bench._TITLES) - 3)
 
 
 def test_quick_leaves_nothing_out_on_an_ordinary_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     FakeMachine(monkeypatch, 110)
     report = bench_rows.measure("w.gguf", quick=True, tell=_quiet)
     assert report.left_out == []
-    assert {row.name for row in report.rows} == set(bench._TITLES)
+    only_whole = {"inside_beside_reply", "inside_long_cached", "inside_long_unread"}
+    assert {row.name for row in report.rows} == set(bench._TITLES) - only_whole
+
+
+def test_a_whole_bench_has_every_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    FakeMachine(monkeypatch, 110)
+    report = bench_rows.measure("w.gguf", quick=False, tell=_quiet)
+    assert report.left_out == []
+    rows = {row.name: row for row in report.rows}
+    assert set(rows) == set(bench._TITLES)
+    first, whole = rows["inside_first_s"], rows["inside_whole_s"]
+    assert (first.values["app"], first.ratio) == (0.25, 2.0)
+    assert (whole.values["app"], whole.ratio) == (0.5, 3.0)
+    assert rows["inside_beside_reply"].values["looks"] == 3 * 5
+    cached, unread = rows["inside_long_cached"], rows["inside_long_unread"]
+    assert (cached.values["app"], cached.values["copied"], cached.ratio) == (1, 7999, 1.0)
+    assert (unread.values["app"], unread.values["copied"], unread.ratio) == (8000, 0, 1.0)
+
+
+def test_a_short_context_has_no_long_chat(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = FakeSession(FakeMachine(monkeypatch, 110))
+    session.loaded.n_ctx = 2048
+    with pytest.raises(BenchError, match="2,048 tokens"):
+        LongChat(session, _quiet)  # type: ignore[arg-type]
 
 
 def test_both_sides_take_turns_and_do_the_same_number_of_tokens(
@@ -158,7 +208,8 @@ def test_a_part_that_fails_is_listed_and_the_others_count(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(bench_rows, "Session", fail)
     report = bench_rows.measure("w.gguf", quick=False, tell=_quiet)
-    assert report.left_out == ["several_replies: It did not load."]
+    parts = ("several_replies", "inside", "inside_beside_reply", "inside_long_chat")
+    assert report.left_out == [f"{part}: It did not load." for part in parts]
     assert {"ask_tokens_per_s", "busy_core_vs_best"} <= {row.name for row in report.rows}
 
 

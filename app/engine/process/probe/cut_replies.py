@@ -31,13 +31,13 @@ from app.engine.process.probe.cutting import Cutting
 from app.engine.process.probe.probe import FAILED, Lent, Probe
 from app.engine.process.probe.tensors import Values
 from app.engine.process.probe.watch import OtherGraph
-from app.engine.process.scheduling.admission import check_ids, reason_of
+from app.engine.process.scheduling.admission import admit, reason_of
 from app.engine.process.scheduling.scheduler import Emit, Scheduler
 from app.engine.process.trace.timeline import Timeline
 from app.engine.protocol.bounds import BadSetting
 from app.engine.protocol.cut_messages import check_cuts
 from app.engine.protocol.loading_messages import LoadOptions
-from app.engine.protocol.messages import Failed, Generate, Log, Note, Queued, Stopped
+from app.engine.protocol.messages import Failed, Generate, Log, Note, Progress, Queued, Stopped
 from app.refusal import Refusal
 
 IDLE_S: Final = 60.0
@@ -151,7 +151,14 @@ class CutReplies:
         """Queue a request. Raises Refusal."""
         loaded = self._weights.loaded
         check_cuts(generate.cuts or (), loaded.n_layer, loaded.n_head, loaded.n_head_kv)
-        check_ids(prompt.ids, self._weights.vocabulary.n_vocab)
+        vocabulary = self._weights.vocabulary
+        admit(
+            generate,
+            prompt.ids,
+            n_vocab=vocabulary.n_vocab,
+            n_ctx=self._weights.n_ctx,
+            vocabulary=vocabulary,
+        )
         if generate.score_prompt:
             raise BadSetting("score_prompt", NO_SCORES)
         if self.scheduler is not None or self._preparing is not None or self._waiting:
@@ -261,9 +268,13 @@ class CutReplies:
         n_ctx = self._weights.n_ctx
         most = min(len(ids) + generate.max_tokens, n_ctx) if generate.max_tokens else n_ctx
         needs_means = bool(generate.cuts) and generate.cut_mode == "mean"
+
+        def progress(done: int, total: int) -> None:
+            self._emit_event(Progress(generate.id, "prefill", done, total))
+
         # A repeatable reply reads all of its prompt itself, and meets what the last run met.
         lent = yield from self._probe.lend(
-            ids, most, needs_means=needs_means, is_alone=generate.repeatable
+            ids, most, needs_means=needs_means, is_alone=generate.repeatable, progress=progress
         )
         cutting = None
         if generate.cuts:

@@ -622,7 +622,13 @@ class Probe:
         return found
 
     def lend(
-        self, ids: Sequence[int], n_tokens: int, *, needs_means: bool, is_alone: bool
+        self,
+        ids: Sequence[int],
+        n_tokens: int,
+        *,
+        needs_means: bool,
+        is_alone: bool,
+        progress: Callable[[int, int], None] = lambda done, total: None,
     ) -> Generator[None, None, Lent]:
         """Have the context, with room for `n_tokens`, hold all but the last of `ids` (`is_alone`:
         nothing at all), for somebody else to write in. Call `take_back` then. Raises Refusal."""
@@ -636,7 +642,7 @@ class Probe:
             if is_alone:
                 self._forget()
             else:
-                yield from self._read_before(Asked(ids, ()), Looked(), lambda done, total: None)
+                yield from self._read_before(Asked(ids, ()), Looked(), progress)
             means = None
             if needs_means:
                 means = yield from self.means(ids, is_alone=is_alone)

@@ -29,6 +29,7 @@ from app.engine.protocol.messages import (
     Finished,
     Generate,
     Held,
+    Progress,
     Queued,
     Stopped,
     Summary,
@@ -314,6 +315,14 @@ def test_a_prefix_comes_from_an_ordinary_slot(real: CutSession) -> None:
     assert not read
 
 
+def test_reading_tells_how_far_it_is(session: CutSession) -> None:
+    ids = list(range(40, 40 + 150))
+    request_id = session.cut_reply(ids, [Cut("head", 1, 0)], max_tokens=2)
+    told = [e for e in session.of(request_id) if isinstance(e, Progress) and e.total == 149]
+    assert [event.done for event in told] == [64, 128, 149]
+    assert {event.phase for event in told} == {"prefill"}
+
+
 # --- notes, steps, queue --------------------------------------------------------------------------
 
 
@@ -436,9 +445,12 @@ def test_what_is_asked_wrongly_is_refused(session: CutSession) -> None:
         ([Cut("layer", 99)], {}),
         ([Cut("head", 0, N_HEAD)], {}),
         ([Cut("head", 0, 0)], {"score_prompt": True}),
+        ([Cut("head", 0, 0)], {"max_tokens": -1}),
     ):
         with pytest.raises(cut_replies.Refusal):
             session.add_cut(PROMPT, cuts, **fields)
+    with pytest.raises(cut_replies.Refusal):
+        session.add_cut([], [Cut("head", 0, 0)])
     assert NO_SCORES.endswith(".")
 
 

@@ -13,7 +13,7 @@ from native_session import load_quietly
 from one_token import D_HEAD, N_HEAD, N_KV, N_LAYER, Network, write_network
 from recurrent_gguf import tiny_mamba
 
-from app.engine.process.native.native import NativeLog
+from app.engine.process.native.native import NativeLog, llama
 from app.engine.process.native.weights import Weights
 from app.engine.process.probe.cutting import MEAN_OVER
 from app.engine.process.probe.probe import Asked, Looked, Probe
@@ -251,6 +251,39 @@ def test_attention_is_read_right_after_a_mean(network: Network, probe: Probe) ->
         found = look(probe, TEXT[:n], want=["attention"]).arrays["attention"]
         np.testing.assert_allclose(found.sum(axis=-1), 1.0, atol=1e-3)
         np.testing.assert_allclose(found, fresh[n - 7], atol=1e-3)
+
+
+def test_a_question_that_is_stopped_on_the_way_leaves_nothing_behind(
+    tmp_path: Path, native_log: NativeLog
+) -> None:
+    """Wherever it is: the cells of a mean lie in a sequence of their own, which is dropped."""
+    path = tmp_path / "tiny.gguf"
+    tiny_llama(path, kind="f32")
+    weights = load_quietly(path, native_log, n_ctx=256, n_threads=1)
+    ids = list(range(30, 30 + 70))
+    command = LookInside(1, ids, ["logits"], cuts=[Cut("head", 0, 1)])
+    events: list[Event] = []
+    try:
+        whole = answer(weights, command)
+        room = ProbeRoom(weights, lambda: (), traits_of(weights), events.append)
+        n_steps = 0
+        while not any(isinstance(event, Finished) for event in events):
+            room.ask(command)
+            for _ in range(n_steps := n_steps + 1):
+                if room.has_work(beside_replies=False):
+                    room.step()
+            room.stop(1)
+            memory = llama.llama_get_memory(room._probe._context)
+            assert llama.llama_memory_seq_pos_max(memory, 1) == -1
+        room.close()
+    finally:
+        weights.close()
+    assert n_steps > 5
+    assert isinstance(whole, Finished)
+    found, last = whole.result, events[-1].result  # type: ignore[union-attr]
+    assert isinstance(found, Inside)
+    assert isinstance(last, Inside)
+    assert last.floats == found.floats
 
 
 # --- what cannot be cut ---------------------------------------------------------------------------

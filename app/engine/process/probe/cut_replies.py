@@ -273,14 +273,21 @@ class CutReplies:
             self._emit_event(Progress(generate.id, "prefill", done, total))
 
         # A repeatable reply reads all of its prompt itself, and meets what the last run met.
+        # The governor of ordinary replies knows by now how many threads are best.
+        n_threads = self._n_threads if generate.repeatable else self._weights.n_threads
         lent = yield from self._probe.lend(
-            ids, most, needs_means=needs_means, is_alone=generate.repeatable, progress=progress
+            ids,
+            most,
+            needs_means=needs_means,
+            is_alone=generate.repeatable,
+            n_threads=n_threads,
+            progress=progress,
         )
         cutting = None
         if generate.cuts:
             cutting = Cutting(generate.cuts, lent.graphs[0][1], lent.means)
         weights = CutWeights(self._weights, lent, cutting, first=len(ids) - 1)
-        weights.set_threads(self._n_threads)
+        weights.set_threads(n_threads)
         scheduler = Scheduler(
             weights,
             self._emit_event,

@@ -236,6 +236,10 @@ class Probe:
         self._cells = Cells(self._context, 0, self._traits)
         self._positions: list[Values] = []
 
+    def _use_threads(self, n_threads: int) -> None:
+        """As many as replies use now: more would spin where the machine is busy."""
+        llama.llama_set_n_threads(self._context, n_threads, n_threads)
+
     def _learn(self, token: int) -> GraphMap:
         """What this graph offers, from one token that is decoded for it. Raises Refusal."""
         if self._map is not None:
@@ -278,6 +282,7 @@ class Probe:
             needs_means = bool(asked.cuts) and asked.cut_mode == "mean"
             more = self._mean_cells(len(asked.mean_ids)) if needs_means else 0
             self._open(len(asked.ids) + more)
+            self._use_threads(self._weights.n_threads)
             yield None
             found = Looked()
             graph = self._learn(asked.ids[0])
@@ -628,6 +633,7 @@ class Probe:
         *,
         needs_means: bool,
         is_alone: bool,
+        n_threads: int,
         progress: Callable[[int, int], None] = lambda done, total: None,
     ) -> Generator[None, None, Lent]:
         """Have the context, with room for `n_tokens`, hold all but the last of `ids` (`is_alone`:
@@ -636,6 +642,7 @@ class Probe:
         try:
             more = self._mean_cells(len(ids)) if needs_means and not is_alone else 0
             self._open(max(n_tokens, len(ids) + more))
+            self._use_threads(n_threads)
             yield None
             graph = self._learn(ids[0])
             yield None

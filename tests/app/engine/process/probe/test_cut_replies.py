@@ -350,6 +350,18 @@ def test_a_held_reply_waits_for_each_choice(session: CutSession) -> None:
     assert isinstance(session.ending(held), Finished)
 
 
+def test_it_uses_as_many_threads_as_ordinary_replies_do(session: CutSession) -> None:
+    """What the governor has settled on; a repeatable reply the user's number."""
+    session.weights.set_threads(2)
+    for is_repeatable, expected in ((False, 2), (True, 1), (False, 2)):
+        request_id = session.cut_reply(PROMPT, [Cut("ffn", 1)], repeatable=is_repeatable)
+        context = session.cuts._probe._context
+        assert llama.llama_n_threads(context) == expected
+        result = session.ending(request_id).result  # type: ignore[union-attr]
+        assert isinstance(result, Summary)
+        assert result.n_threads == expected
+
+
 def test_the_next_one_waits(session: CutSession) -> None:
     first = session.add_cut(PROMPT, [Cut("head", 1, 2)])
     session.cuts.step()

@@ -151,6 +151,7 @@ class NearestCard(InsideCard):
         field.setAccessibleName(("Word", "Minus this word", "Plus this word")[at])
         field.setPlaceholderText("word")
         field.setMinimumWidth(0)
+        self._tools.theme.keep(field, QLineEdit.setMaximumWidth, 170)
         self._tools.theme.font(field, Theme.font_small)
         field.textChanged.connect(lambda _text: self._rest.start())
         field.returnPressed.connect(self._ask)
@@ -167,6 +168,7 @@ class NearestCard(InsideCard):
             button.setAutoDefault(False)
             theme.font(button, Theme.font_small)
             row.addWidget(button)
+        row.addStretch()
         theme.space(row, 5)
         self.rows.addLayout(row)
         for widget in (self.words, self.table, self.note):

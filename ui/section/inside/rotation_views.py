@@ -33,6 +33,7 @@ LEAST_PX: Final = 72
 MOST_PX: Final = 160
 PAIR_PX: Final = 3
 N_DIALS: Final = 8
+MOST_COLUMN_PX: Final = 64
 PAIR: Final = "pair"
 TURN: Final = "turned"
 
@@ -185,10 +186,10 @@ class Dials(_Hovered):
         return max(map(metrics.horizontalAdvance, names)) + 6
 
     @property
-    def _side(self) -> float:
-        """Of a dial, with what is around it."""
+    def _room(self) -> float:
+        """The width of a column."""
         room = (self.width() - self._name_width) / max(len(self.pairs), 1)
-        return min(room, self._theme.px(44))
+        return min(room, self._theme.px(MOST_COLUMN_PX))
 
     def sizeHint(self) -> QSize:
         px = self._theme.px
@@ -197,9 +198,8 @@ class Dials(_Hovered):
 
     def dial(self, row: int, at: int) -> QRectF:
         """The square of a row's dial, the `at`th from the left."""
-        side = min(self._side, self._theme.px(40)) - 6
-        room = (self.width() - self._name_width) / max(len(self.pairs), 1)
-        left = self._name_width + at * room + (room - side) / 2
+        side = min(self._room, self._theme.px(40)) - 6
+        left = self._name_width + at * self._room + (self._room - side) / 2
         return QRectF(left, self._line + row * self._theme.px(40) + 3, side, side)
 
     # --- painting -------------------------------------------------------------------------------
@@ -244,8 +244,7 @@ class Dials(_Hovered):
             painter.drawLine(rect.center(), rect.center() + QPointF(x, -y))
 
     def words_at(self, point: QPointF) -> str:
-        room = (self.width() - self._name_width) / max(len(self.pairs), 1)
-        at = int((point.x() - self._name_width) // max(room, 1))
+        at = int((point.x() - self._name_width) // max(self._room, 1))
         if self.rope is None or not 0 <= at < len(self.pairs) or point.x() < self._name_width:
             return ""
         pair = self.pairs[at]

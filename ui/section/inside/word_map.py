@@ -29,7 +29,10 @@ from ui.section.inside.words import quoted
 if TYPE_CHECKING:
     from app.insight.inside.embedding import WordMap
 
-HEIGHT_PX: Final = 280
+LEAST_PX: Final = 280
+MOST_PX: Final = 520
+SHAPE: Final = 0.6
+"""Height by width, between these."""
 DOT_PX: Final = 2.5
 REACH_PX: Final = 12
 """So near a point the pointer means it."""
@@ -109,10 +112,12 @@ class WordMapView(Picture):
     # --- places ---------------------------------------------------------------------------------
 
     def sizeHint(self) -> QSize:
-        return QSize(self._theme.px(280), self._theme.px(HEIGHT_PX))
+        px = self._theme.px
+        height = min(max(round(self.width() * SHAPE), px(LEAST_PX)), px(MOST_PX))
+        return QSize(px(280), height)
 
     def minimumSizeHint(self) -> QSize:
-        return QSize(self._theme.px(120), self._theme.px(HEIGHT_PX))
+        return QSize(self._theme.px(120), self.sizeHint().height())
 
     def place_of(self, word: int) -> QPointF:
         """Both axes have one scale: what is near on the map is near in the picture."""
@@ -139,7 +144,7 @@ class WordMapView(Picture):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self._laid = None
+        self._fit()
 
     def word_at(self, point: QPointF) -> int | None:
         """The nearest within reach, or whose name is there."""

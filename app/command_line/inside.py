@@ -27,11 +27,11 @@ from app.command_line.run import (
     stdin_text,
     weights_path,
 )
-from app.command_line.seen import FILE_ARRAYS, ReadingLine, Seen, as_json, as_text
+from app.command_line.seen import FILE_ARRAYS, SAVED, ReadingLine, Seen, as_json, as_text
 from app.command_line.settings import AskSettings
 from app.command_line.talk import Talk
 from app.engine.protocol.frames import MAX_FRAME_BYTES
-from app.engine.protocol.inside_messages import Inside, LookInside
+from app.engine.protocol.inside_messages import OF_EXPERTS, Inside, LookInside
 from app.engine.protocol.loading_messages import Loaded, LoadOptions
 from app.engine.protocol.prompt_messages import Prompt, PromptShown, ReadPrompt, TextPrompt
 from app.insight.inside.arrays import arrays_of
@@ -43,6 +43,9 @@ Values = np.ndarray[Any, Any]
 BY_LAYER: Final = ("attn_out", "ffn_out", "residual", "q_before", "q_after", "k_after")
 ROOM_BYTES: Final = MAX_FRAME_BYTES // 2
 """Of one answer. An array must not come near the limit, since a head's width is only guessed."""
+
+MOST_EXPERTS: Final = 64
+"""That a token passes in a layer, as far as is reckoned with."""
 
 WIDEST_HEAD: Final = 576
 """Numbers per head that are reckoned with: DeepSeek's, the widest known."""
@@ -78,7 +81,7 @@ def _run(options: argparse.Namespace) -> int:
     notes = [*shown.notes, *found.notes]
     seen = Seen(weights, loaded, ids, token, pieces, found.arrays, found.missing, notes)
     if out is not None:
-        save(out, {name: found.arrays[name] for name in FILE_ARRAYS if name in found.arrays})
+        save(out, {name: found.arrays[name] for name in SAVED if name in found.arrays})
     sys.stdout.write(as_json(seen, out, sys.stdout) if options.json else as_text(seen, out))
     sys.stdout.flush()
     return 0
@@ -219,6 +222,7 @@ def questions(loaded: Loaded, n_tok: int) -> Iterator[tuple[list[str], list[int]
     sizes = {"embedding": loaded.n_embd, "lens": 64 * loaded.n_layer, "logits": loaded.n_vocab}
     sizes |= dict.fromkeys(BY_LAYER[:3], loaded.n_layer * loaded.n_embd)
     sizes |= dict.fromkeys(BY_LAYER[3:], loaded.n_layer * wide)
+    sizes |= dict.fromkeys(OF_EXPERTS, loaded.n_layer * MOST_EXPERTS)
     if 4 * sum(sizes.values()) + loaded.n_layer * a_layer <= ROOM_BYTES:
         yield [*sizes, "attention"], None
         return

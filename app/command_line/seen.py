@@ -13,7 +13,7 @@ import numpy as np
 
 from app.amounts import figures
 from app.command_line.output import json_text
-from app.engine.protocol.inside_messages import AXES
+from app.engine.protocol.inside_messages import AXES, OF_EXPERTS
 from app.engine.protocol.loading_messages import Loaded
 from app.engine.protocol.messages import Event, Progress
 from app.engine.protocol.pieces import Pieces
@@ -37,7 +37,10 @@ FILE_ARRAYS: Final = (
     "lens_logits",
     "logits",
 )
-"""What the file holds, as far as the architecture has it."""
+"""What the file holds, as far as the architecture has it …"""
+
+SAVED: Final = (*FILE_ARRAYS, *OF_EXPERTS)
+"""… and which experts the token passed, where there are any."""
 
 N_BEST: Final = 10
 
@@ -173,7 +176,7 @@ def as_json(seen: Seen, out: Path | None, stream: TextIO) -> str:
                 "axes": list(axes[name]),
                 "dtype": values.dtype.name,
             }
-            for name in FILE_ARRAYS
+            for name in SAVED
             if (values := seen.arrays.get(name)) is not None
         },
         "missing": seen.missing,

@@ -26,7 +26,7 @@ from reference_network import Network
 from small_networks import NETWORKS, WINDOW, small_network
 
 from app.command_line import cli, inside, talk
-from app.command_line.seen import FILE_ARRAYS
+from app.command_line.seen import FILE_ARRAYS, SAVED
 from app.engine.protocol.frames import MAX_FRAME_BYTES
 from app.engine.protocol.inside_messages import LookInside
 from app.engine.protocol.loading_messages import Loaded, LoadOptions
@@ -259,7 +259,11 @@ def test_the_saved_numbers_are_the_networks(kind: str, tmp_path: Path) -> None:
     wanted["lens_logits"] = -np.sort(-scores, axis=1)[:, :10]
     behind = np.zeros((*wanted["attention"].shape[:2], 3), np.float32)
     wanted["attention"] = np.concatenate([wanted["attention"], behind], axis=2)
-    for each in set(FILE_ARRAYS) - {"token_ids", "lens_ids"}:
+    if kind == "experts":
+        chosen = np.stack([layer[run.token] for layer in reading.experts])
+        assert run.arrays["experts"].tolist() == chosen.tolist()
+        wanted["expert_weights"] = np.stack([layer[run.token] for layer in reading.expert_weights])
+    for each in {*run.arrays} - {"token_ids", "lens_ids", "experts"}:
         found, expected = run.arrays[each].astype(np.float64), np.asarray(wanted[each])
         assert found.shape == expected.shape
         apart = np.linalg.norm(found - expected, axis=-1)
@@ -359,6 +363,7 @@ def test_no_answer_outgrows_a_frame(shape: str, n_tok: int) -> None:
         "lens": 84 * n_layer,
         **dict.fromkeys(("attn_out", "ffn_out", "residual"), 4 * n_layer * dims["n_embd"]),
         **dict.fromkeys(("q_before", "q_after", "k_after"), 4 * n_layer * heads),
+        **dict.fromkeys(("experts", "expert_weights"), 4 * n_layer * 8),
     }
     names: list[str] = []
     layers: list[int] = []
@@ -729,7 +734,7 @@ def test_the_document_names_every_array_with_its_axes() -> None:
     ]
     told = {row[0].strip("`"): row[1] for row in rows if len(row) == 4}
     axes = {**AXES, "token_ids": ("n_tok",)}
-    named = {each: " × ".join(axes[each]).replace("n_lens", "10") for each in FILE_ARRAYS}
+    named = {each: " × ".join(axes[each]).replace("n_lens", "10") for each in SAVED}
     assert told == named
 
 

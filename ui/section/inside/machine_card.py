@@ -105,6 +105,7 @@ class MachineCard(InsideCard):
         self._read_of: object = None
         self._opened: frozenset[str] = frozenset()
         self._running: QPushButton | None = None
+        self._drawn: tuple[object, ...] = (None, None, frozenset(), None)
         super().__init__(tools, view, parent)
         self.drawing = MachineDrawing(tools.theme, self.content)
         self.profile_button = push_button("Time the blocks", self.content, "inside_machine_profile")
@@ -199,17 +200,12 @@ class MachineCard(InsideCard):
 
     def _show(self) -> None:
         machine = self.machine
-        if machine is None:
-            self.figure.set_text("")
-            self.drawing.show_rows([])
-        else:
-            self.figure.set_text(
-                f"{count_words(machine.n_params)} parameters · {bytes_words(machine.size_bytes)} · "
-                f"{machine.bits_per_weight:.1f} bits"
-            )
-            self.drawing.show_rows(rows_of(machine, self._opened, self.profiled))
-            if machine.missing:
-                self._fail(MISSING.format(names=", ".join(machine.missing)))
+        drawn = (self._tools.desk.loader.loaded, machine, self._opened, self.profiled)
+        if any(now is not before for now, before in zip(drawn, self._drawn, strict=True)):
+            self._drawn = drawn
+            self._draw()
+        if not self.is_open:
+            return
         has_text = self.view.text is not None and self.view.place is not None
         for button in (self.profile_button, self.flash_button):
             is_free = self._running is None and has_text and machine is not None
@@ -219,6 +215,23 @@ class MachineCard(InsideCard):
         self._show_times()
         self._show_flash()
         self._show_experts()
+
+    def _draw(self) -> None:
+        """For many layers it takes some milliseconds, so only where something is another."""
+        machine = self.machine
+        if machine is None:
+            loaded = self._tools.desk.loader.loaded
+            n_params = 0 if loaded is None else loaded.n_params
+            self.figure.set_text(f"{count_words(n_params)} parameters" if n_params else "")
+            self.drawing.show_rows([])
+            return
+        self.figure.set_text(
+            f"{count_words(machine.n_params)} parameters · {bytes_words(machine.size_bytes)} · "
+            f"{machine.bits_per_weight:.1f} bits"
+        )
+        self.drawing.show_rows(rows_of(machine, self._opened, self.profiled))
+        if machine.missing:
+            self._fail(MISSING.format(names=", ".join(machine.missing)))
 
     def _show_times(self) -> None:
         found = self.profiled

@@ -88,8 +88,12 @@ def rows_of(
     machine: Machine, opened: frozenset[str], profiled: StepProfiled | None = None
 ) -> list[MachineRow]:
     """Everything that is drawn, from top to bottom."""
-    times = _Times(profiled)
-    found = [*_block(machine, "embedding", (machine.embedding,), opened, times.embedding)]
+    times, of_all = _Times(profiled), machine.n_params
+
+    def block(key: str, blocks: Sequence[Block], ms: float | None) -> Iterator[MachineRow]:
+        return _block(machine, of_all, key, blocks, opened, ms)
+
+    found = [*block("embedding", (machine.embedding,), times.embedding)]
     drawn: dict[tuple[object, ...], Fold] = {}
     for fold in machine.folds:
         same = drawn.setdefault(fold.form, fold)
@@ -107,16 +111,16 @@ def rows_of(
         )
         if is_folded:
             continue
-        for at, block in enumerate(fold.blocks[0]):
-            ms = times.of(block.kind, fold.first, fold.last)
-            found += _block(machine, f"{key} {at}", fold.column(at), opened, ms)
-    for name, block, ms in (
+        for at, each in enumerate(fold.blocks[0]):
+            ms = times.of(each.kind, fold.first, fold.last)
+            found += block(f"{key} {at}", fold.column(at), ms)
+    for name, each, ms in (
         ("output_norm", machine.output_norm, None),
         ("output", machine.output, times.output),
         ("other", machine.other, None),
     ):
-        if block.parts or (name == "output" and machine.is_tied):
-            found += _block(machine, name, (block,), opened, ms)
+        if each.parts or (name == "output" and machine.is_tied):
+            found += block(name, (each,), ms)
     return found
 
 
@@ -185,7 +189,12 @@ def _window_words(machine: Machine, fold: Fold) -> str:
 
 
 def _block(
-    machine: Machine, key: str, blocks: Sequence[Block], opened: frozenset[str], ms: float | None
+    machine: Machine,
+    of_all: int,
+    key: str,
+    blocks: Sequence[Block],
+    opened: frozenset[str],
+    ms: float | None,
 ) -> Iterator[MachineRow]:
     first = blocks[0]
     n_params = sum(block.n_params for block in blocks)
@@ -196,7 +205,7 @@ def _block(
         detail=_detail(machine, first),
         n_params=n_params,
         size_bytes=sum(block.size_bytes for block in blocks),
-        share=n_params / (machine.n_params or 1),
+        share=n_params / (of_all or 1),
         heads=first.heads,
         hidden=first.hidden,
         ms=ms,

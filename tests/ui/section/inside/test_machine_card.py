@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -75,7 +76,7 @@ def machine(tmp_path: Path) -> Machine:
 
 @pytest.fixture
 def hand(desk: FakeDesk, machine: Machine, inside: AnsweredByHand) -> ByHand:
-    desk.loader.loaded = "these"
+    desk.loader.loaded = SimpleNamespace(n_params=machine.n_params)
     return ByHand(desk, machine)
 
 
@@ -136,6 +137,22 @@ def test_it_is_read_when_it_is_opened_and_once(card: MachineCard, hand: ByHand) 
     card.set_open(True)
     card.refresh()
     assert hand.n_read == 1
+
+
+def test_closed_it_says_how_many_parameters_there_are(
+    looking: Looking, bridge: FakeBridge, tools: Tools, desk: FakeDesk, hand: ByHand, qtbot: QtBot
+) -> None:
+    view = InsideView(looking, desk, bridge)  # type: ignore[arg-type]
+    card = MachineCard(tools, view)
+    view.setParent(card)
+    qtbot.addWidget(card)
+    card.set_active(True)
+    assert card.figure.text() == f"{hand.machine.n_params / 1000:.0f}K parameters"
+    assert hand.n_read == 0
+    desk.loader.loaded = None
+    card.refresh()
+    assert card.figure.text() == ""
+    assert not card.is_about_file
 
 
 def test_a_click_opens_a_block_and_another_one_closes_it(card: MachineCard) -> None:
@@ -253,7 +270,7 @@ def test_what_comes_of_weights_that_are_loaded_no_more_is_dropped(
 ) -> None:
     hand.waits = True
     qtbot.mouseClick(seen.profile_button, LEFT)
-    desk.loader.loaded = "others"
+    desk.loader.loaded = SimpleNamespace(n_params=0)
     hand.give(MadeUpNetwork(9).profiled(4, 2))
     assert seen.profiled is None
     assert not hand.reading[0][1]()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import cast
 
 import numpy as np
@@ -94,7 +95,7 @@ def test_from_there_two_buttons_lead_on(
 def test_what_is_about_the_file_needs_no_token(
     panel: InsidePanel, desk: FakeDesk, looking: Looking, inside: AnsweredByHand
 ) -> None:
-    desk.loader.loaded = "some"
+    desk.loader.loaded = SimpleNamespace(n_params=9)
     panel.view.seen_changed.emit()
     assert [each.name for each in panel.cards if each.isVisible()] == ["machine"]
     looking.select(0)

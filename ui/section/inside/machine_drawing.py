@@ -205,7 +205,7 @@ class MachineDrawing(QWidget):
         elif row.hidden is not None and row.hidden.n_expert:
             self._paint_experts(painter, row, QPointF(line.left(), top))
         if row.ms is not None:
-            self._paint_time(painter, row.ms, rect, line)
+            self._paint_times(painter, row, rect, line)
 
     def _figure(self, row: BlockRow) -> str:
         if not row.n_params:
@@ -271,17 +271,19 @@ class MachineDrawing(QWidget):
             else:
                 painter.drawRect(square.adjusted(0.5, 0.5, -1.5, -1.5))
 
-    def _paint_time(self, painter: QPainter, ms: float, rect: QRectF, line: QRectF) -> None:
-        """Below everything else of the block."""
+    def _paint_times(self, painter: QPainter, row: BlockRow, rect: QRectF, line: QRectF) -> None:
+        """Below everything else of the block: a stretch for each layer."""
         colors, px = self._theme.colors, self._theme.px
         area = QRectF(line.left(), rect.bottom() - px(_TIME_PX + 2), line.width(), px(_TIME_PX))
-        words = ms_words(ms)
         painter.setPen(QColor(colors.ink))
-        painter.drawText(area.adjusted(0, 0, -px(2), 0), RIGHT, words)
-        room = area.width() - px(64)
-        bar = QRectF(area.left(), area.center().y() - px(1.5), 0, px(3))
-        bar.setWidth(max(room * ms / (self._longest_ms or 1.0), 1.0))
-        painter.fillRect(bar, QColor(colors.ink))
+        painter.drawText(area.adjusted(0, 0, -px(2), 0), RIGHT, ms_words(row.ms or 0.0))
+        scale = (area.width() - px(64)) / (self._longest_ms or 1.0)
+        top, left = area.center().y() - px(1.5), area.left()
+        for ms in row.times:
+            # The gap between two layers is left out where it would hide them.
+            width = max(ms * scale - (1 if ms * scale > px(2) else 0), 0.5)
+            painter.fillRect(QRectF(left, top, width, px(3)), QColor(colors.ink))
+            left += ms * scale
 
     def _paint_head(self, painter: QPainter, row: HeadRow, rect: QRectF) -> None:
         painter.setPen(QColor(self._theme.colors.dim))

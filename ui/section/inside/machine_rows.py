@@ -44,8 +44,8 @@ class FoldRow:
 
 @dataclass(frozen=True, slots=True)
 class BlockRow:
-    """`n_params` of all its layers together, `share` of the whole file. `ms`: of one step, in all
-    its layers; None where nothing was measured, or no such thing could be."""
+    """`n_params` of all its layers together, `share` of the whole file. `times`: milliseconds of
+    one step, in each layer; empty where nothing was measured, or no such thing could be."""
 
     key: str
     kind: str
@@ -56,7 +56,12 @@ class BlockRow:
     share: float
     heads: Heads | None = None
     hidden: Hidden | None = None
-    ms: float | None = None
+    times: tuple[float, ...] = ()
+
+    @property
+    def ms(self) -> float | None:
+        """Of all layers together."""
+        return sum(self.times) if self.times else None
 
     @property
     def bits(self) -> float:
@@ -90,7 +95,7 @@ def rows_of(
     """Everything that is drawn, from top to bottom."""
     times, of_all = _Times(profiled), machine.n_params
 
-    def block(key: str, blocks: Sequence[Block], ms: float | None) -> Iterator[MachineRow]:
+    def block(key: str, blocks: Sequence[Block], ms: Sequence[float]) -> Iterator[MachineRow]:
         return _block(machine, of_all, key, blocks, opened, ms)
 
     found = [*block("embedding", (machine.embedding,), times.embedding)]
@@ -115,9 +120,9 @@ def rows_of(
             ms = times.of(each.kind, fold.first, fold.last)
             found += block(f"{key} {at}", fold.column(at), ms)
     for name, each, ms in (
-        ("output_norm", machine.output_norm, None),
+        ("output_norm", machine.output_norm, ()),
         ("output", machine.output, times.output),
-        ("other", machine.other, None),
+        ("other", machine.other, ()),
     ):
         if each.parts or (name == "output" and machine.is_tied):
             found += block(name, (each,), ms)
@@ -131,24 +136,26 @@ class _Times:
         self._profiled = profiled
 
     @property
-    def embedding(self) -> float | None:
-        return None if self._profiled is None else self._profiled.embedding
+    def embedding(self) -> Sequence[float]:
+        return () if self._profiled is None else (self._profiled.embedding,)
 
     @property
-    def output(self) -> float | None:
+    def output(self) -> Sequence[float]:
         """With the last norm."""
-        return None if self._profiled is None else self._profiled.output
+        return () if self._profiled is None else (self._profiled.output,)
 
     def of_layers(self, first: int, last: int) -> float | None:
-        times = [self.of(kind, first, last) for kind in ("attention", "state", "ffn")]
-        return None if self._profiled is None else sum(ms for ms in times if ms is not None)
+        if self._profiled is None:
+            return None
+        return sum(sum(self.of(kind, first, last)) for kind in ("attention", "state", "ffn"))
 
-    def of(self, kind: str, first: int, last: int) -> float | None:
+    def of(self, kind: str, first: int, last: int) -> Sequence[float]:
+        """Of each of these layers."""
         by_kind = {"attention": "attention", "ffn": "ffn", "state": "others"}
         if self._profiled is None or kind not in by_kind:
-            return None
-        times = getattr(self._profiled, by_kind[kind])
-        return sum(times[first : last + 1]) if last < len(times) else None
+            return ()
+        times: list[float] = getattr(self._profiled, by_kind[kind])
+        return times[first : last + 1] if last < len(times) else ()
 
 
 # --- layers -------------------------------------------------------------------------------------
@@ -194,7 +201,7 @@ def _block(
     key: str,
     blocks: Sequence[Block],
     opened: frozenset[str],
-    ms: float | None,
+    times: Sequence[float],
 ) -> Iterator[MachineRow]:
     first = blocks[0]
     n_params = sum(block.n_params for block in blocks)
@@ -208,7 +215,7 @@ def _block(
         share=n_params / (of_all or 1),
         heads=first.heads,
         hidden=first.hidden,
-        ms=ms,
+        times=tuple(times),
     )
     if key in opened:
         yield from _parts(machine, blocks)
@@ -312,6 +319,9 @@ def words_of(row: MachineRow) -> str:
             lines.append("Squares: heads; a bracket: those that share keys and values")
         if row.ms is not None:
             lines.append(f"{ms_words(row.ms)} of one step, profiled")
+            if len(row.times) > 1:
+                least, most = ms_words(min(row.times)), ms_words(max(row.times))
+                lines.append(f"{least} to {most} a layer, one stretch of the bar each")
         return "\n".join(lines)
     if isinstance(row, PartRow):
         return (

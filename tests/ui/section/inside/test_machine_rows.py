@@ -101,6 +101,8 @@ def test_times_stand_beside_what_takes_them(gemma: Machine) -> None:
     rows = rows_of(gemma, NOTHING, profiled)
     assert block(rows, "embedding").ms == 0.25
     assert block(rows, "layers 0 0").ms == 0 + 1 + 2 + 3 + 4
+    assert block(rows, "layers 0 0").times == (0, 1, 2, 3, 4), "a stretch of the bar each"
+    assert "<0.01 ms to 4 ms a layer" in words_of(block(rows, "layers 0 0"))
     assert block(rows, "layers 0 1").ms == 5 * 2
     assert block(rows, "layers 5 0").ms == 5
     assert block(rows, "output").ms == 4

@@ -363,8 +363,8 @@ class Serving:
         replies = self._scheduler is not None and self._scheduler.has_work
         cuts = self._cut_replies
         has_cuts = cuts is not None and cuts.has_work
-        if self._inside is not None:
-            self._inside.give_back()
+        for room in self._rooms():
+            room.give_back()
         if self._inside is not None and self._inside.has_work(beside_replies=replies or has_cuts):
             self._inside.step()
         elif cuts is not None and has_cuts and (self._is_turn_of_cuts or not replies):
@@ -380,13 +380,16 @@ class Serving:
     def _next_job(self) -> Job | None:
         """Wait for a job. What nobody looks into any more is given back meanwhile."""
         while True:
-            rooms = [room for room in (self._inside, self._cut_replies) if room is not None]
-            idle = [room.idle_s for room in rooms if room.idle_s is not None]
+            idle = [room.idle_s for room in self._rooms() if room.idle_s is not None]
             try:
                 return self._inbox.get(timeout=min(idle, default=None))
             except queue.Empty:
-                for room in rooms:
+                for room in self._rooms():
                     room.give_back()
+
+    def _rooms(self) -> list[ProbeRoom | CutReplies]:
+        """Who has a context of its own, made when it is needed."""
+        return [room for room in (self._inside, self._cut_replies) if room is not None]
 
     def _step(self) -> None:
         scheduler = self._scheduler

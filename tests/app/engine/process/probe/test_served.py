@@ -16,6 +16,7 @@ from small_networks import small_network
 
 from app.engine.client.engine import Engine
 from app.engine.client.process import child_command
+from app.engine.protocol.cut_messages import Cut
 from app.engine.protocol.inside_messages import WANTED, GraphOffer, Inside, LookInside, ReadGraph
 from app.engine.protocol.loading_messages import LoadOptions
 from app.engine.protocol.messages import (
@@ -146,20 +147,21 @@ def test_questions_between_the_tokens_of_a_held_reply(talk: ScriptedTalk, small:
     assert tokens_of(engine.wait_for(reply, PATIENCE_S)) == alone
 
 
+@pytest.mark.parametrize("command", [question(IDS), generate(2, cuts=[Cut("ffn", 0)])])
 def test_its_memory_is_given_back_beside_a_long_reply(
-    talk: ScriptedTalk, small: Path, tmp_path: Path
+    talk: ScriptedTalk, small: Path, tmp_path: Path, command: LookInside | Generate
 ) -> None:
     mark = tmp_path / "mark"
     patch = f"""
 import threading
-from app.engine.process.probe import probe, room
-room.IDLE_S, room._SHARE = 0.0, 1.0
+from app.engine.process.probe import cut_replies, probe, room
+room.IDLE_S, room._SHARE, cut_replies.IDLE_S = 0.0, 1.0, 0.0
 close, init, made = probe.Probe.close, Scheduler.__init__, []
 take, decode, asked = serving.Serving._take, serving.native.llama.llama_decode, threading.Event()
 
 def noting(self, command):
     take(self, command)
-    if "LookInside" in str(type(command)):
+    if "LookInside" in str(type(command)) or getattr(command, "cuts", None):
         asked.set()
 
 def waiting(context, batch):
@@ -176,7 +178,7 @@ def keep(self, *arguments, **named):
 def noted(self):
     if self.is_open:
         with open({str(mark)!r}, "a") as file:
-            file.write("beside " if made[-1].has_work else "after ")
+            file.write("beside " if made[0].has_work else "after ")
     close(self)
 
 probe.Probe.close, Scheduler.__init__ = noted, keep
@@ -184,7 +186,8 @@ probe.Probe.close, Scheduler.__init__ = noted, keep
     engine = loaded(talk, small, engine_with(patch))
     reply = engine.generate(generate(400))
     talk.wait_for_tokens(1)
-    answer = engine.wait_for(engine.request(question(IDS)), PATIENCE_S)
+    ask = engine.generate if isinstance(command, Generate) else engine.request
+    answer = engine.wait_for(ask(command), PATIENCE_S)
     assert isinstance(answer, Finished)
     assert tokens_of(engine.wait_for(reply, PATIENCE_S))
     assert mark.read_text() == "beside "

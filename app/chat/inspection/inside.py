@@ -20,7 +20,9 @@ from app.chat.inspection.questions import Questions
 from app.chat.surroundings import Still
 from app.chat.weights.loading import Loader
 from app.engine.protocol.cut_messages import Cut
+from app.engine.protocol.frames import MAX_FRAME_BYTES
 from app.engine.protocol.inside_messages import (
+    BY_TEXT,
     AttributeToken,
     HeadsMeasured,
     Inside,
@@ -45,6 +47,9 @@ if TYPE_CHECKING:
 KEPT_BYTES: Final = 64 * 2**20
 """Of answers, the newest aside."""
 
+ROOM_BYTES: Final = MAX_FRAME_BYTES // 2
+"""Of what grows with the text, in one answer; the rest of the frame is for what does not."""
+
 NOT_A_REPLY: Final = "Only replies can be looked into. Choose a reply."
 NOTHING_LOADED: Final = "No model is loaded. Load the one that wrote this reply."
 LOADING: Final = "A model is loading. Try again when it is ready."
@@ -53,6 +58,9 @@ GROWING: Final = "This reply is still being generated. Look inside when it is fi
 NO_TOKENS: Final = "No tokens were recorded for this reply."
 NO_SCORES: Final = "This model's scores can't be read."
 UNKNOWN_PROMPT: Final = "The exact prompt of this reply is unknown, so it can't be replayed. "
+TOO_LONG: Final = (
+    "The attention of all layers to {n:,} tokens is too large to show. Choose an earlier token."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +140,8 @@ class HeadNames:
 
 class Insides:
     """Neither `read` nor `look` waits. A question is answered as long as it is the newest of its
-    kind and `still` holds: `then` once (`look`: up to three times, the last time whole), or
-    `failed` once, with a sentence."""
+    kind and `still` holds: `then` once (`look`: for each part, the last time whole), or `failed`
+    once, with a sentence."""
 
     def __init__(self, loader: Loader, questions: Questions, reading: PromptReading) -> None:
         self._loader = loader
@@ -224,12 +232,16 @@ class Insides:
         key = (text.weights_hash, text.ids[: place + 1].tobytes(), target)
         seen = self._known(key) or Seen(place, target, {}, {})
         wanted = tuple(want)
-        steps = _steps(seen, wanted)
+        by_text = self._by_text_bytes(place + 1)
+        if by_text > MAX_FRAME_BYTES - 2**20:  # room for what is around it
+            too_long = TOO_LONG.format(n=place + 1)
+            seen = replace(seen, missing={**seen.missing, **dict.fromkeys(BY_TEXT, too_long)})
+        steps = _steps(seen, wanted, by_text)
         if not steps or seen.arrays:
             then(replace(seen, place=place, is_whole=not steps))
 
         def ask(seen: Seen) -> None:
-            steps = _steps(seen, wanted)
+            steps = _steps(seen, wanted, by_text)
             if not steps or not counts():
                 return
             command = LookInside(
@@ -250,11 +262,16 @@ class Insides:
         def take(before: Seen, told: Inside) -> None:
             found = _with(before, told)
             self._keep(key, found)
-            steps = _steps(found, wanted)
+            steps = _steps(found, wanted, by_text)
             then(replace(found, is_whole=not steps))
             ask(found)
 
         ask(seen)
+
+    def _by_text_bytes(self, n_tokens: int) -> int:
+        """Of one array that has a number for each layer, head and token."""
+        loaded = self._loader.loaded
+        return 0 if loaded is None else 4 * loaded.n_layer * loaded.n_head * n_tokens
 
     def lens_at(
         self,
@@ -392,15 +409,22 @@ def _ids_of(traces: Sequence[TokenTrace], first: int) -> list[int]:
     return [traces[at].token_id for at in range(first, len(traces))]
 
 
-def _steps(seen: Seen, want: Sequence[str]) -> list[list[str]]:
-    """What is asked for in turn: what is quick, then the lens.
+def _steps(seen: Seen, want: Sequence[str], by_text_bytes: int = 0) -> list[list[str]]:
+    """What is asked for in turn: what is quick, then the lens. Arrays that grow with the text come
+    alone where two of them are too many for a frame.
 
     >>> _steps(Seen(0, None, {}, {"logits": "none"}), ("lens", "logits", "residual"))
     [['residual'], ['lens']]
+    >>> _steps(Seen(0, None, {}, {}), ("value_norms", "attention", "logits"), 40 << 20)
+    [['logits'], ['value_norms'], ['attention']]
     """
     left = [name for name in want if not seen.has(name)]
-    quick = [name for name in left if name != "lens"]
-    return [step for step in (quick, ["lens"] if "lens" in left else []) if step]
+    alone = {"lens"}
+    if len(BY_TEXT) * by_text_bytes > ROOM_BYTES:
+        alone |= set(BY_TEXT)
+    quick = [name for name in left if name not in alone]
+    single = sorted((name for name in left if name in alone), key="lens".__eq__)
+    return [step for step in (quick, *([name] for name in single)) if step]
 
 
 def _with(seen: Seen, told: Inside) -> Seen:

@@ -80,6 +80,9 @@ AXES: Final[dict[str, tuple[str, ...]]] = {
 }
 """Every array that an answer may hold, and its axes."""
 
+BY_TEXT: Final = tuple(name for name, axes in AXES.items() if "n_tok" in axes)
+"""Those that grow with the text: of a long one several don't fit in one frame."""
+
 WANTED: Final = (
     "embedding",
     "q_before",

@@ -41,6 +41,7 @@ from app.engine.process.probe.tensors import Tensor, Values, layout_fits, name_o
 from app.engine.process.probe.watch import OtherGraph, Take, Watch
 from app.engine.process.trace.scores import scores_of
 from app.engine.protocol.cut_messages import Cut, CutMode
+from app.engine.protocol.inside_messages import BY_TEXT
 from app.refusal import Refusal
 
 N_LENS: Final = 10
@@ -489,8 +490,7 @@ class Probe:
         self._watch.during(lambda: self._decode(asked.ids[-1:], position, 0), wanted, self._nodes)
         self._cells.extend(asked.ids[-1:])
         for name in asked.want - {"lens", "logits"}:
-            is_by_text = name in ("attention", "value_norms")
-            only = asked.layers if is_by_text and asked.only_layers else None
+            only = asked.layers if name in BY_TEXT and asked.only_layers else None
             self._keep(name, parts.get(name, {}), graph, found, only)
         if "logits" in want:
             found.arrays["logits"] = scores_of(self._context, 0, self._weights.vocabulary.n_vocab)

@@ -134,6 +134,25 @@ def test_what_is_quick_comes_first_and_the_lens_after_it(looked: Looked) -> None
     assert looked.progress[-1] == (place, place)
 
 
+def test_what_grows_with_a_long_text_comes_an_array_at_a_time_or_is_too_large_for_any_frame(
+    make_room: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = {"ms": 5, "loaded": {"n_head": 4, "n_layer": 4}}
+    looked = watched(make_room({**SCRIPT, "load": loaded}).start_ready())
+    text = looked.text(looked.room.ask("Which city?"))
+    place = text.place_of(2) - 1
+    a_number_each = 4 * 4 * 4 * (place + 1)
+    monkeypatch.setattr(words, "ROOM_BYTES", 2 * a_number_each - 1)
+    whole = looked.look(text, place, ("attention", "value_norms", *ALL))
+    asked = [command.want for command in looked.commands()]
+    assert asked == [[*QUICK], ["attention"], ["value_norms"], ["lens"]]
+    assert {"attention", "lens_ids", *QUICK} < set(whole.arrays)
+    monkeypatch.setattr(words, "MAX_FRAME_BYTES", a_number_each + 2**20 - 1)
+    whole = looked.look(text, place + 1, ("attention", *QUICK))
+    assert looked.commands()[-1].want == [*QUICK]
+    assert f"to {place + 2:,} tokens is too large" in whole.missing["attention"]
+
+
 def test_going_back_asks_nothing_and_what_is_wanted_besides_alone_is_asked_for(
     looked: Looked,
 ) -> None:

@@ -10,7 +10,10 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLabel
 
 from app.chat.inspection.inside import GROWING, NOTHING_LOADED
+from ui.section.inside.map_card import MapCard
+from ui.section.inside.nearest_card import NearestCard
 from ui.section.inside.panel import InsidePanel
+from ui.section.inside.position_card import PositionCard
 from ui.section.inside.view import CHOOSE
 from ui.section.inside.way_card import WayCard
 
@@ -138,3 +141,30 @@ def test_one_need_not_wait(open_window: Any) -> None:
     assert looker.label("inside_sentence") == "Cancelled."
     person.send("Which city?")  # the engine is free again
     person.wait_ended()
+
+
+def test_words_are_compared_laid_out_and_swapped(looker: Looker) -> None:
+    """The made-up vocabulary has no word of the starting list: those of the chat are typed."""
+    person, panel = looker.person, looker.panel
+    looker.looking.select(3)
+    looker.wait_seen()
+    cards = {card.name: card for card in panel.cards}
+    for card in panel.cards:
+        card.set_open(card.name in ("nearest", "map", "position"))
+    nearest = cast("NearestCard", cards["nearest"])
+    person.wait(lambda: nearest.table.found)
+    assert nearest.table.found[0].is_input, "a token is nearest to itself"
+    QTest.keyClicks(nearest.fields[0], "Paris")
+    QTest.keyClick(nearest.fields[0], Qt.Key.Key_Return)
+    person.wait(lambda: nearest.table.found and "Paris" in nearest.words.text())
+    laid_out = cast("MapCard", cards["map"])
+    laid_out.text.setPlainText("Paris, is It course")
+    person.wait(lambda: laid_out.placed is not None and len(laid_out.map.words) == 4)
+    assert set(laid_out.map.words) == {"Paris", "is", "It", "course"}
+    position = cast("PositionCard", cards["position"])
+    person.wait(lambda: position.words.text().startswith("RoPE: all 8 dimensions"))
+    person.wait(lambda: position.dials.isVisible() and not panel.view.is_waiting)
+    assert position.swap.pair is not None
+    QTest.mouseClick(position.swap.button, LEFT)
+    person.wait(position.swap.table.isVisible)
+    assert "bits apart" in position.swap.words.text()

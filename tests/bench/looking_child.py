@@ -138,10 +138,84 @@ def opening(data_dir: str) -> dict[str, Any]:
         app.close()
 
 
+def inside(data_dir: str, gguf: str, n_tokens: str, is_all_open: str) -> dict[str, Any]:
+    """From the click on a token, in a text of so many tokens, until its first picture is painted,
+    and until all of it is, the lens too; then token by token. `is_all_open`: "1" or "": every card
+    or those that are open at first."""
+    import main
+    from app.bench.sides import TEXT
+
+    app = main.build(["--data-dir", data_dir, "--offline", "--gguf", gguf])
+    try:
+        app.window.resize(*SIZE)
+        _wait(app, lambda: app._made is not None and app.desk.loader.state.state == "ready")
+        for name, value in (BARE_CHAIN | {"max_tokens": N_STEPPED + 2}).items():
+            app.desk.settings.set(name, value)
+        app.desk.shelf.open_new_text()
+        _settle(app, 0.3)
+        words = TEXT.split(" ")  # most of them are one token
+        more = int(n_tokens) - N_STEPPED
+        text = " ".join((words * (more // len(words) + 1))[: int(more * 0.94)])
+        app.desk.text.go_on(text, len(text))
+        _wait(app, lambda: app.desk.replies.is_generating)
+        _wait(app, lambda: not app.desk.replies.is_generating)
+        look(app, "Inside")
+        looking, panel = (
+            app.window.section_acts.looking(),
+            app.window.section_acts.section().panel(),
+        )
+        _wait(app, lambda: len(looking.traces) and looking.words is not None)
+        _settle(app, 1.0)
+        view = panel.view
+        gaps, began, cpu = _Gaps(), time.monotonic(), time.thread_time()
+        looking.select(1)
+        _wait(app, lambda: view.seen is not None and view.seen.has("attention"))
+        panel.repaint()
+        first = time.monotonic() - began
+        _wait(app, lambda: view.seen.is_whole)
+        panel.repaint()
+        whole, first_gui = time.monotonic() - began, time.thread_time() - cpu
+        n_read, seconds = view.seen.n_read, view.seen.seconds
+        if is_all_open:
+            for card in panel.cards:
+                card.set_open(True)
+            _wait(app, lambda: not view.is_waiting)
+            _settle(app, 2.0)
+        click_gap = gaps.end()
+        steps, gaps = [], _Gaps()
+        for _ in range(N_STEPPED // 2):
+            at = time.monotonic()
+            view.step(1)
+            _wait(app, lambda: not view.is_waiting and view.seen is not None and view.seen.is_whole)
+            steps.append(time.monotonic() - at)
+        for _ in range(N_STEPPED // 2):  # as with a key that is held down
+            view.step(-1)
+            _settle(app, 0.05)
+        _wait(app, lambda: not view.is_waiting)
+        return {
+            "n_text": len(view.text),
+            "first_ms": first * 1000,
+            "whole_ms": whole * 1000,
+            "engine_ms": seconds * 1000,
+            "gui_cpu_ms": first_gui * 1000,
+            "n_read": n_read,
+            "click_gap_ms": click_gap,
+            "step_ms": sorted(steps)[len(steps) // 2] * 1000,
+            "longest_gap_ms": gaps.end(),
+            "longest_cpu_ms": gaps.longest_cpu_ms(),
+            "gaps_ms": gaps.longest(5),
+        }
+    finally:
+        app.close()
+
+
+N_STEPPED = 30
+
 ROWS: dict[str, Callable[..., dict[str, Any]]] = {
     "speed": speed,
     "stream": stream,
     "opening": opening,
+    "inside": inside,
 }
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@
 
 prints, with the machine's load: tokens/s of the window with each panel and the token view open ÷
 the bare loop, in turns; the longest gap of the event loop while 32,000 tokens stream; and how
-long it takes to open the trace of an old reply of 4,000 tokens.
+long it takes to open the trace of an old reply of 4,000 tokens; and how long from a click on a
+token until the panel Inside has painted it, with the longest gap while one steps on.
 """
 
 from __future__ import annotations
@@ -111,6 +112,12 @@ def opening(folder: Path, n_tokens: int = 4_000) -> dict[str, Any]:
     return measure("opening", folder)
 
 
+def inside(folder: Path, gguf: str, n_tokens: int = 500, *, is_all_open: bool) -> dict[str, Any]:
+    """A token of a text that the model has just written, and the next ones; see the child."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return measure("inside", folder, gguf, str(n_tokens), "1" if is_all_open else "")
+
+
 def main() -> None:
     gguf = sys.argv[1]
     rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 3
@@ -118,6 +125,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         print("opening:", min((opening(folder / f"o{i}") for i in range(3)), key=_wall))
+        for is_all_open in (False, True):
+            found = inside(folder / f"i{is_all_open}", gguf, is_all_open=is_all_open)
+            print("inside", "all cards" if is_all_open else "as at first", found)
         for panel in PANELS:
             print("streaming", panel, streaming(folder / f"s{panel}", 32_000, panel, 1))
         began = time.monotonic()

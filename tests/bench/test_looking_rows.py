@@ -8,7 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from bench.looking_rows import PANELS, opening, streaming
+from bench.looking_rows import PANELS, inside, opening, streaming
+
+from app.bench import bench
 
 
 def test_the_trace_of_an_old_reply_of_4000_tokens_is_there_at_once(tmp_path: Path) -> None:
@@ -40,3 +42,21 @@ def test_32000_tokens_in_view_stream_without_a_stop(panel: str, tmp_path: Path) 
     assert found["generated"] == 32_000
     assert found["repaints_per_s"] >= 10
     assert found["longest_cpu_ms"] < 50
+
+
+@pytest.mark.soak
+@pytest.mark.weights
+@pytest.mark.parametrize("is_all_open", [False, True])
+def test_what_is_inside_a_token_is_painted_soon(
+    is_all_open: bool, starter_gguf: Path, tmp_path: Path
+) -> None:
+    """Only an idle machine can hold it, so a busy one fails at once."""
+    assert bench.machine_share() < bench.IDLE_SHARE, "measure on an idle machine"
+    found = inside(tmp_path, str(starter_gguf), is_all_open=is_all_open)
+    print(found)
+    assert 450 <= found["n_text"] <= 550
+    assert found["n_read"] == 0
+    assert found["first_ms"] < 500
+    assert found["whole_ms"] < 1500
+    assert found["longest_cpu_ms"] < 50
+    assert found["longest_gap_ms"] < 50

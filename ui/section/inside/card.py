@@ -64,6 +64,7 @@ class InsideCard(Card):
         self.fold_button.clicked.connect(lambda _=False: self.set_open(not self.is_open))
         self.help_button.toggled.connect(self._on_help)
         view.seen_changed.connect(self.refresh)
+        tools.theme.changed.connect(self.refresh)
         self._fold()
         if self.is_open_at_first:
             self.set_open(True)

@@ -16,6 +16,7 @@ from app.chat.inspection.inside import HeadNames
 from app.engine.protocol.inside_messages import HEAD_SCORES
 from models.records import Message
 from ui.look.theme import Theme
+from ui.look.tints import tint_colors
 from ui.section.inside.attention_card import AttentionCard
 from ui.section.inside.head_grid import HeadGrid
 from ui.section.inside.view import InsideView
@@ -61,6 +62,17 @@ def tones(card: AttentionCard) -> list[float]:
     tint = card.text._look.tone
     found = [tint(token) for token in range(len(PROMPT))]
     return [0.0 if color is None else color.saturationF() + 1 for color in found]
+
+
+def test_another_theme_tints_the_words_in_its_own_colours(
+    card: AttentionCard, theme: Theme
+) -> None:
+    for mode in ("dark", "light", "dark"):
+        theme.set_mode(mode)
+        tint = card.text._look.tone
+        shown = {color.name() for token in range(len(PROMPT)) if (color := tint(token)) is not None}
+        assert shown
+        assert shown <= {color.name() for color in tint_colors(theme.colors)}
 
 
 def test_at_first_the_words_show_the_mean_of_all_heads(card: AttentionCard) -> None:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 OUT = ROOT / "docs" / "inside"
 SIZES = {100: (1440, 900), 200: (1900, 1160)}
+SMALL = {100: (900, 600)}
 SETTINGS = {"seed": 7, "max_tokens": 40, "temperature": 0.8}
 TEXT = "The capital of France is"
 QUESTION = "What is the capital of France, and what is it known for?"
@@ -88,17 +89,30 @@ class Visit:
             self.wait(lambda: shown.view.seen is not None and not shown.view.is_waiting)
             settle(self.app)
 
-    def picture(self, scene: str, *, small: Callable[[], QWidget], to_end: bool = False) -> None:
-        """The window at 100 %, and what `small` returns at 200 %, in both themes. `to_end`: what
-        lies below is scrolled into view."""
-        for percent, size in SIZES.items():
+    def wait_answered(self) -> None:
+        """Until nothing is asked of the engine any more."""
+        settle(self.app)
+        self.wait(lambda: not self.desk.questions._asked)
+        settle(self.app)
+
+    def picture(
+        self,
+        scene: str,
+        *,
+        small: Callable[[], QWidget],
+        to: str | QWidget = "begin",
+        sizes: dict[int, tuple[int, int]] | None = None,
+    ) -> None:
+        """The window at 100 %, and what `small` returns at 200 %, in both themes. `to`: what is
+        scrolled into view, the "begin", the "end", or a widget."""
+        for percent, size in (sizes or SIZES).items():
             self.desk.settings.set("zoom_percent", percent)
             self.window.resize(*size)
             for theme in ("light", "dark"):
                 self.desk.settings.set("theme", theme)
                 settle(self.app)
                 settle(self.app)
-                scroll(self.section(), to_end)
+                scroll(self.section(), to)
                 settle(self.app)
                 save(self.window if percent == 100 else small(), f"{scene}-{theme}-{percent}")
         self.desk.settings.set("zoom_percent", 100)
@@ -106,14 +120,19 @@ class Visit:
         settle(self.app)
 
 
-def scroll(section: QWidget, to_end: bool) -> None:
-    """What is in view to its end, or to its beginning."""
+def scroll(section: QWidget, to: str | QWidget) -> None:
+    """What is in view to its end, to its beginning, or so that a widget begins at the top."""
+    from PySide6.QtCore import QPoint
     from PySide6.QtWidgets import QScrollArea
 
     for area in section.findChildren(QScrollArea):
-        if area.isVisible():
-            bar = area.verticalScrollBar()
-            bar.setValue(bar.maximum() if to_end else bar.minimum())
+        if not area.isVisible():
+            continue
+        bar, inner = area.verticalScrollBar(), area.widget()
+        if isinstance(to, str):
+            bar.setValue(bar.maximum() if to == "end" else bar.minimum())
+        elif inner is not None and inner.isAncestorOf(to):
+            bar.setValue(to.mapTo(inner, QPoint(0, 0)).y())
 
 
 def save(widget: QWidget, name: str) -> None:
@@ -190,23 +209,41 @@ def rooms(visit: Visit, wanted: set[str]) -> None:
         shown = visit.section().panel()
         shown.enter(room)
         settle(visit.app)
-        visit.picture(scene, small=visit.section, to_end=name.endswith("end"))
+        visit.picture(scene, small=visit.section, to="end" if name.endswith("end") else "begin")
         shown.rooms.setCurrentIndex(0)
 
 
 def inside(visit: Visit, wanted: set[str]) -> None:
-    """The way of a token in the chat's place, and what lies below its first cards."""
-    for scene, to_end in (("inside-large", False), ("inside-large-end", True)):
-        if wanted and scene not in wanted:
-            continue
-        visit.show_panel("Inside")
-        visit.do("enlarge_section")
-        panel = visit.section().panel()
-        for card in panel.cards:
-            card.set_open(True)
-        visit.wait(lambda panel=panel: panel.view.seen is not None and not panel.view.is_waiting)
-        visit.picture(scene, small=visit.section, to_end=to_end)
-        visit.do("enlarge_section")
+    """The way of a token in the chat's place, what lies below its first cards, and a small window;
+    then each card alone, opened, beside the chat."""
+
+    def is_wanted(scene: str) -> bool:
+        return not wanted or scene in wanted
+
+    if wanted and not any(scene.startswith("inside-") for scene in wanted):
+        return
+    visit.show_panel("Inside")
+    panel = visit.section().panel()
+    first = [card for card in panel.cards if card.is_open]
+    if is_wanted("inside-small"):
+        visit.picture("inside-small", small=visit.section, sizes=SMALL)
+    for card in panel.cards:
+        scene = f"inside-{card.name.replace('_', '-')}"
+        if is_wanted(scene):
+            for other in panel.cards:
+                other.set_open(other is card)
+            visit.wait_answered()
+            visit.picture(scene, small=visit.section, to=card)
+    for scene, to in (("inside-large", "begin"), ("inside-large-end", "end")):
+        if is_wanted(scene):
+            for card in panel.cards:
+                card.set_open(True)
+            visit.do("enlarge_section")
+            visit.wait_answered()
+            visit.picture(scene, small=visit.section, to=to)
+            visit.do("enlarge_section")
+    for card in panel.cards:
+        card.set_open(card in first)
 
 
 def token_view(visit: Visit, place: str, wanted: set[str]) -> None:

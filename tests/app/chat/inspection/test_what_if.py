@@ -14,10 +14,12 @@ from recording_desk import message
 
 from app.chat.alarms import Alarms
 from app.chat.inspection.prompt_reading import PromptOf
-from app.chat.inspection.what_if import OTHER_PROMPT, Question, WhatIfs, can_ask_engine
+from app.chat.inspection.what_if import OTHER_PROMPT, WITH_CUTS, Question, WhatIfs, can_ask_engine
+from app.chat.replies.cut_versions import CutVersion, as_recorded
 from app.chat.replies.reply import Beginning, Branch
 from app.chat.settings.settings import Settings as ChatSettings, as_stored
 from app.chat.surroundings import Still, Surroundings
+from app.engine.protocol.cut_messages import Cut
 from app.engine.protocol.frames import Array
 from app.engine.protocol.messages import StageEffect, TokenTrace
 from app.engine.protocol.replay_messages import DrawsReplayed, ReplayDraws, ReplayedDraw
@@ -205,6 +207,15 @@ def test_more_than_one_question_holds_are_asked_in_turns(asked: Asked) -> None:
     asked.answers[0][0](DrawsReplayed(same))
     assert [each.index for each in asked.found[0].unsure] == list(range(64, 70))
     assert can_ask_engine(question, asked.found[0])
+
+
+def test_of_a_reply_with_cuts_the_engine_is_not_asked(asked: Asked) -> None:
+    """It would draw from the scores of the whole model."""
+    asked.prompt = given([1])
+    cut = as_recorded(CutVersion([Cut("head", 0, 0)]))
+    asked.engine(Question(reply(cuts=cut), TRACES, TOP3, 3), UNSURE)
+    assert asked.failed == [WITH_CUTS]
+    assert not asked.commands
 
 
 def test_a_branch_has_its_old_tokens_in_the_prompt(asked: Asked) -> None:

@@ -6,7 +6,8 @@ grows. The trace of a stored reply comes from the database when somebody looks, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from app.chat.desk import Desk
     from app.engine.protocol.messages import TokenTrace
     from app.engine.protocol.pieces import Pieces
+    from app.insight.trace.message_tokens import MessageTokens
 
 GROWN_MS = 1000 if cores.HAS_FEW else 100
 """A growing trace is announced at most so often."""
@@ -43,12 +45,22 @@ NO_TOKEN_YET = "No tokens yet."
 NO_TOKENS = "This reply ended before its first token."
 
 
+@dataclass(frozen=True, slots=True)
+class Paint:
+    """What a panel paints on the words of the chat, in the token view. `words` say what it is;
+    `of(message id, its tokens)`: how strongly each is tinted, from 0 to 1."""
+
+    words: str
+    of: Callable[[str, MessageTokens], Sequence[float]]
+
+
 class Looking(QObject):
     """A token can be chosen before its trace is read: it is chosen when that is here. Of a reply
     that goes another way from a chosen token on, that one is looked at.
 
     `message_changed`: another reply, or none. `trace_changed`: more of it is known, or less.
     `token_changed`: another token is chosen. `words_changed`: what IDs stand for is known now.
+    `paint_changed`: a panel paints the words of the chat, or no longer.
 
     It sleeps until somebody looks (`set_awake`): then it reads what it missed.
     """
@@ -57,6 +69,7 @@ class Looking(QObject):
     trace_changed = Signal()
     token_changed = Signal()
     words_changed = Signal()
+    paint_changed = Signal()
 
     def __init__(self, desk: Desk, bridge: Bridge, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -69,6 +82,7 @@ class Looking(QObject):
         self.index: int | None = None
         self.sentence = NO_REPLY
         self.is_growing = False
+        self.paint: Paint | None = None
         self._timer = rest_timer(self, self.trace_changed, GROWN_MS)
         bridge.on(ConversationOpened, self._on_opened)
         bridge.on(PathChanged, self._on_path)
@@ -104,6 +118,11 @@ class Looking(QObject):
         if self.message is None or loaded is None or not loaded.fast_hash:
             return None
         return loaded.n_vocab if loaded.fast_hash == self.message.weights_hash else None
+
+    def set_paint(self, paint: Paint | None) -> None:
+        if paint is not self.paint:
+            self.paint = paint
+            self.paint_changed.emit()
 
     # --- what is chosen -------------------------------------------------------------------------
 

@@ -33,6 +33,9 @@ HINTS: Final[dict[Tint, str]] = {
 }
 
 
+PAINTED: Final = "Shown by the panel Inside. Close its card to see the tint chosen here again."
+
+
 class Legend(QWidget):
     """From weak to strong, with a value and its unit at either end."""
 
@@ -133,7 +136,14 @@ class TokenBar(QWidget):
         theme.font(self.legend, Theme.font_small)
         self._fit()
 
+    def show_paint(self, words: str) -> None:
+        """A panel tints the words, for as long as it does."""
+        self.picker.setEnabled(False)
+        self.legend.show_ends(f"{words}: little", "much", PAINTED)
+        self._share_room()
+
     def show_tint(self, tint: Tint, usual_ms: float = 0.0) -> None:
+        self.picker.setEnabled(True)
         self.picker.setCurrentIndex(self.picker.findData(tint))
         weak, strong = ENDS[tint]
         if tint == "time" and usual_ms > 0:

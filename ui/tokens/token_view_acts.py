@@ -162,6 +162,13 @@ class TokenViewActs(QObject):
             self._looking = self._section.looking()
             self._looking.token_changed.connect(self._on_token_changed)
             self._looking.message_changed.connect(self._on_token_changed)
+            self._looking.paint_changed.connect(self._on_paint_changed)
+            self._on_paint_changed()
+
+    def _on_paint_changed(self) -> None:
+        paint = None if self._looking is None else self._looking.paint
+        self._mode.set_paint(None if paint is None else paint.of)
+        self._say_tint()
 
     def _may_branch(self, message: Message) -> bool:
         return message.role is Role.ASSISTANT
@@ -338,6 +345,8 @@ class TokenViewActs(QObject):
             message = self._reply_at_hand()
             usual = self._mode.usual_ms(message.id) if message is not None else 0.0
             self._bar.show_tint(self._mode.tint, usual)
+            if self._looking is not None and self._looking.paint is not None:
+                self._bar.show_paint(self._looking.paint.words)
 
     def _say(self) -> None:
         """Whether something in view lacks its tokens, and whether a reply is at hand."""

@@ -67,3 +67,14 @@ def test_what_it_says_is_there_only_while_there_is_something_to_say(bar: TokenBa
     assert bar.sentence.isVisible()
     bar.say("")
     assert not bar.sentence.isVisible()
+
+
+def test_while_a_panel_paints_the_bar_says_what(bar: TokenBar) -> None:
+    bar.show_tint("probability")
+    before = bar.ends()
+    bar.show_paint("Attention of “is”")
+    assert not bar.picker.isEnabled()
+    assert bar.ends() == ("Attention of “is”: little", "much")
+    bar.show_tint("probability")
+    assert bar.picker.isEnabled()
+    assert bar.ends() == before

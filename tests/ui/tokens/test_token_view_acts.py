@@ -24,10 +24,13 @@ from app.chat.events import (
 from app.engine.protocol.frames import Array
 from app.engine.protocol.messages import Tokens, VocabularyTable
 from app.engine.protocol.pieces import Pieces
+from app.insight.trace.message_tokens import MessageTokens
 from app.insight.trace.table import TraceTable
 from models.records import Message, MessageState, Role
+from ui.section.looking import Paint
 from ui.shell.window import MainWindow
 from ui.tokens.token_view_acts import KEPT_CUT, NOTHING_RECORDED, OTHER_WEIGHTS
+from ui.transcript.tokens.document import LEVELS
 from ui.transcript.tokens.mode import TokenMode
 
 CONTROL = Qt.KeyboardModifier.ControlModifier
@@ -392,3 +395,29 @@ def test_what_is_kept_of_long_messages_is_bounded(window: MainWindow, mode: Toke
     assert [text for _, text in acts._cut] == [f"text {number}" for number in range(36, 40)]
     acts._on_cut(QUESTION, ("w1", "one"), Tokens(list(range(2 * KEPT_CUT)), [b"x"] * 2 * KEPT_CUT))
     assert [text for _, text in acts._cut] == ["one"]
+
+
+def test_a_panel_can_paint_what_is_in_view_and_what_comes_into_view(
+    window: MainWindow, desk: FakeDesk, bridge: FakeBridge, mode: TokenMode, words: Pieces
+) -> None:
+    desk.known_words["w1"] = words
+    desk.known_traces[REPLY.id] = trace_of([b" w1", b" w2"])
+    looking = window.section_acts.looking()
+    asked: list[str] = []
+
+    def of(message_id: str, tokens: MessageTokens) -> list[float]:
+        asked.append(message_id)
+        return [1.0] * len(tokens)
+
+    looking.set_paint(Paint("Attention of “ is”", of))
+    QTest.keyClick(window, Qt.Key.Key_T, CONTROL)
+    answer_cuts(desk)
+    document = mode.document_of(REPLY)
+    document.take_changes()
+    assert {document.level(group) for group in range(len(document.groups))} == {LEVELS - 1}
+    assert REPLY.id in asked
+    bar = window.token_view_acts.bar()
+    assert bar.ends()[0] == "Attention of “ is”: little"
+    looking.set_paint(None)
+    assert bar.picker.isEnabled()
+    assert {document.level(group) for group in range(len(document.groups))} != {LEVELS - 1}

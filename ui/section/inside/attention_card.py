@@ -6,6 +6,8 @@ over all of them. Struck through is what a layer cannot see because of its windo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -25,6 +27,7 @@ from app.insight.inside.attention import (
     value_weighted,
     without_sink,
 )
+from app.insight.trace.message_tokens import MessageTokens
 from ui.look.theme import Theme
 from ui.look.tints import tint_colors
 from ui.section.card import small_label
@@ -32,6 +35,7 @@ from ui.section.inside.card import InsideCard
 from ui.section.inside.head_grid import Head, HeadGrid
 from ui.section.inside.rows import LEFT, RIGHT, PaintedRows, elided
 from ui.section.inside.view import InsideView
+from ui.section.looking import Paint
 from ui.section.panel import Tools
 from ui.section.prompt.text import Look, PromptText
 from ui.section.segments import Segments
@@ -81,6 +85,22 @@ class TextSoFar:
 
     def pieces(self, first: int, end: int) -> list[bytes]:
         return self._text.pieces(first + self._first, min(end + self._first, self._end))
+
+
+def _on_words(
+    text: ReadText, shares: Values, message_id: str, tokens: MessageTokens
+) -> Sequence[float]:
+    """What falls on each token of a message: of the reply by its trace, of the messages before it
+    by their parts of the prompt, where these have as many tokens. Of any other message nothing."""
+    if message_id == text.message_id:
+        places = [tokens.place_of(number) for number in range(len(tokens))]
+        found = [-1 if place is None else text.place_of(place) for place in places]
+    else:
+        parts = (part for part in text.prompt.parts if part.message_id == message_id)
+        found = [place for part in parts for place in range(part.start, part.end)]
+        if len(found) != len(tokens):
+            return ()
+    return [float(shares[at]) if 0 <= at < len(shares) else 0.0 for at in found]
 
 
 class SpanRows(PaintedRows):
@@ -243,6 +263,17 @@ class AttentionCard(InsideCard):
         super().resizeEvent(event)
         self._fit_soon.start()
 
+    def refresh(self) -> None:
+        super().refresh()
+        seen = self.view.seen
+        if (
+            not self.is_open
+            or not self._is_active
+            or seen is None
+            or "attention" not in seen.arrays
+        ):
+            self._tools.looking.set_paint(None)
+
     def _rows(self, seen: Seen) -> Values:
         """What is shown: attention, or what it brings."""
         rows = np.asarray(seen.arrays["attention"], np.float32)
@@ -291,7 +322,20 @@ class AttentionCard(InsideCard):
         self.text.set_look(
             Look(tone, is_struck=lambda token: token + first < hidden, has_borders=False)
         )
+        self._paint_chat()
         self._say()
+
+    def _paint_chat(self) -> None:
+        """The same colours on the words of the chat, where it shows its tokens."""
+        text = self.view.text
+        if not (self.is_open and self._is_active) or text is None or not len(self._row):
+            self._tools.looking.set_paint(None)
+            return
+        highest = max(float(self._row.max()), 1e-9)
+        shares = np.sqrt(self._row / highest)
+        self._tools.looking.set_paint(
+            Paint(f"Attention of “{self.view.read_word}”", partial(_on_words, text, shares))
+        )
 
     # --- words ----------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from array import array
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Final
@@ -55,6 +56,7 @@ class TokenDocument(Document):
         self.chosen: int | None = None
         self.cursor: int | None = None
         self.tint: Tint = tint
+        self._paint: Sequence[float] | None = None
         self.pictures: dict[Any, tuple[Any, QPixmap]] = Recent(MAX_PICTURES)
         self._segments: list[TokenSegment] = []
         self._read_chars = 0
@@ -134,6 +136,13 @@ class TokenDocument(Document):
             self._forget_levels()
             self._measure_time()
 
+    def set_paint(self, paint: Sequence[float] | None) -> None:
+        """Tints from elsewhere in place of the trace's, from 0 to 1 by the number of the token;
+        behind the end there is none. None: the trace's again."""
+        if paint is not self._paint:
+            self._paint = paint
+            self._forget_levels()
+
     def level(self, group: int) -> int:
         """How strongly a group is tinted, 0 to `LEVELS` - 1; `UNTINTED` where nothing says. Of
         several tokens that are one character the strongest counts."""
@@ -157,6 +166,11 @@ class TokenDocument(Document):
     def _level(self, group: int) -> int:
         traces, found = self.tokens.traces, UNTINTED
         for number in range(self.groups.firsts[group], self.groups.end_of(group)):
+            if self._paint is not None:
+                painted = self._paint[number] if number < len(self._paint) else 0.0
+                if painted > 0:
+                    found = max(found, min(int(painted * LEVELS), LEVELS - 1))
+                continue
             place = self.tokens.place_of(number)
             if place is None:
                 continue

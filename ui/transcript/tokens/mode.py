@@ -12,7 +12,7 @@ stops for 10 ms of processor time at most, an eighth of a core in all.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import QObject, QPoint, QPointF, QRectF, Qt, QTimer, Signal
@@ -38,6 +38,9 @@ HOVER_MS: Final = 220
 LEAVE_MS: Final = 260
 KEPT_TOKENS: Final = 40_000
 """Beyond so many, what is known of messages that are not in view is let go of."""
+
+PaintOf = Callable[[str, "MessageTokens"], Sequence[float]]
+"""How strongly each token of a message is tinted, by its number, from 0 to 1."""
 
 _STEPS: Final = {
     Qt.Key.Key_Left: (-1, 0),
@@ -69,6 +72,7 @@ class TokenMode(QObject):
         self._keyboard = keyboard
         self.is_on = False
         self.tint: Tint = "probability"
+        self._paint: PaintOf | None = None
         self.words_of: Callable[[Message], Pieces | None] = lambda _message: None
         self.may_branch: Callable[[Message], bool] = lambda _message: False
         self._documents: dict[str, TokenDocument] = {}
@@ -105,6 +109,13 @@ class TokenMode(QObject):
         self.tint = tint
         for document in self._documents.values():
             document.set_tint(tint)
+        self._view.viewport().update()
+
+    def set_paint(self, paint: PaintOf | None) -> None:
+        """Tints from elsewhere, of all messages; None: those of the traces again."""
+        self._paint = paint
+        for message_id, document in self._documents.items():
+            document.set_paint(None if paint is None else paint(message_id, document.tokens))
         self._view.viewport().update()
 
     # --- what is known --------------------------------------------------------------------------
@@ -200,6 +211,8 @@ class TokenMode(QObject):
         from ui.transcript.tokens.document import TokenDocument
 
         document = TokenDocument(tokens, self.tint)
+        if self._paint is not None:
+            document.set_paint(self._paint(message_id, tokens))
         self._documents.pop(message_id, None)
         self._documents[message_id] = document
         n_before = len(tokens.before)

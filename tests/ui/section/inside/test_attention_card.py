@@ -14,6 +14,8 @@ from recording_desk import FakeBridge, FakeDesk
 
 from app.chat.inspection.inside import HeadNames
 from app.engine.protocol.inside_messages import HEAD_SCORES
+from app.engine.protocol.prompt_messages import ShownPart
+from app.insight.trace.message_tokens import MessageTokens
 from models.records import Message
 from ui.look.theme import Theme
 from ui.look.tints import tint_colors
@@ -328,3 +330,50 @@ def test_nothing_that_a_head_looks_at_is_missed_in_a_long_text(theme: Theme, qtb
     assert len(colors) == 2
     where = [image.pixelColor(x, 0).name() != theme.colors.card for x in range(image.width())]
     assert where.index(True) == 5003 * image.width() // 8000
+
+
+# --- on the words of the chat -----------------------------------------------------------------
+
+
+def painted(looking: Looking, message_id: str, tokens: MessageTokens) -> list[float]:
+    assert looking.paint is not None
+    return list(looking.paint.of(message_id, tokens))
+
+
+def test_the_row_is_painted_on_the_chat_s_own_tokens(
+    card: AttentionCard, looking: Looking, inside: AnsweredByHand, reply: Message
+) -> None:
+    looking.select(2)
+    inside.answer()
+    card.view.choose_head(1, 2)
+    assert looking.paint is not None
+    assert looking.paint.words == f"Attention of “{card.view.read_word}”"
+    row = rows_of(card)[1, 2]
+    tokens = MessageTokens(traces=looking.traces)
+    found = painted(looking, reply.id, tokens)
+    wanted = np.sqrt(row[len(PROMPT) :] / row.max())
+    assert found[: len(wanted)] == pytest.approx(wanted.tolist(), abs=1e-5)
+    assert found[len(wanted) :] == [0.0] * (len(tokens) - len(wanted))  # not seen from here
+    assert painted(looking, "another message", tokens) == []
+
+
+def test_closed_or_out_of_sight_it_paints_nothing(card: AttentionCard, looking: Looking) -> None:
+    assert looking.paint is not None
+    card.set_open(False)
+    assert looking.paint is None
+    card.set_open(True)
+    assert looking.paint is not None
+    card.set_active(False)
+    assert looking.paint is None
+
+
+def test_a_message_with_other_tokens_than_the_prompt_s_is_not_painted(
+    card: AttentionCard, looking: Looking
+) -> None:
+    text = card.view.text
+    assert text is not None
+    part = ShownPart(1, 4, "user", "m1")
+    text.prompt.parts = (part,)
+    three = MessageTokens(before=(b"a", b"b", b"c"))
+    assert len(painted(looking, "m1", three)) == 3
+    assert painted(looking, "m1", MessageTokens(before=(b"ab", b"c"))) == []

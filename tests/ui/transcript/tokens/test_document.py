@@ -127,3 +127,17 @@ def test_what_was_not_drawn_has_no_tint() -> None:
     assert levels[1] != UNTINTED
     document.set_tint("entropy")
     assert document.level(1) == int(1.0 / 10 * LEVELS)
+
+
+def test_paint_from_elsewhere_takes_the_place_of_the_tint_until_it_goes() -> None:
+    tokens = MessageTokens(before=(b"said",), traces=trace_of([b" one", b"\xc3", b"\xbc"]))
+    document = TokenDocument(tokens)
+    document.take_changes()
+    before = [document.level(group) for group in range(len(document.groups))]
+    document.set_paint([1.0, 0.0, 0.25, 0.5])
+    painted = [document.level(group) for group in range(len(document.groups))]
+    assert painted == [LEVELS - 1, UNTINTED, int(0.5 * LEVELS)]  # ü is two tokens
+    document.set_paint([1.0])
+    assert [document.level(g) for g in range(3)] == [LEVELS - 1, UNTINTED, UNTINTED]
+    document.set_paint(None)
+    assert [document.level(group) for group in range(len(document.groups))] == before

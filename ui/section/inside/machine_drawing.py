@@ -30,6 +30,8 @@ _PART_PX: Final = 16
 _TIME_PX: Final = 14
 _SQUARE_PX: Final = 7
 _BRACKET_PX: Final = 4
+_MOST_SQUARES: Final = 1024
+"""A header may claim any number; more are not drawn, and the words say it still."""
 _STREAM_PX: Final = 6
 """Where the stream runs."""
 _INDENT_PX: Final = 18
@@ -87,13 +89,12 @@ class MachineDrawing(QWidget):
 
     def _squares_height(self, row: BlockRow, width: int) -> float:
         px = self._theme.px
+        if not 0 < _n_squares(row) <= _MOST_SQUARES:
+            return 0
         if row.heads is not None:
             return px(_SQUARE_PX + _BRACKET_PX + 2)
-        if row.hidden is not None and row.hidden.n_expert:
-            n_squares = row.hidden.n_expert + row.hidden.n_shared
-            lines = math.ceil(n_squares / self._per_line(width))
-            return lines * px(_SQUARE_PX + 1) + px(2)
-        return 0
+        lines = math.ceil(_n_squares(row) / self._per_line(width))
+        return lines * px(_SQUARE_PX + 1) + px(2)
 
     def _per_line(self, width: int) -> int:
         px = self._theme.px
@@ -200,9 +201,9 @@ class MachineDrawing(QWidget):
             painter.setPen(QColor(colors.dim))
             elided(painter, words.adjusted(taken, 0, 0, 0), row.detail)
         top = line.bottom() + px(2)
-        if row.heads is not None:
+        if self._squares_height(row, self.width()) and row.heads is not None:
             self._paint_heads(painter, row, QRectF(line.left(), top, line.width(), 0))
-        elif row.hidden is not None and row.hidden.n_expert:
+        elif self._squares_height(row, self.width()):
             self._paint_experts(painter, row, QPointF(line.left(), top))
         if row.ms is not None:
             self._paint_times(painter, row, rect, line)
@@ -378,6 +379,14 @@ _STEPS: Final = {
     Qt.Key.Key_End: 10**6,
 }
 _OPENS: Final = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space)
+
+
+def _n_squares(row: BlockRow) -> int:
+    """Heads, or experts."""
+    if row.heads is not None:
+        return row.heads.n_head
+    hidden = row.hidden
+    return 0 if hidden is None or not hidden.n_expert else hidden.n_expert + hidden.n_shared
 
 
 def _key_of(row: MachineRow) -> str:

@@ -206,6 +206,18 @@ def test_boxes_are_as_wide_as_their_share(card: MachineCard) -> None:
         assert len(colored) / scale == pytest.approx(row.share * room, abs=3), row.words
 
 
+def test_a_header_that_claims_any_number_of_heads_is_drawn_without_squares(
+    card: MachineCard, tmp_path: Path
+) -> None:
+    usual = card.drawing.rect_of("layers 0 0").height()
+    counts = {f"llama.attention.head_count{end}": 2**31 - 1 for end in ("", "_kv")}
+    counts["llama.expert_shared_count"] = 2**31 - 1
+    tiny_llama(tmp_path / "odd.gguf", shape=Shape(n_expert=5), metadata=counts)
+    card._take(machine_of(read_header(tmp_path / "odd.gguf")))
+    assert card.drawing.rect_of("layers 0 0").height() < usual
+    assert not card.drawing.grab().isNull()
+
+
 def test_times_are_measured_on_the_text_up_to_the_token(
     seen: MachineCard, hand: ByHand, qtbot: QtBot
 ) -> None:

@@ -73,7 +73,7 @@ class EmbeddingByHand:
         part = desk.embedding
         part.find, part.nearest, part.lay_out = self._find, self._nearest, self._lay_out
         part.read, part.describe = self._read, self._describe
-        part.rotations = self._rotations
+        part.rotations, part.stop = self._rotations, self._stop
         self.told = rotations(N_LAYER, D_HEAD, ROPE_BASE)
 
     def _find(self, word: str, then: Any, failed: Any, *, still: Still) -> None:
@@ -140,6 +140,10 @@ class EmbeddingByHand:
 
     def _rotations(self, then: Any, failed: Any, *, still: Still) -> None:
         self._ask("turn", None, lambda: self.told, then, failed, still)
+
+    def _stop(self, *kinds: str) -> None:
+        for kind in kinds or tuple(self._open):
+            self._open.pop(kind, None)
 
     # --- answering ------------------------------------------------------------------------------
 

@@ -171,9 +171,9 @@ class Embeddings:
 
         self._questions.tokenize(f" {as_it_stands}", try_alone, failed, still=still, inside=True)
 
-    def stop(self) -> None:
-        """No answer is wanted any more: nobody is called."""
-        for kind in ("read", "facts", "nearest", "map", "turn"):
+    def stop(self, *kinds: str) -> None:
+        """No answer of these kinds is wanted any more, or of any: nobody is called."""
+        for kind in kinds or ("read", "facts", "nearest", "map", "turn"):
             self._begin(kind)
 
     # --- asking ---------------------------------------------------------------------------------

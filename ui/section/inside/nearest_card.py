@@ -142,6 +142,7 @@ class NearestCard(InsideCard):
         self.note.setObjectName("inside_nearest_note")
         self._rest = rest_timer(self, self._ask, REST_MS)
         self._lay_out()
+        tools.looking.token_changed.connect(self._on_other_token)
         self.example.clicked.connect(lambda _=False: self._put(*EXAMPLE))
         self.clear.clicked.connect(lambda _=False: self._put("", "", ""))
 
@@ -245,6 +246,12 @@ class NearestCard(InsideCard):
             lambda done, total: self._say(READING.format(share=done / max(total, 1))),
             still=lambda: key == self._key,
         )
+
+    def _on_other_token(self) -> None:
+        """Whoever goes on does not wait until the whole matrix is read for the token before."""
+        if self._key and self._told is None and not self._typed()[0]:
+            self._key = ()
+            self._tools.desk.embedding.stop("nearest")
 
     def _take(self, told: NearestTokens) -> None:
         self._told = told

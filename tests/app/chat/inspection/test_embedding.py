@@ -102,6 +102,8 @@ def test_a_newer_question_of_a_kind_ends_an_older_one(make_room: Any) -> None:
     assert len(stopped) == 1
     asking.ask("describe")
     assert len(stopped) == 1, "of another kind"
+    asking.embedding.stop("nearest")
+    assert len(stopped) == 2
     asking.embedding.stop()
     assert len(stopped) == 3
     asking.embedding.stop()

@@ -187,6 +187,20 @@ def test_an_answer_about_what_is_typed_no_more_is_dropped(
     assert card.table.found == ()
 
 
+def test_whoever_goes_on_does_not_wait_for_the_token_before(
+    card: NearestCard, embedding: EmbeddingByHand, looking: Looking, inside: AnsweredByHand
+) -> None:
+    QTest.mouseClick(card.fold_button, LEFT)
+    assert embedding.is_asked("nearest")
+    looking.select(1)
+    assert not embedding.is_asked("nearest")
+    inside.answer()
+    assert embedding.is_asked("nearest")
+    type_in(card, "king")
+    looking.select(2)
+    assert embedding.is_asked("nearest"), "what was typed is no matter of the token"
+
+
 def test_a_failure_is_said_and_asked_again_at_the_next_token(
     card: NearestCard, embedding: EmbeddingByHand, looking: Looking, inside: AnsweredByHand
 ) -> None:

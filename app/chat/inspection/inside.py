@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from app.chat.inspection.prompt_reading import PromptOf, PromptReading
 from app.chat.inspection.questions import Questions
+from app.chat.replies.cut_versions import cuts_of
 from app.chat.surroundings import Still
 from app.chat.weights.loading import Loader
 from app.engine.protocol.cut_messages import Cut
@@ -57,6 +58,9 @@ OTHER_LOADED: Final = "“{name}” wrote this reply, and another model is loade
 GROWING: Final = "This reply is still being generated. Look inside when it is finished."
 NO_TOKENS: Final = "No tokens were recorded for this reply."
 NO_SCORES: Final = "This model's scores can't be read."
+WRITTEN_WITH_CUTS: Final = (
+    "Parts were cut while this reply was written. Here you see it replayed by the whole model."
+)
 UNKNOWN_PROMPT: Final = "The exact prompt of this reply is unknown, so it can't be replayed. "
 TOO_LONG: Final = (
     "The attention of all layers to {n:,} tokens is too large to show. Choose an earlier token."
@@ -67,7 +71,8 @@ TOO_LONG: Final = (
 class ReadText:
     """What the engine read for a reply, then wrote: `ids` of all of it. The prompt's tokens come
     first; of a branch it ends with the `n_head` first tokens of the reply's trace. A *place* counts
-    from the first token of the prompt, an *index* in the trace."""
+    from the first token of the prompt, an *index* in the trace. `note`: what is to be known of what
+    is seen of it."""
 
     message_id: str
     weights_hash: str
@@ -75,6 +80,7 @@ class ReadText:
     ids: array[int]
     n_head: int
     written: tuple[bytes, ...]
+    note: str = ""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -186,8 +192,9 @@ class Insides:
                 return
             pieces = tuple(pieces_of(traces, n_head, len(traces)))
             ids = array("i", [*prompt.tokens.ids, *written])
+            note = WRITTEN_WITH_CUTS if cuts_of(message.settings) is not None else ""
             self._text = ReadText(
-                message.id, self._loader.weights_hash, prompt.tokens, ids, n_head, pieces
+                message.id, self._loader.weights_hash, prompt.tokens, ids, n_head, pieces, note
             )
             then(self._text)
 
@@ -376,7 +383,13 @@ class Insides:
             else:
                 failed(next((each.sentence for each in told.missing), NO_SCORES))
 
-        command = LookInside(0, text.ids[: place + 1].tolist(), ["logits"], cuts=list(cuts))
+        command = LookInside(
+            0,
+            text.ids[: place + 1].tolist(),
+            ["logits"],
+            cuts=list(cuts),
+            mean_tokens=min(text.n_prompt, place + 1),  # read once for all tokens of the reply
+        )
         self._questions.ask(command, Inside, take, failed, still=still)
 
     # --- what is kept ---------------------------------------------------------------------------

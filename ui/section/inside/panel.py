@@ -133,8 +133,9 @@ class InsidePanel(Panel):
             voted = view.piece(view.place + 1) if view.target is not None else "?"  # type: ignore[operator]
             self.words.set_text(f"“{view.read_word}” → “{voted}”")
             self.place.set_text(self._place_words())
-        self.sentence.setText(view.sentence)
-        self.sentence.setVisible(bool(view.sentence))
+        note = view.text.note if has_place and view.text is not None else ""
+        self.sentence.setText(view.sentence or note)
+        self.sentence.setVisible(bool(view.sentence or note))
         can_choose = view.sentence == CHOOSE and len(self._looking.traces) > 0
         if not can_choose and self.first_button.hasFocus():
             self.setFocus(Qt.FocusReason.OtherFocusReason)

@@ -36,7 +36,7 @@ HELP: Final = (
     "and large parts may cancel each other, so test what you see here."
 )
 ONE_TOKEN: Final = "“{text}” is {n} tokens. Type one that is a single token."
-CAVEAT: Final = "Replaced by its mean over this text. Later layers often make up for part of it."
+CAVEAT: Final = "Replaced by its mean over the prompt. Later layers often make up for part of it."
 _FIGURE_PX: Final = 52
 _NAME_SHARE: Final = 0.42
 _BAR_PX: Final = 7

@@ -11,7 +11,9 @@ import pytest
 from app.chat.events import TraceRead
 from app.chat.inspection import inside as words
 from app.chat.inspection.inside import ReadText, Seen
+from app.chat.replies.cut_versions import CUTS, CutVersion, as_recorded
 from app.chat.surroundings import ALWAYS, Still
+from app.engine.protocol.cut_messages import Cut
 from app.engine.protocol.inside_messages import HEAD_SCORES, LookInside
 from app.engine.protocol.messages import TokenTrace
 from models.records import Message
@@ -370,3 +372,16 @@ def test_the_lens_of_more_places_is_asked_for_once_beside_what_is_looked_at(
         looked.room.until(lambda: found, "the lens")
         assert found[0].place == text.n_prompt - 1
     assert [c.want for c in looked.commands()[n_asked:]] == [["lens"]]
+
+
+def test_of_a_reply_that_was_written_with_cuts_it_is_said_that_nothing_is_cut_here(
+    looked: Looked,
+) -> None:
+    reply = looked.room.ask("Which city?")
+    assert looked.text(reply).note == ""
+    cut = as_recorded(CutVersion([Cut("head", 1, 2)]))
+    looked.texts.clear()
+    looked.room.desk.inside._text = None
+    assert looked.text(replace(reply, settings={**reply.settings, CUTS: cut})).note == (
+        words.WRITTEN_WITH_CUTS
+    )

@@ -35,7 +35,7 @@ _MOST_SQUARES: Final = 1024
 _STREAM_PX: Final = 6
 """Where the stream runs."""
 _INDENT_PX: Final = 18
-_COLUMNS: Final = (0.31, 0.26, 0.14, 0.18, 0.11)
+_COLUMNS: Final = (0.3, 0.24, 0.18, 0.18, 0.1)
 """Of a tensor: name, shape, type, bytes, bits."""
 
 
@@ -296,8 +296,12 @@ class MachineDrawing(QWidget):
 
     def _paint_part(self, painter: QPainter, row: PartRow, rect: QRectF) -> None:
         painter.setPen(QColor(self._theme.colors.ink))
-        size = bytes_words(row.size_bytes)
-        self._paint_cells(painter, rect, (row.name, row.shape, row.types, size, f"{row.bits:.1f}"))
+        size, types = bytes_words(row.size_bytes), row.types.split(", ")
+        # Layers may store the same tensor in other types: all of them where there is room.
+        room = (rect.width() - self._theme.px(_INDENT_PX + 8)) * _COLUMNS[2] - self._theme.px(6)
+        is_wide = painter.fontMetrics().horizontalAdvance(row.types) <= room
+        shown = row.types if is_wide or len(types) == 1 else f"{types[0]} +{len(types) - 1}"
+        self._paint_cells(painter, rect, (row.name, row.shape, shown, size, f"{row.bits:.1f}"))
 
     def _paint_cells(self, painter: QPainter, rect: QRectF, cells: Sequence[str]) -> None:
         px = self._theme.px

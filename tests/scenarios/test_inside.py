@@ -167,4 +167,4 @@ def test_words_are_compared_laid_out_and_swapped(looker: Looker) -> None:
     assert position.swap.pair is not None
     QTest.mouseClick(position.swap.button, LEFT)
     person.wait(position.swap.table.isVisible)
-    assert "bits apart" in position.swap.words.text()
+    assert "bits (KL)" in position.swap.words.text()

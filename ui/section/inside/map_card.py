@@ -1,4 +1,4 @@
-"""*Map of words*: words of one's own, laid out by how much their vectors point the same way."""
+"""*Word map*: words of one's own, laid out by how much their vectors point the same way."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ HELP: Final = (
 TOO_FEW: Final = "Type at least two words, separated by spaces or commas."
 READING: Final = "Reading all vectors once… {share:.0%}"
 LOST: Final = (
-    "The axes show {shown} of the variance. {kept} of each word’s {k} nearest are nearest on the "
-    "map, too."
+    "The axes show {shown} of the variance. {kept} of each word’s {k} nearest neighbours are also "
+    "nearest on the map."
 )
 
 
@@ -51,7 +51,7 @@ def words_in(text: str) -> list[str]:
 
 
 class MapCard(InsideCard):
-    title_words = "Map of words"
+    title_words = "Word map"
     name = "map"
     help_words = HELP
 

@@ -38,7 +38,7 @@ HELP: Final = (
     "an analogy often looks better than it is."
 )
 MANY_TOKENS: Final = "“{word}” is {n} tokens here ({pieces}), so it has no vector of its own."
-NO_TOKEN: Final = "“{word}” is no token here."
+NO_TOKEN: Final = "“{word}” isn’t a token here."
 READING: Final = "Comparing with all tokens… {share:.0%}"
 
 _RANK_PX: Final = 24
@@ -296,7 +296,7 @@ class NearestCard(InsideCard):
         parts = [quoted(word(first[0])) if first[1] > 0 else f"−{quoted(word(first[0]))}"]
         parts += [f"{'+' if sign > 0 else '−'} {quoted(word(i))}" for i, sign in others]
         if not others:
-            return f"Tokens that point the same way as {parts[0]}"
+            return f"Closest to {parts[0]}"
         given = "no other word" if best is None else quoted(word(best.token_ids[0]))
         return f"{' '.join(parts)} → {given}"
 

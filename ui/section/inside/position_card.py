@@ -34,10 +34,10 @@ LEAST_SHOWN: Final = 128
 """Positions: a short text alone would show no wave."""
 WAVES: Final = (
     "Positions 0 to {last:,} from left to right, pairs 0 (fastest) to {slowest} from top to "
-    "bottom. Framed: this token."
+    "bottom. The frame marks this token."
 )
-CHECK: Final = "The formula gives the same query as the model, to within {off:.0e} of its size."
-KEY_NOTE: Final = "Of keys only what comes after the turn is recorded; before is computed back."
+CHECK: Final = "Computed with the formula, the query matches the model’s to within {off:.0e}."
+KEY_NOTE: Final = "Keys are recorded after the rotation; what was before is computed from that."
 
 
 def layers_said(layers: list[int]) -> str:

@@ -106,7 +106,7 @@ class WordMapView(Picture):
         n_kept = sum(is_near for _, is_near in found)
         return (
             f"{quoted(self.words[word])} is nearest to {names}. "
-            f"{n_kept} of {len(found)} are nearest on the map, too."
+            f"{n_kept} of {len(found)} are also nearest on the map."
         )
 
     # --- places ---------------------------------------------------------------------------------

@@ -31,10 +31,10 @@ TEXT_PX: Final = 88
 LOOKED_THROUGH: Final = 200
 """So many tokens of a message, from its end, two words are sought in."""
 NO_WORDS: Final = "Click two words in the text."
-STAYS: Final = "The last word is the one that votes, so it stays where it is."
+STAYS: Final = "The last word casts the vote, so it stays where it is."
 READING: Final = "Reading both texts… {share:.0%}"
-OUTSIDE: Final = "{word} is among the best of neither."
-APART: Final = "Same tokens, other positions: the two votes are {bits:.2f} bits apart."
+OUTSIDE: Final = "{word} isn’t among the top tokens of either."
+APART: Final = "Same tokens in other positions: the votes differ by {bits:.2f} bits (KL)."
 _FIGURE_PX: Final = 44
 _GAP_PX: Final = 14
 

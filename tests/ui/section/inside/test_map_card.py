@@ -119,7 +119,7 @@ def test_a_word_that_is_clicked_shows_its_neighbours(
         float(np.hypot(*(place(card, "queen") - place(card, names[i])).toTuple())) for i in others
     ]
     near = {others[at] for at in np.argsort(apart)[:5]}
-    assert f"{len(near & set(nearest))} of 5 are nearest on the map" in card.words.text()
+    assert f"{len(near & set(nearest))} of 5 are also nearest on the map" in card.words.text()
     QTest.keyClick(card.map, Qt.Key.Key_Right)
     assert card.words.text().startswith("“man” is nearest to ")
     QTest.mouseClick(card.map, LEFT, pos=place(card, "man"))

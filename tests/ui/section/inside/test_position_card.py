@@ -259,7 +259,7 @@ def test_layer_and_head_are_chosen_for_all_cards(card: PositionCard) -> None:
 def test_the_formula_is_held_against_the_model(
     card: PositionCard, embedding: EmbeddingByHand, inside: AnsweredByHand
 ) -> None:
-    off = float(card.note.text().split("within ")[1].split()[0])
+    off = float(card.note.text().split("within ")[1].split()[0].rstrip("."))
     assert off < 1e-5
 
 
@@ -350,7 +350,7 @@ def test_swapped_words_are_read_again_and_both_votes_stand_side_by_side(
         at.setY(card.swap.table.rect_of(1).center().y())
         assert hint(card.swap.table, at).endswith(f"{shares[best[0]]:.4%}")
     bits = float((before * np.log2(before / after)).sum())
-    assert f"the two votes are {bits:.2f} bits apart" in card.swap.words.text()
+    assert f"the votes differ by {bits:.2f} bits" in card.swap.words.text()
 
 
 def test_the_chosen_token_s_probability_before_and_after(
@@ -364,11 +364,11 @@ def test_the_chosen_token_s_probability_before_and_after(
     at_1 = (float(told.before[1]), float(told.after[1]))
     assert at_1 == pytest.approx((0.25, 0.5))
     word = f"“{card.view.word(target)}”"  # type: ignore[arg-type]
-    assert card.swap.words.text().startswith(f"{word}: 25% → 50%. Same tokens, other positions: ")
+    assert card.swap.words.text().startswith(f"{word}: 25% → 50%. Same tokens in other positions: ")
     click(card, 0)
     QTest.mouseClick(card.swap.button, LEFT)
     order._open[0](replace(found, token_ids=np.array([7, 9, 8], np.int32)))
-    assert card.swap.words.text().startswith(f"{word} is among the best of neither. ")
+    assert card.swap.words.text().startswith(f"{word} isn’t among the top tokens of either. ")
 
 
 def test_a_word_that_is_clicked_takes_the_place_of_the_nearer_one(

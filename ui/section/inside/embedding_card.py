@@ -43,6 +43,7 @@ class EmbeddingCard(InsideCard):
         self.words.setObjectName("inside_embedding_words")
         self.rows.addWidget(self.strip)
         self.rows.addWidget(self.words)
+        tools.looking.token_changed.connect(self._on_other_token)
 
     def show_figure(self, seen: Seen | None) -> None:
         vector = None if seen is None else seen.arrays.get("embedding")
@@ -77,6 +78,12 @@ class EmbeddingCard(InsideCard):
         is_meant = lambda: key == self._key  # noqa: E731 - of both questions
         desk.embedding.describe(self._take_facts, self._fail, still=is_meant)
         desk.embedding.read([token_id], self._take_row, self._fail, still=is_meant)
+
+    def _on_other_token(self) -> None:
+        """Whoever goes on does not wait until the whole matrix is read."""
+        if self._key and self._facts is None:
+            self._key = ()
+            self._tools.desk.embedding.stop("facts", "read")
 
     def _take_facts(self, facts: EmbeddingFacts) -> None:
         self._facts = facts

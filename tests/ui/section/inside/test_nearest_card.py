@@ -294,3 +294,16 @@ def test_lengths_that_come_for_another_token_are_dropped(
     before = first_card.words.text()
     late()
     assert first_card.words.text() == before
+
+
+def test_the_matrix_is_not_read_on_for_a_token_that_was_left(
+    first_card: EmbeddingCard, embedding: EmbeddingByHand, inside: AnsweredByHand, looking: Looking
+) -> None:
+    inside.answer()
+    looking.select(1)
+    assert not embedding.is_asked("facts")
+    inside.answer()
+    embedding.answer("facts")
+    looking.select(2)
+    inside.answer()
+    assert [kind for kind, _ in embedding.asked].count("read") == 3

@@ -25,7 +25,7 @@ from app.amounts import bytes_words
 from app.engine.planning.estimate import HOST, looking_bytes
 from app.engine.planning.load_plan import LoadPlan, Machine, check_wish, estimate_of, plan_on
 from app.engine.planning.placement import CONTEXT_CAP, CONTEXT_STEP, DeviceMemory, round_up_context
-from app.engine.planning.sizes import MIB, Outline, outline_of
+from app.engine.planning.sizes import MIB, PLAIN_TYPES, Outline, outline_of
 from app.engine.protocol.loading_messages import LoadOptions, MemoryPart
 from app.gguf.header import Header
 from app.refusal import Refusal
@@ -39,7 +39,6 @@ CACHE_WORDS: Final = f"the KV cache in {SMALLER_CACHE}"
 LEAST_CONTEXT: Final = 512
 """With fewer tokens nobody can chat, so such a context is not suggested."""
 
-_PLAIN: Final = frozenset({"f32", "f16", "bf16"})
 _NICE_STEP: Final = 1024
 _ROUGH_SHARE: Final = 0.1
 _ROUGH_BYTES: Final = 512 * MIB
@@ -393,7 +392,7 @@ class _Judging:
         return Suggestion(words, why, options)
 
     def suggest_cache(self, wished: _Try, tried: _Try | None) -> Suggestion | None:
-        is_plain = self.options.type_k in _PLAIN and self.options.type_v in _PLAIN
+        is_plain = self.options.type_k in PLAIN_TYPES and self.options.type_v in PLAIN_TYPES
         if tried is None or not tried.is_held or not is_plain:
             return None
         saved = _sum_of(wished.parts, "kv") - _sum_of(tried.parts, "kv")

@@ -12,15 +12,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from app.engine.planning.placement import DeviceMemory
-from app.engine.planning.sizes import CACHE_TYPES, Outline
+from app.engine.planning.sizes import CACHE_TYPES, PLAIN_TYPES, Outline
 from app.engine.protocol.loading_messages import LoadOptions, Lora, RopeScaling
 from app.refusal import bad_setting
 
 MAX_SLOTS: Final = 64
 MAX_LORAS: Final = 16
 MAX_LORA_SCALE: Final = 100.0
-
-_PLAIN: Final = frozenset({"f32", "f16", "bf16"})
 
 _WHOLE_NUMBERS: Final = {
     "n_ctx": ("Context window", 1, 1 << 24),
@@ -61,7 +59,7 @@ def check_options(options: LoadOptions) -> None:
             raise bad_setting(
                 f"The cache type for {label} must be one of {choices}, not “{name[:20]}”."
             )
-    if options.flash_attention == "off" and options.type_v not in _PLAIN:
+    if options.flash_attention == "off" and options.type_v not in PLAIN_TYPES:
         raise bad_setting(
             f"A value cache of type {options.type_v} needs flash attention. "
             "Turn flash attention on, or use f16 for values."

@@ -27,6 +27,9 @@ CACHE_TYPES: Final[dict[str, TensorType]] = {
 }
 """Types that a KV cache may have, by the names that the protocol uses."""
 
+PLAIN_TYPES: Final = frozenset(("f32", "f16", "bf16"))
+"""Of these, in which numbers lie as they are."""
+
 _EXPERTS: Final = re.compile(r"\.ffn_(up|down|gate|gate_up)_(ch|)exps")
 """llama.cpp's own pattern for the tensors that `--n-cpu-moe` keeps in host memory."""
 

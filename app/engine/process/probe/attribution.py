@@ -13,13 +13,13 @@ from typing import Final
 
 import numpy as np
 
+from app.engine.process.native.arrays import named_arrays
 from app.engine.process.native.weights import Weights
 from app.engine.process.probe.file_tensors import FileTensors
 from app.engine.process.probe.graph import NO_HEADS, NO_STREAM, GraphMap, Product
 from app.engine.process.probe.probe import Asked, Looked, Probe
 from app.engine.process.probe.tensors import Values
-from app.engine.protocol.frames import Array
-from app.engine.protocol.inside_messages import FloatArray, Missing, TokenAttributed
+from app.engine.protocol.inside_messages import Missing, TokenAttributed
 from app.insight.inside.attribution import (
     Attribution,
     FrozenNorm,
@@ -39,6 +39,7 @@ OTHER_MIX: Final = "This architecture does more with its heads than mixing them.
 _FITS: Final = 1e-3
 """By what share the norm and the mixing may differ from their formulas: float32 rounds less."""
 
+_BY_LAYER: Final = ("attn", "ffn", "others", "attn_bias", "between_heads")
 _WANT: Final = (
     "embedding",
     "heads",
@@ -118,10 +119,10 @@ def told(
         notes.append(BENT.format(before=before, after=after))
     if found.missing.get("heads") == LORA:
         notes.append(NO_ADAPTERS)
-    layers = ("attn", "ffn", "others", "attn_bias", "between_heads")
-    floats = [_array(name, ["n_layer"], getattr(found, name)) for name in layers]
+    axes: dict[str, tuple[str, ...]] = dict.fromkeys(_BY_LAYER, ("n_layer",))
     if not np.isnan(found.heads).all():
-        floats.append(_array("heads", ["n_layer", "n_head"], found.heads))
+        axes["heads"] = ("n_layer", "n_head")
+    floats, _ = named_arrays({name: getattr(found, name) for name in axes}, axes)
     return TokenAttributed(
         target=found.target,
         other=found.other,
@@ -136,11 +137,6 @@ def told(
         missing=[Missing(name, sentence) for name, sentence in found.missing.items()],
         notes=notes,
     )
-
-
-def _array(name: str, axes: list[str], values: Values) -> FloatArray:
-    data = np.ascontiguousarray(values, "<f4").tobytes()
-    return FloatArray(name, axes, list(values.shape), Array("f4", [values.size], data))
 
 
 def _best(logits: Values, but: Sequence[int]) -> int:

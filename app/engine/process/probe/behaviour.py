@@ -31,6 +31,7 @@ from app.engine.process.probe.probe import Probe
 from app.engine.process.probe.tensors import Tensor, Values
 from app.engine.process.probe.watch import Take
 from app.engine.protocol.inside_messages import HEAD_SCORES
+from app.insight.inside.attention import entropy_bits
 
 N_RANDOM: Final = 25
 N_TIMES: Final = 4
@@ -58,8 +59,7 @@ def scores_of_rows(rows: Values, ids: Sequence[int]) -> Values:
     seen = same.any(axis=1)
     previous = np.arange(1, n_tokens)
     per_token = rows.transpose(1, 0, 2)  # [n_head, n_tok, n_tok]
-    logs = np.log2(per_token, where=per_token > 0, out=np.zeros_like(per_token))
-    bits = -(per_token * logs).sum(axis=2)[:, 1:]
+    bits = entropy_bits(per_token)[:, 1:]
     visible = np.arange(2, n_tokens + 1)
     found = [
         per_token[:, previous, previous - 1].mean(axis=1),

@@ -15,9 +15,11 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from app.amounts import bytes_words
+from app.engine.planning.sizes import PLAIN_TYPES
 from app.engine.process.cache.step_meter import free_bytes, needed_bytes
 from app.engine.process.native.native import Batch, llama
 from app.engine.process.native.weights import Weights
+from app.engine.process.probe.probe import TOO_LONG
 from app.engine.process.probe.tensors import Values
 from app.engine.process.trace.scores import scores_of
 from app.engine.protocol.machine_messages import FlashCompared, FlashSide
@@ -34,13 +36,11 @@ NEEDS_FLASH: Final = (
 )
 NO_FLASH: Final = "llama.cpp can't use flash attention with this model."
 TOO_SHORT: Final = "This text is too short to measure. Choose a longer one."
-TOO_LONG: Final = "This text has {n} tokens, more than the context window of {n_ctx}."
 FAILED: Final = "llama.cpp couldn't run the measurement. The engine log has the details."
 _NO_ROOM: Final = (
     "Measuring needs another {needed} of memory, which isn't free. Close other programs or measure "
     "a shorter chat."
 )
-_PLAIN: Final = frozenset(("f32", "f16", "bf16"))
 
 
 class _Side(NamedTuple):
@@ -55,7 +55,7 @@ def compare_flash(
     clock: Callable[[], float] = time.perf_counter,
 ) -> Iterator[FlashCompared | None]:
     """A slice for each `next`, then the answer. Raises Refusal."""
-    if weights.loaded.type_v not in _PLAIN:
+    if weights.loaded.type_v not in PLAIN_TYPES:
         raise Refusal("unsupported", NEEDS_FLASH)
     if len(ids) < 2:
         raise Refusal("bad_setting", TOO_SHORT)

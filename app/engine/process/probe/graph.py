@@ -105,7 +105,6 @@ class GraphMap:
     layers by the cache that they write to: those without a window, then those with one, as far as
     `caches_in_order`; between several devices that is not known."""
 
-    n_nodes: int
     layers: list[LayerNodes]
     embedding: int | None = None
     result_norm: int | None = None
@@ -153,7 +152,7 @@ _ATTENTION_OUTPUT: Final = re.compile(r"blk\.\d+\.attn_(output|out|o)\.weight$")
 
 def read_graph(nodes: Sequence[Node], n_layer: int, n_embd: int) -> GraphMap:
     """Find everything that there is in the graph of one token."""
-    found = GraphMap(len(nodes), [LayerNodes() for _ in range(n_layer)])
+    found = GraphMap([LayerNodes() for _ in range(n_layer)])
     _find_attention(nodes, found)
     _find_output(nodes, found)
     _find_last_norm(nodes, found)

@@ -67,7 +67,7 @@ _NO_ROOM: Final = (
     "Looking inside needs another {needed} of memory, which isn't free. Close other programs or "
     "choose a shorter chat."
 )
-_TOO_LONG: Final = "This text has {n} tokens, more than the context window of {n_ctx}."
+TOO_LONG: Final = "This text has {n} tokens, more than the context window of {n_ctx}."
 
 _SINGLE: Final = frozenset(("embedding", "result_norm", "norm", "output_in", "scores"))
 """What there is once, and not for each layer."""
@@ -277,7 +277,7 @@ class Probe:
         answer. Raises Refusal; the context is then as good as new."""
         n_ctx = self._weights.n_ctx
         if not 0 < len(asked.ids) <= n_ctx:
-            raise Refusal("bad_setting", _TOO_LONG.format(n=len(asked.ids), n_ctx=n_ctx))
+            raise Refusal("bad_setting", TOO_LONG.format(n=len(asked.ids), n_ctx=n_ctx))
         self.used_at = self._clock()
         try:
             needs_means = bool(asked.cuts) and asked.cut_mode == "mean"
@@ -311,7 +311,7 @@ class Probe:
         token, once. It must be done with when the next value is asked for. Raises Refusal."""
         n_ctx = self._weights.n_ctx
         if not 0 < len(ids) <= n_ctx:
-            raise Refusal("bad_setting", _TOO_LONG.format(n=len(ids), n_ctx=n_ctx))
+            raise Refusal("bad_setting", TOO_LONG.format(n=len(ids), n_ctx=n_ctx))
         self.used_at = self._clock()
         again: Again | None = None
         try:

@@ -15,7 +15,9 @@ from typing import Final
 
 import numpy as np
 
+from app.engine.planning.sizes import PLAIN_TYPES
 from app.engine.process.cache.cells import Cells, Traits
+from app.engine.process.native.arrays import as_array, named_arrays
 from app.engine.process.native.weights import Weights
 from app.engine.process.probe.attribution import attribute, told
 from app.engine.process.probe.behaviour import N_RANDOM, N_TEXTS, N_TIMES, HeadScores
@@ -35,18 +37,15 @@ from app.engine.protocol.embedding_messages import (
     ReadRotations,
     Rotations,
 )
-from app.engine.protocol.frames import Array
 from app.engine.protocol.inside_messages import (
     AXES,
     MAX_TARGETS,
     WANTED,
     AttributeToken,
-    FloatArray,
     GraphOffer,
     HeadsMeasured,
     Inside,
     InsideCommand,
-    IntArray,
     LookInside,
     MeasureHeads,
     Missing,
@@ -73,9 +72,6 @@ NO_ORDINARY_TOKENS: Final = "This model's vocabulary has no ordinary tokens to m
 _NOTHING_WANTED: Final = "Choose at least one of: {names}."
 NO_MEAN: Final = "A mean needs at least one of this text's tokens."
 _SAME_TOKEN: Final = "Choose two different tokens to compare."
-PLAIN: Final = ("f32", "f16", "bf16")
-"""Types of the cache in which numbers lie as they are."""
-
 ADAPTED_VALUES: Final = "LoRA adapters change how values are mixed, so their size can't be told."
 ROUNDED_VALUES: Final = "The V cache is quantised, so values can't be read from it."
 QUANTISED: Final = (
@@ -224,11 +220,10 @@ class ProbeRoom:
         start = ordinary[0] if vocabulary.bos_id is None else vocabulary.bos_id
         for _ in scores.run(start, ordinary):
             yield None
-        data = np.ascontiguousarray(scores.result, "<f4")
         yield HeadsMeasured(
             loaded.n_layer,
             loaded.n_head,
-            Array("f4", [data.size], data.tobytes()),
+            as_array(scores.result.reshape(-1)),
             N_TEXTS,
             1 + N_RANDOM * N_TIMES,
         )
@@ -315,7 +310,7 @@ class ProbeRoom:
         loaded = self._weights.loaded
         if loaded.loras:
             return ADAPTED_VALUES
-        return "" if loaded.type_v in PLAIN else ROUNDED_VALUES
+        return "" if loaded.type_v in PLAIN_TYPES else ROUNDED_VALUES
 
     def _matrix(self, name: str) -> Values:
         tensors = self._file_tensors()
@@ -347,15 +342,7 @@ class ProbeRoom:
             raise Refusal("bad_setting", f"This model has the layers 0 to {n_layer - 1}.")
 
     def _told(self, found: Looked, n_tokens: int, seconds: float) -> Inside:
-        floats, ints = [], []
-        for name, values in found.arrays.items():
-            axes, shape = list(AXES[name]), list(values.shape)
-            if values.dtype.kind == "i":
-                data = np.ascontiguousarray(values, "<i4").tobytes()
-                ints.append(IntArray(name, axes, shape, Array("i4", [values.size], data)))
-            else:
-                data = np.ascontiguousarray(values, "<f4").tobytes()
-                floats.append(FloatArray(name, axes, shape, Array("f4", [values.size], data)))
+        floats, ints = named_arrays(found.arrays, AXES)
         missing = [Missing(name, sentence) for name, sentence in found.missing.items()]
         return Inside(
             n_tokens=n_tokens,
@@ -372,5 +359,5 @@ class ProbeRoom:
 
     def _notes(self) -> list[str]:
         loaded = self._weights.loaded
-        is_plain = loaded.type_k in PLAIN and loaded.type_v in PLAIN
+        is_plain = loaded.type_k in PLAIN_TYPES and loaded.type_v in PLAIN_TYPES
         return [] if is_plain else [QUANTISED]

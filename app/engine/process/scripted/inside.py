@@ -18,21 +18,19 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from app.engine.process.native.arrays import as_array, named_arrays
 from app.engine.process.scripted.embedding import answer_of, rotations
 from app.engine.protocol.cut_messages import Cut
 from app.engine.protocol.embedding_messages import EmbeddingCommand, EmbeddingResult, Rotations
-from app.engine.protocol.frames import Array
 from app.engine.protocol.inside_messages import (
     AXES,
     HEAD_SCORES,
     NO_EXPERTS,
     OF_EXPERTS,
     AttributeToken,
-    FloatArray,
     GraphOffer,
     HeadsMeasured,
     Inside,
-    IntArray,
     LookInside,
     Missing,
     TokenAttributed,
@@ -82,7 +80,7 @@ class MadeUpNetwork:
         """Head 1 of layer 2 is an induction head; the others do nothing that has a name."""
         scores = np.full((N_LAYER, N_HEAD, len(HEAD_SCORES)), 0.1, np.float32)
         scores[2, 1, HEAD_SCORES.index("induction")] = 0.9
-        return HeadsMeasured(N_LAYER, N_HEAD, _packed(scores, "f4"), 3, 101)
+        return HeadsMeasured(N_LAYER, N_HEAD, as_array(scores.reshape(-1)), 3, 101)
 
     def profiled(self, n_tokens: int, n_threads: int) -> StepProfiled:
         """As if its last layer took longest, and cutting a twentieth."""
@@ -116,18 +114,9 @@ class MadeUpNetwork:
         found["logits"] = self._logits(found["residual"][-1])
         found["result_norm"] = _normed(found["residual"][-1])
         wanted = {name for name in found if name.startswith("lens_")} | {*command.want}
-        floats: list[FloatArray] = []
-        ints: list[IntArray] = []
-        for name in AXES:
-            asked = "lens" if name.startswith("lens_") else name
-            if name not in wanted or name not in found or asked in missing:
-                continue
-            values = found[name]
-            axes, shape = list(AXES[name]), list(values.shape)
-            if values.dtype.kind == "i":
-                ints.append(IntArray(name, axes, shape, _packed(values, "i4")))
-            else:
-                floats.append(FloatArray(name, axes, shape, _packed(values, "f4")))
+        told = [name for name in AXES if name in wanted and name in found]
+        told = [n for n in told if ("lens" if n.startswith("lens_") else n) not in missing]
+        floats, ints = named_arrays({name: found[name] for name in told}, AXES)
         n_tokens = len(command.token_ids)
         asked_in_vain = {name: missing[name] for name in command.want if name in missing}
         return Inside(n_tokens, n_tokens - 1, 0, 0, 0.0, floats, ints, _reasons(asked_in_vain))
@@ -161,10 +150,7 @@ class MadeUpNetwork:
         embedding = float(found["embedding"] @ direction)
         explained = embedding + float(parts["attn"].sum() + parts["ffn"].sum())
         axes = ["n_layer", "n_head"]
-        floats = [
-            FloatArray(name, axes[: values.ndim], list(values.shape), _packed(values, "f4"))
-            for name, values in parts.items()
-        ]
+        floats, _ = named_arrays(parts, {name: axes[: each.ndim] for name, each in parts.items()})
         return TokenAttributed(
             target,
             other,
@@ -308,8 +294,3 @@ def _rotated(vectors: Values, positions: Values) -> Values:
     first, second = vectors[..., :half], vectors[..., half:]
     turned: Values = np.concatenate([first * cos - second * sin, first * sin + second * cos], -1)
     return turned.astype(np.float32)
-
-
-def _packed(values: Values, dtype: str) -> Array:
-    data = np.ascontiguousarray(values, f"<{dtype}").tobytes()
-    return Array(dtype, [values.size], data)

@@ -69,12 +69,12 @@ def test_layers_that_share_keys_each_have_their_own_attention() -> None:
 
 
 def test_caches_are_told_apart_by_their_layers_or_their_order() -> None:
-    assert GraphMap(0, [], caches=[[0, 2]]).in_order_of_caches([3]) == [0]
-    uneven = GraphMap(0, [], caches=[[3], [0, 1, 2]], caches_in_order=False)
+    assert GraphMap([], caches=[[0, 2]]).in_order_of_caches([3]) == [0]
+    uneven = GraphMap([], caches=[[3], [0, 1, 2]], caches_in_order=False)
     assert uneven.in_order_of_caches([1, 3]) == [0, 1]
     assert uneven.in_order_of_caches([3, 1]) == [1, 0]
     assert uneven.in_order_of_caches([2, 2]) is None
-    even = GraphMap(0, [], caches=[[1, 3], [0, 2]])
+    even = GraphMap([], caches=[[1, 3], [0, 2]])
     assert even.in_order_of_caches([2, 2]) == [0, 1]
     assert even.in_order_of_caches([2]) is None
     even.caches_in_order = False  # on several devices

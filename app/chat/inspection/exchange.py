@@ -14,7 +14,8 @@ from app.chat.weights.file_work import answer, begin
 from app.engine.protocol.inside_messages import Inside, LookInside
 
 if TYPE_CHECKING:
-    from app.insight.inside.exchange import Exchanged, Span
+    from app.insight.inside.exchange import Exchanged
+    from app.insight.inside.word_spans import Span
 
 WANTED: Final = ["logits", "residual"]
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import numpy.typing as npt
 
-from app.engine.protocol.inside_messages import HEAD_SCORES, HeadsMeasured, Inside
+from app.engine.protocol.inside_messages import HEAD_SCORES, FloatArray, HeadsMeasured, Inside
 
 Values = npt.NDArray[np.float32] | npt.NDArray[np.int32]
 
@@ -19,12 +21,15 @@ def arrays_of(told: Inside) -> dict[str, Values]:
     >>> arrays_of(Inside(1, 0, 0, 0, 0.0, [told], [], []))["residual"].tolist()
     [[1.5, 2.0]]
     """
-    found: dict[str, Values] = {}
-    for floats in told.floats:
-        found[floats.name] = np.frombuffer(floats.values.data, "<f4").reshape(floats.shape)
+    found: dict[str, Values] = {**floats_of(told.floats)}
     for ints in told.ints:
         found[ints.name] = np.frombuffer(ints.values.data, "<i4").reshape(ints.shape)
     return found
+
+
+def floats_of(told: Iterable[FloatArray]) -> dict[str, npt.NDArray[np.float32]]:
+    """The same of some of them."""
+    return {each.name: np.frombuffer(each.values.data, "<f4").reshape(each.shape) for each in told}
 
 
 def head_scores(told: HeadsMeasured) -> npt.NDArray[np.float32]:

@@ -53,12 +53,6 @@ def value_weighted(rows: Values, norms: Values) -> Values:
     return found
 
 
-def mean_over_heads(rows: Values) -> Values:
-    """[..., n_head, n_tok] → [..., n_tok]."""
-    found: Values = rows.mean(axis=-2)
-    return found
-
-
 def entropy_bits(rows: Values) -> Values:
     """How spread a row is, in bits: 0 for one token, log₂ n for n tokens alike. [..., n_tok] →
     [...].
@@ -142,12 +136,3 @@ def role_of(scores: Values) -> HeadRole | None:
         return None
     score, name = max(named)
     return HeadRole(name, score)
-
-
-def hidden_by_window(position: int, window: int) -> int:
-    """How many of the first tokens a layer with a sliding window cannot see from `position`.
-
-    >>> hidden_by_window(600, 512), hidden_by_window(100, 512)
-    (89, 0)
-    """
-    return max(position + 1 - window, 0) if window else 0

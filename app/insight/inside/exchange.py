@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from app.insight.inside.votes import best_of, log_total
+from app.insight.inside.word_spans import Span
+
 Values = np.ndarray[Any, Any]
-Span = tuple[int, int]
-"""Tokens [first, end) of a text."""
 
 
 def exchanged(ids: Sequence[int], one: Span, other: Span) -> list[int]:
@@ -45,10 +46,6 @@ class Exchanged:
     bits: float
     turned: Values
 
-    @property
-    def has_other_winner(self) -> bool:
-        return bool(self.before.argmax() != self.after.argmax())
-
 
 def compare(
     before: Values, after: Values, streams: tuple[Values, Values] | None = None, n: int = 8
@@ -57,27 +54,14 @@ def compare(
 
     KL = Σ pᵢ log₂ (pᵢ ÷ qᵢ)        p before, q after
     """
-    log_p, log_q = _log_softmax(before), _log_softmax(after)
+    log_p, log_q = (scores.astype(np.float64) - log_total(scores) for scores in (before, after))
     p = np.exp(log_p)
     there = p > 0
     bits = float((p[there] * (log_p[there] - log_q[there])).sum() / np.log(2.0))
-    best = [*_best(log_p, n), *_best(log_q, n)]
+    best = [*best_of(before, n), *best_of(after, n)]
     ids = np.array(list(dict.fromkeys(best)), np.int32)
     turned = np.zeros(0) if streams is None else 1.0 - _cosines(*streams)
     return Exchanged(ids, p[ids], np.exp(log_q[ids]), max(bits, 0.0), turned)
-
-
-def _log_softmax(logits: Values) -> Values:
-    """[n_vocab] float64."""
-    raised = logits.astype(np.float64) - logits.max()
-    found: Values = raised - np.log(np.exp(raised).sum())
-    return found
-
-
-def _best(scores: Values, n: int) -> list[int]:
-    n = min(n, len(scores))
-    among = np.argpartition(-scores, n - 1)[:n]
-    return [int(each) for each in among[np.argsort(-scores[among], kind="stable")]]
 
 
 def _cosines(one: Values, other: Values) -> Values:

@@ -145,12 +145,6 @@ def angles(rope: Rope, positions: Values | int) -> Values:
     return found
 
 
-def wave(rope: Rope, pair: int, positions: Values) -> Values:
-    """How a pair runs along a text: the cosine of its angle at each position, [n_positions]."""
-    found: Values = np.cos(np.asarray(positions, np.float64) * frequencies(rope)[pair])
-    return found
-
-
 def pairs_of(rope: Rope) -> Values:
     """Which two dimensions of a head each pair is, [n_pairs, 2]. Raises ValueError where that is
     not known.

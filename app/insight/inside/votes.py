@@ -50,13 +50,12 @@ class Votes:
 def votes(logits: Floats, n: int = 10, also: int | None = None) -> Votes:
     """Of all scores [n_vocab].
 
-    >>> [(v.token_id, v.rank, v.probability) for v in votes(np.log([[1, 6, 3]])[0], 2).rows]
+    >>> found = votes(np.log([1, 6, 3]), 2).rows
+    >>> [(vote.token_id, vote.rank, round(vote.probability, 3)) for vote in found]
     [(1, 1, 0.6), (2, 2, 0.3)]
     """
     total = log_total(logits)
-    n = min(n, len(logits))
-    best = np.argpartition(-logits, n - 1)[:n]
-    best = best[np.argsort(-logits[best], kind="stable")]
+    best = best_of(logits, n)
     rows = [
         Vote(int(i), float(logits[i]), float(logits[i]) - total, rank)
         for rank, i in enumerate(best, 1)
@@ -66,6 +65,17 @@ def votes(logits: Floats, n: int = 10, also: int | None = None) -> Votes:
         rank = 1 + int(np.count_nonzero(logits > logits[also]))
         rows.append(Vote(also, score, score - total, rank))
     return Votes(tuple(rows), total)
+
+
+def best_of(scores: Floats, n: int) -> list[int]:
+    """Where the `n` highest are, the highest first; partly sorted, since there are many.
+
+    >>> best_of(np.array([1.0, 6.0, 3.0], np.float32), 2)
+    [1, 2]
+    """
+    n = min(n, len(scores))
+    among = np.argpartition(-scores, n - 1)[:n]
+    return [int(each) for each in among[np.argsort(-scores[among], kind="stable")]]
 
 
 def log_total(logits: Floats) -> float:

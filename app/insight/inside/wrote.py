@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from app.engine.protocol.cut_messages import Cut
 from app.engine.protocol.inside_messages import TokenAttributed
+from app.insight.inside.arrays import floats_of
 from app.insight.inside.cuts import cut_words
-
-Values = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +44,7 @@ class Written:
 def written_of(told: TokenAttributed) -> Written:
     """Of a layer whose heads are known these are listed, and whatever else its attention wrote; of
     another one its attention as a whole."""
-    arrays = {
-        each.name: np.frombuffer(each.values.data, "<f4").reshape(each.shape)
-        for each in told.floats
-    }
+    arrays = floats_of(told.floats)
     n_layer = len(arrays.get("attn", ()))
     nothing = np.full(n_layer, np.nan, np.float32)
     heads = arrays.get("heads", np.empty((n_layer, 0), np.float32))

@@ -11,8 +11,6 @@ from app.insight.inside.attention import (
     entropy_bits,
     group_of,
     hardest_look,
-    hidden_by_window,
-    mean_over_heads,
     role_of,
     strongest,
     without_sink,
@@ -54,11 +52,10 @@ def test_spans_take_what_falls_on_their_tokens() -> None:
     assert found.sum(axis=-1) == pytest.approx(np.ones((2, 5)), abs=1e-5)
 
 
-def test_entropy_and_mean() -> None:
+def test_entropy_and_the_strongest() -> None:
     even = np.full((8,), 1 / 8, np.float32)
     assert entropy_bits(even) == pytest.approx(3.0)
     rows = random_rows(6, 9)
-    assert mean_over_heads(rows) == pytest.approx(sum(rows) / 6)
     assert strongest(rows[0], 3)[0][1] == rows[0].max()
 
 
@@ -76,12 +73,6 @@ def test_a_role_is_the_highest_score_that_is_high_enough() -> None:
     assert role is not None
     assert (role.name, role.score) == ("induction", pytest.approx(0.9))
     assert role_of(scores(previous=0.29, entropy=0.9)) is None
-
-
-def test_a_window_hides_what_lies_further_back() -> None:
-    assert hidden_by_window(511, 512) == 0
-    assert hidden_by_window(512, 512) == 1
-    assert hidden_by_window(5000, 0) == 0
 
 
 def test_the_hardest_look_is_at_the_largest_share_that_is_no_sink() -> None:

@@ -28,7 +28,6 @@ from app.insight.inside.position import (
     position_of,
     rope_of,
     rotated,
-    wave,
     wavelengths,
 )
 
@@ -39,7 +38,6 @@ def test_a_clock_as_one_works_it_out_by_hand() -> None:
     assert wavelengths(rope)[0] == pytest.approx(2 * math.pi)
     assert angles(rope, 300)[2] == pytest.approx(3.0)
     assert angles(rope, np.arange(5)).shape == (5, 4)
-    assert wave(rope, 1, np.array([0, 10])).tolist() == pytest.approx([1.0, math.cos(1.0)])
 
 
 @pytest.mark.parametrize("order", ["interleaved", "halves"])

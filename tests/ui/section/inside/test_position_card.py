@@ -22,8 +22,9 @@ from app.chat.surroundings import Still
 from app.engine.process.scripted.inside import D_HEAD, N_LAYER, ROPE_BASE
 from app.engine.protocol.embedding_messages import Rotations
 from app.engine.protocol.frames import Array
-from app.insight.inside.exchange import Span, compare, exchanged
+from app.insight.inside.exchange import compare, exchanged
 from app.insight.inside.position import Position
+from app.insight.inside.word_spans import Span
 from models.records import Message
 from ui.look.theme import Theme
 from ui.section.inside.position_card import PositionCard

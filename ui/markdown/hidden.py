@@ -51,7 +51,7 @@ def note(text: str) -> str:
     """What to say of a message whose text holds hidden characters; "" of all others.
 
     >>> note("Hi\U000e0041\U000e0042")
-    'Contains 2 invisible characters (□) that the model reads'
+    'Contains 2 invisible characters (□) that the model can read'
     >>> note("Hi")
     ''
     """

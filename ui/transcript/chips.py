@@ -26,7 +26,7 @@ def words_of(attachment: Attachment) -> str:
 
     >>> from datetime import datetime
     >>> words_of(Attachment("a", "c", "notes.txt", "text", 4, datetime(2026, 1, 1), tokens=2))
-    'notes.txt · 1 kB · 2 tokens'
+    'notes.txt · 4 bytes · 2 tokens'
     """
     words = f"{attachment.name} · {bytes_words(attachment.size_bytes)}"
     if attachment.tokens is None:

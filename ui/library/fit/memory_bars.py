@@ -55,7 +55,7 @@ def head_words(need: DeviceNeed) -> str:
     """
     >>> need = DeviceNeed("CPU", "main memory", "", 2**30, 2**33, 2**34, 0, (), True)
     >>> head_words(need)
-    'needs 1.0 GiB of 8.0 GiB free, of 16.0 GiB in all'
+    'needs 1.07 GB of 8.59 GB free, 17.2 GB in total'
     """
     words = f"needs {bytes_words(need.need_bytes)}" if need.need_bytes else "needs no memory"
     words += f" of {bytes_words(need.free_bytes)} free"

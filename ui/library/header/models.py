@@ -240,7 +240,7 @@ def share_text(part: int, whole: int) -> str:
     """A share in per cent; what is there is never 0 %.
 
     >>> share_text(1, 3), share_text(1, 10_000), share_text(0, 0)
-    ('33.3 %', '< 0.1 %', '')
+    ('33.3%', '< 0.1%', '')
     """
     if not whole:
         return ""

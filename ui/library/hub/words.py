@@ -151,7 +151,7 @@ def wait_text(seconds: float) -> str:
     """How long until it is tried again.
 
     >>> wait_text(1.2), wait_text(75)
-    ('Again in 2 s', 'Again in 1:15')
+    ('Retry in 2 s', 'Retry in 1:15')
     """
     whole = max(0, -int(-seconds // 1))
     return f"Retry in {whole} s" if whole < 60 else f"Retry in {whole // 60}:{whole % 60:02}"

@@ -39,7 +39,7 @@ class Compared:
         reserve is known before: how much of it was taken.
 
         >>> Compared("kv", "", 1000, 1020).deviation, Compared("compute", "", 200, 90).deviation
-        ('+2.0 %', '45 % used')
+        ('+2.0%', '45% used')
         """
         if not self.estimated_bytes:
             return "–"

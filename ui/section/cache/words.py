@@ -139,7 +139,7 @@ def policy_text(policy: str, used: int, size: int, n_cut: int, *, is_text: bool 
     are left out (of a text, its beginning).
 
     >>> policy_text("stop", 5000, 4096, 0)
-    'The next prompt would have 5,000 tokens and the window holds 4,096: it would not be answered.'
+    "The next prompt needs 5,000 tokens, but the context window holds 4,096. It won't be answered."
     """
     too_long = f"The next prompt needs {used:,} tokens, but the context window holds {size:,}"
     if policy == "stop":

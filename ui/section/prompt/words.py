@@ -46,7 +46,7 @@ def context_words(of: PromptOf) -> str:
 def share_words(share: float) -> str:
     """
     >>> share_words(0.123), share_words(0.0004), share_words(0.997), share_words(1)
-    ('12 %', '< 1 %', '> 99 %', '100 %')
+    ('12%', '< 1%', '> 99%', '100%')
     """
     if 0 < share < 0.005:
         return "< 1%"
@@ -61,7 +61,7 @@ def cache_words(figures: MessageCounts | None) -> str:
     """What of it the reply had to read.
 
     >>> cache_words(MessageCounts(reused=14, evaluated=16))
-    'Reused from the KV cache: 14 tokens. Evaluated (prefill): 16.'
+    '14 tokens from the KV cache, 16 processed (prefill).'
     """
     if figures is None or figures.reused is None or figures.evaluated is None:
         return ""

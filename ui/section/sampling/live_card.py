@@ -300,9 +300,9 @@ def left_out(settings: Settings) -> list[str]:
 def without(names: Sequence[str]) -> str:
     """
     >>> without(["XTC"]), without([])
-    ('The chain also has XTC, which is left out here.', '')
+    ("The chain also has XTC, which isn't included here.", '')
     >>> without(["DRY", "another Top-p", "Greedy"])
-    'The chain also has DRY, another Top-p and Greedy, which are left out here.'
+    "The chain also has DRY, another Top-p and Greedy, which aren't included here."
     """
     if len(names) < 2:
         return f"The chain also has {names[0]}, which isn't included here." if names else ""
@@ -315,7 +315,7 @@ def summary(found: Live) -> str:
     >>> from app.insight.sampling.live import Live
     >>> rest, entropy = Between(0.0, 0.0), Between(1.8, 1.8)
     >>> summary(Live((), 64, 1.0, 0.0, rest, 12, False, False, 3.2, entropy, None))
-    '12 left · entropy 3.20 → 1.80 bits · sum 100 %'
+    '12 left · entropy 3.20 → 1.80 bits · sum 100%'
     """
     left = f"more than {found.left:,} left" if found.is_at_least else f"{found.left:,} left"
     low, high = f"{found.entropy_after.low:.2f}", f"{found.entropy_after.high:.2f}"
@@ -326,9 +326,9 @@ def summary(found: Live) -> str:
 def percent(span: Between) -> str:
     """
     >>> percent(Between(0.41, 0.41)), percent(Between(0.41, 0.44)), percent(Between(0.0, 0.0))
-    ('41.0 %', '41–44 %', '0 %')
+    ('41.0%', '41–44%', '0%')
     >>> percent(Between(0.99996, 0.99996)), percent(Between(1.0, 1.0))
-    ('> 99.9 %', '100 %')
+    ('> 99.9%', '100%')
     """
     if span.low >= 0.9995:
         return "100%" if span.low > 1 - 5e-7 else "> 99.9%"

@@ -31,9 +31,9 @@ class Bar:
 def percent(share: float | None) -> str:
     """
     >>> percent(0.7731), percent(0.0000004), percent(None)
-    ('77.3 %', '< 0.1 %', '–')
+    ('77.3%', '< 0.1%', '–')
     >>> percent(0.99996), percent(1.0)
-    ('> 99.9 %', '100.0 %')
+    ('> 99.9%', '100.0%')
     """
     if share is None:
         return "–"

@@ -105,7 +105,7 @@ def _spoken(cells: Sequence[str]) -> list[str]:
     """A row as a screen reader says it.
 
     >>> _spoken(("Decode", "20.0", "50.0", "2", ""))
-    ['Decode', '20.0 ms', '50.0 %', '2 tokens']
+    ['Decode', '20.0 ms', '50.0%', '2 tokens']
     """
     units = ("", " ms", "%", " tokens", " tokens/s")
     return [cell + unit for cell, unit in zip(cells, units, strict=True) if cell]

@@ -45,6 +45,7 @@ def pieces() -> Pieces:
         if len(ids) == 1:
             texts[ids[0]] = f" {word}".encode()
     texts[CAPITAL_KING], texts[200], texts[201] = b"King", b" straw", b"berry"
+    texts[100], texts[101], texts[102] = b"\xe2", b"\x82", b"\xac"
     return made_pieces(texts)
 
 

@@ -23,6 +23,9 @@ REST_MS: Final = 500
 MOST: Final = 100
 """Words; more than that would only be dots."""
 
+MOST_NAMED: Final = 5
+"""Of words that are left out."""
+
 STARTING: Final = (
     "dog cat horse cow, red green blue yellow, Paris London Berlin Rome, one two three four, "
     "bread milk cheese apple, king queen man woman"
@@ -33,7 +36,7 @@ HELP: Final = (
     "on the way: the line below the map says how much. Click a word to see what is nearest to it "
     "in all dimensions; a dashed line leads to one that isn’t nearest on the map."
 )
-TOO_FEW: Final = "Type at least two words, separated by spaces or commas."
+TOO_FEW: Final = "Type at least two words that are one token each, separated by spaces or commas."
 READING: Final = "Reading all vectors once… {share:.0%}"
 LOST: Final = (
     "The axes show {shown} of the variance. {kept} of each word’s {k} nearest neighbours are also "
@@ -160,7 +163,9 @@ class MapCard(InsideCard):
     def _leave_out(self, words: list[str], n_more: int) -> None:
         sentences = []
         if words:
-            sentences.append(f"Not one token here, so left out: {', '.join(words)}.")
+            more = len(words) - MOST_NAMED
+            names = ", ".join(words[:MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")
+            sentences.append(f"Not one token here, so left out: {names}.")
         if n_more > 0:
             sentences.append(f"Only the first {MOST} words are shown.")
         self.left_out.setText(" ".join(sentences))

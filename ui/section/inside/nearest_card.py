@@ -275,11 +275,10 @@ class NearestCard(InsideCard):
         inputs = [token_id for token_id, _ in self._terms]
 
         def text_of(token_id: int) -> str:
-            return (
-                f"ID {token_id}"
-                if words is None
-                else words.piece(token_id).decode(errors="replace")
-            )
+            try:
+                return f"ID {token_id}" if words is None else words.piece(token_id).decode()
+            except UnicodeDecodeError:  # a piece of a character spells nothing
+                return f"ID {token_id}"
 
         ids, cosines = told.token_ids.numbers(), told.cosines.numbers()
         found = folded(list(map(int, ids)), cosines, text_of, inputs)

@@ -150,6 +150,17 @@ def test_with_fewer_than_two_words_there_is_no_map(
     assert card.map.isVisible()
 
 
+def test_of_many_words_that_are_left_out_some_are_named(
+    card: MapCard, embedding: EmbeddingByHand, qtbot: QtBot
+) -> None:
+    QTest.mouseClick(card.fold_button, LEFT)
+    type_in(card, "dog cat strawberry u v w x y z", qtbot)
+    assert card.left_out.text() == (
+        "Not one token here, so left out: “strawberry” (2 tokens), “u” (0 tokens), "
+        "“v” (0 tokens), “w” (0 tokens), “x” (0 tokens) and 2 more."
+    )
+
+
 def test_more_words_than_can_be_seen_are_cut(
     card: MapCard, embedding: EmbeddingByHand, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -132,6 +132,18 @@ def test_a_sum_keeps_its_inputs_in_the_ranking_and_marks_them(
     assert hint(card, row).splitlines()[1:] == ["also spelled “·king”", "one of the inputs"]
 
 
+def test_pieces_of_characters_are_no_spellings_of_each_other(
+    card: NearestCard, embedding: EmbeddingByHand
+) -> None:
+    for token_id in (100, 101, 102):
+        embedding.rows[token_id] = embedding.rows[DOG] + 0.01 * token_id
+    QTest.mouseClick(card.fold_button, LEFT)
+    type_in(card, "dog")
+    embedding.answer("nearest")
+    found = [each.token_ids for each in card.table.found[:4]]
+    assert sorted(found) == [(DOG,), (100,), (101,), (102,)]
+
+
 def test_a_word_of_several_tokens_says_so(card: NearestCard, embedding: EmbeddingByHand) -> None:
     QTest.mouseClick(card.fold_button, LEFT)
     n_asked = sum(kind == "nearest" for kind, _ in embedding.asked)

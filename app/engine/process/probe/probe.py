@@ -424,9 +424,11 @@ class Probe:
 
     def _read(self, tokens: Sequence[int], position: int) -> None:
         """Decode tokens, and note in which cells they came to lie."""
+        assert self._map is not None
         self._watch.on_writes(
             lambda: self._decode(tokens, position, 0),
             lambda node: self._note_cells(_layer_in(node), node, position),
+            [layers[0] for layers in self._map.caches],
         )
         self._cells.extend(tokens)
 

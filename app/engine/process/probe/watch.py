@@ -12,7 +12,7 @@ would stop in the middle and report success); what it is given stays valid only 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from app.engine.process.native.native import llama
@@ -38,6 +38,7 @@ class Watch:
         self._wanted: Mapping[int, Take] = {}
         self._expected: Mapping[int, tuple[str, str]] = {}
         self._writes: Take | None = None
+        self._written: tuple[bytes, ...] = ()
         self._begins: Callable[[], None] | None = None
         self._at = -1
         self._fault: Exception | None = None
@@ -72,8 +73,10 @@ class Watch:
         finally:
             self._wanted, self._expected, self._begins = {}, {}, None
 
-    def on_writes(self, decode: Callable[[], None], take: Take) -> None:
-        """Run `decode`, of any number of tokens, and hand out each write to a cache of keys."""
+    def on_writes(self, decode: Callable[[], None], take: Take, layers: Iterable[int]) -> None:
+        """Run `decode`, of any number of tokens, and hand out the writes of these layers' keys. At
+        each of them all threads wait for each other, so they should be few."""
+        self._written = tuple(b"cache_k_l%d " % layer for layer in layers)
         self._writes, self._fault = take, None
         try:
             decode()
@@ -103,7 +106,7 @@ class Watch:
             return False
         if self._writes is not None:
             tensor = ctypes.cast(address, _POINTER).contents
-            return op_of(tensor) == "SET_ROWS" and tensor.name.startswith(b"cache_k_l")
+            return op_of(tensor) == "SET_ROWS" and tensor.name.startswith(self._written)
         if self._at not in self._wanted or self._fault is not None:
             return False
         tensor = ctypes.cast(address, _POINTER).contents

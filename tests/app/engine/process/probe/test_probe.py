@@ -187,6 +187,25 @@ def test_a_window_that_has_moved_on_is_read_again(
     assert WINDOW < 50
 
 
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_reading_stops_for_one_layer_of_each_cache(
+    small: Callable[..., Weights], kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At each node that is looked at all threads wait."""
+    stops: list[str] = []
+    computed = Watch._computed
+
+    def count(watch: Watch, address: int) -> bool:
+        if watch._writes is not None:
+            stops.append("")
+        return computed(watch, address)
+
+    monkeypatch.setattr(Watch, "_computed", count)
+    with probe_of(small(kind, n_ubatch=64)) as probe:
+        look(probe, IDS)  # 89 before it, in chunks of 64
+    assert len(stops) == 2 * (2 if kind in ("window", "capped") else 1)
+
+
 def test_what_was_read_is_not_read_again(small: Callable[..., Weights]) -> None:
     weights = small()
     with probe_of(weights) as probe:

@@ -10,12 +10,12 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLabel
 
 from app.chat.inspection.inside import GROWING, NOTHING_LOADED
-from ui.section.inside.map_card import MapCard
-from ui.section.inside.nearest_card import NearestCard
+from ui.section.inside.layers.way_card import WayCard
 from ui.section.inside.panel import InsidePanel
-from ui.section.inside.position_card import PositionCard
+from ui.section.inside.vectors.map_card import MapCard
+from ui.section.inside.vectors.nearest_card import NearestCard
+from ui.section.inside.vectors.position_card import PositionCard
 from ui.section.inside.view import CHOOSE
-from ui.section.inside.way_card import WayCard
 
 LEFT = Qt.MouseButton.LeftButton
 SCRIPT: dict[str, Any] = {

@@ -426,59 +426,59 @@ PLACES = {
         "ui/section/cache/test_panel.py",
         "test_what_was_done_in_a_chat_that_was_left_is_not_told_in_the_open_one",
     ),
-    "ui/section/inside/attention_card.py _measure": (
+    "ui/section/inside/layers/attention_card.py _measure": (
         "the same weights are loaded",
-        "ui/section/inside/test_attention_card.py",
+        "ui/section/inside/layers/test_attention_card.py",
         "test_names_that_come_when_other_weights_are_loaded_are_dropped",
     ),
-    "ui/section/inside/embedding_card.py _ask": (
+    "ui/section/inside/vectors/embedding_card.py _ask": (
         "the same token of the same weights is looked at",
-        "ui/section/inside/test_nearest_card.py",
+        "ui/section/inside/vectors/test_nearest_card.py",
         "test_lengths_that_come_for_another_token_are_dropped",
     ),
-    "ui/section/inside/machine_card.py _read": (
+    "ui/section/inside/machine/card.py _read": (
         "the same weights are loaded",
-        "ui/section/inside/test_machine_card.py",
+        "ui/section/inside/machine/test_card.py",
         "test_what_comes_of_weights_that_are_loaded_no_more_is_dropped",
     ),
-    "ui/section/inside/machine_card.py _measure": (
+    "ui/section/inside/machine/card.py _measure": (
         "the same weights are loaded, and it was not cancelled",
-        "ui/section/inside/test_machine_card.py",
+        "ui/section/inside/machine/test_card.py",
         "test_what_comes_of_weights_that_are_loaded_no_more_is_dropped",
     ),
-    "ui/section/inside/map_card.py _find": (
+    "ui/section/inside/vectors/map_card.py _find": (
         "these words are typed, of the same weights",
-        "ui/section/inside/test_map_card.py",
+        "ui/section/inside/vectors/test_map_card.py",
         "test_a_map_of_words_that_are_typed_no_more_is_dropped",
     ),
-    "ui/section/inside/map_card.py _place": (
+    "ui/section/inside/vectors/map_card.py _place": (
         "as above",
-        "ui/section/inside/test_map_card.py",
+        "ui/section/inside/vectors/test_map_card.py",
         "test_a_map_of_words_that_are_typed_no_more_is_dropped",
     ),
-    "ui/section/inside/nearest_card.py _ask": (
+    "ui/section/inside/vectors/nearest_card.py _ask": (
         "these words are typed, of the same weights",
-        "ui/section/inside/test_nearest_card.py",
+        "ui/section/inside/vectors/test_nearest_card.py",
         "test_an_answer_about_what_is_typed_no_more_is_dropped",
     ),
-    "ui/section/inside/nearest_card.py _compare": (
+    "ui/section/inside/vectors/nearest_card.py _compare": (
         "as above",
-        "ui/section/inside/test_nearest_card.py",
+        "ui/section/inside/vectors/test_nearest_card.py",
         "test_an_answer_about_what_is_typed_no_more_is_dropped",
     ),
-    "ui/section/inside/position_card.py _ask": (
+    "ui/section/inside/vectors/position_card.py _ask": (
         "the same weights are loaded",
-        "ui/section/inside/test_position_card.py",
+        "ui/section/inside/vectors/test_position_card.py",
         "test_how_other_weights_do_it_is_dropped",
     ),
-    "ui/section/inside/word_swap.py _on_button": (
+    "ui/section/inside/vectors/word_swap.py _on_button": (
         "the same two words of the same text are chosen, and the same token is looked at",
-        "ui/section/inside/test_position_card.py",
+        "ui/section/inside/vectors/test_position_card.py",
         "test_a_swap_that_comes_when_another_token_is_looked_at_is_dropped",
     ),
-    "ui/section/inside/lens_map_card.py _ask": (
+    "ui/section/inside/layers/lens_map_card.py _ask": (
         "the same token is looked at, with the same weights, and the card is open",
-        "ui/section/inside/test_lens_map_card.py",
+        "ui/section/inside/layers/test_lens_map_card.py",
         "test_columns_of_a_token_that_was_left_are_dropped",
     ),
     "ui/section/inside/view.py follow": (
@@ -496,19 +496,19 @@ PLACES = {
         "ui/section/prompt/test_panel.py",
         "test_another_reply_is_asked_about_and_a_late_answer_is_dropped",
     ),
-    "ui/section/inside/who_card.py _ask_without": (
+    "ui/section/inside/layers/who_card.py _ask_without": (
         "the same part of the same token is tested",
-        "ui/section/inside/test_who_card.py",
+        "ui/section/inside/layers/test_who_card.py",
         "test_the_result_of_a_test_of_another_part_is_dropped",
     ),
-    "ui/section/inside/who_card.py _read_other": (
+    "ui/section/inside/layers/who_card.py _read_other": (
         "the same token is looked at, against the same one",
-        "ui/section/inside/test_who_card.py",
+        "ui/section/inside/layers/test_who_card.py",
         "test_a_token_that_was_typed_for_one_that_was_left_is_dropped",
     ),
-    "ui/section/inside/who_card.py show_seen": (
+    "ui/section/inside/layers/who_card.py show_seen": (
         "the same token is looked at, against the same one, with the same weights",
-        "ui/section/inside/test_who_card.py",
+        "ui/section/inside/layers/test_who_card.py",
         "test_what_comes_for_a_token_that_was_left_is_dropped",
     ),
     "ui/section/prompt/panel.py _on_difference": (

@@ -12,43 +12,43 @@ from ui.section.inside.card import InsideCard
 
 
 def _embedding() -> type[InsideCard]:
-    from ui.section.inside.embedding_card import EmbeddingCard
+    from ui.section.inside.vectors.embedding_card import EmbeddingCard
 
     return EmbeddingCard
 
 
 def _nearest() -> type[InsideCard]:
-    from ui.section.inside.nearest_card import NearestCard
+    from ui.section.inside.vectors.nearest_card import NearestCard
 
     return NearestCard
 
 
 def _map() -> type[InsideCard]:
-    from ui.section.inside.map_card import MapCard
+    from ui.section.inside.vectors.map_card import MapCard
 
     return MapCard
 
 
 def _position() -> type[InsideCard]:
-    from ui.section.inside.position_card import PositionCard
+    from ui.section.inside.vectors.position_card import PositionCard
 
     return PositionCard
 
 
 def _way() -> type[InsideCard]:
-    from ui.section.inside.way_card import WayCard
+    from ui.section.inside.layers.way_card import WayCard
 
     return WayCard
 
 
 def _lens() -> type[InsideCard]:
-    from ui.section.inside.lens_card import LensCard
+    from ui.section.inside.layers.lens_card import LensCard
 
     return LensCard
 
 
 def _lens_map() -> type[InsideCard]:
-    from ui.section.inside.lens_map_card import LensMapCard
+    from ui.section.inside.layers.lens_map_card import LensMapCard
 
     return LensMapCard
 
@@ -66,13 +66,13 @@ def _probabilities() -> type[InsideCard]:
 
 
 def _who() -> type[InsideCard]:
-    from ui.section.inside.who_card import WhoCard
+    from ui.section.inside.layers.who_card import WhoCard
 
     return WhoCard
 
 
 def _cut() -> type[InsideCard]:
-    from ui.section.inside.cut_card import CutCard
+    from ui.section.inside.layers.cut_card import CutCard
 
     return CutCard
 
@@ -90,13 +90,13 @@ def _token() -> type[InsideCard]:
 
 
 def _attention() -> type[InsideCard]:
-    from ui.section.inside.attention_card import AttentionCard
+    from ui.section.inside.layers.attention_card import AttentionCard
 
     return AttentionCard
 
 
 def _machine() -> type[InsideCard]:
-    from ui.section.inside.machine_card import MachineCard
+    from ui.section.inside.machine.card import MachineCard
 
     return MachineCard
 

@@ -37,6 +37,19 @@ N_VOTES: Final = 10
 FIRST_WANTED: Final = ("embedding", "attn_out", "ffn_out", "residual", "logits", "lens")
 
 
+class TextSoFar:
+    """The text as far as it may be seen: nothing behind the token that looks (the causal mask)."""
+
+    def __init__(self, text: ReadText, place: int, first: int) -> None:
+        self._text, self._first, self._end = text, first, place + 1
+
+    def __len__(self) -> int:
+        return self._end - self._first
+
+    def pieces(self, first: int, end: int) -> list[bytes]:
+        return self._text.pieces(first + self._first, min(end + self._first, self._end))
+
+
 class InsideView(QObject):
     """`seen_changed`: another place or text, or more of it is known (also: nothing is).
     `layer_changed`, `head_changed`: another one is chosen, or none. `progress_changed`: how far an

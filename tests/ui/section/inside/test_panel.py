@@ -19,15 +19,15 @@ from recording_desk import FakeDesk
 from models.records import Message
 from ui.look.theme import Theme
 from ui.section.inside.card import NOT_HERE, InsideCard
-from ui.section.inside.lens_card import LensCard
-from ui.section.inside.map_card import MapCard
-from ui.section.inside.nearest_card import NearestCard
+from ui.section.inside.layers.lens_card import LensCard
+from ui.section.inside.layers.way_card import WayCard
 from ui.section.inside.panel import InsidePanel
 from ui.section.inside.rows import PaintedRows
 from ui.section.inside.token_cards import OF_PROMPT, SamplingCard
+from ui.section.inside.vectors.map_card import MapCard
+from ui.section.inside.vectors.nearest_card import NearestCard
 from ui.section.inside.view import CHOOSE
 from ui.section.inside.vote_cards import ProbabilitiesCard
-from ui.section.inside.way_card import WayCard
 from ui.section.looking import Looking
 from ui.section.panel import Tools
 

@@ -19,8 +19,8 @@ from app.engine.protocol.messages import Tokens
 from app.insight.inside.arrays import arrays_of
 from app.insight.inside.wrote import Written, written_of
 from models.records import Message
+from ui.section.inside.layers.who_card import CAVEAT, WhoCard
 from ui.section.inside.view import InsideView
-from ui.section.inside.who_card import CAVEAT, WhoCard
 from ui.section.looking import Looking
 from ui.section.panel import Tools
 

@@ -19,8 +19,8 @@ from app.insight.trace.message_tokens import MessageTokens
 from models.records import Message
 from ui.look.theme import Theme
 from ui.look.tints import tint_colors
-from ui.section.inside.attention_card import AttentionCard
-from ui.section.inside.head_grid import HeadGrid
+from ui.section.inside.layers.attention_card import AttentionCard
+from ui.section.inside.layers.head_grid import HeadGrid
 from ui.section.inside.view import InsideView
 from ui.section.looking import Looking
 from ui.section.panel import Tools

@@ -15,9 +15,8 @@ from app.insight.trace.tokens_shown import visible
 from ui.look.theme import Theme
 from ui.look.tints import tint_colors
 from ui.section.card import small_label
-from ui.section.inside.attention_card import TextSoFar
 from ui.section.inside.rows import RIGHT, PaintedRows, elided
-from ui.section.inside.view import InsideView
+from ui.section.inside.view import InsideView, TextSoFar
 from ui.section.inside.words import percent, quoted
 from ui.section.panel import Tools
 from ui.section.prompt.text import Look, PromptText

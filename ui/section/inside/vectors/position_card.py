@@ -16,9 +16,9 @@ from app.insight.inside.waves import hands, unrotated
 from ui.look.theme import Theme
 from ui.section.card import small_label
 from ui.section.inside.card import InsideCard
-from ui.section.inside.rotation_views import Dials, WaveView
+from ui.section.inside.vectors.rotation_views import Dials, WaveView
+from ui.section.inside.vectors.word_swap import WordSwap
 from ui.section.inside.view import InsideView
-from ui.section.inside.word_swap import WordSwap
 from ui.section.panel import Tools
 from ui.widgets.combo import Combo
 from ui.widgets.kit import plain_label

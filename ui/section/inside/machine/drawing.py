@@ -1,4 +1,4 @@
-"""The rows of the machine, painted by hand in one widget; see `machine_rows`."""
+"""The rows of the machine, painted by hand in one widget; see `rows`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QScrollArea, QSizePolicy, QToolTip, QWidget
 
 from app.amounts import bytes_words
 from ui.look.theme import Theme
-from ui.section.inside.machine_rows import (
+from ui.section.inside.machine.rows import (
     BlockRow,
     FoldRow,
     HeadRow,

@@ -23,9 +23,9 @@ from app.engine.process.scripted.inside import MadeUpNetwork
 from app.gguf.header import read_header
 from app.insight.inside.machine import Machine, machine_of
 from models.records import Message
-from ui.section.inside.machine_card import NO_TEXT, MachineCard
-from ui.section.inside.machine_drawing import MachineDrawing
-from ui.section.inside.machine_rows import BlockRow, PartRow
+from ui.section.inside.machine.card import NO_TEXT, MachineCard
+from ui.section.inside.machine.drawing import MachineDrawing
+from ui.section.inside.machine.rows import BlockRow, PartRow
 from ui.section.inside.view import InsideView
 from ui.section.looking import Looking
 from ui.section.panel import Tools

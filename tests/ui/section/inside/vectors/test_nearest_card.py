@@ -15,8 +15,8 @@ from recording_desk import FakeBridge, FakeDesk
 
 from models.records import Message
 from ui.look.theme import Theme
-from ui.section.inside.embedding_card import EmbeddingCard
-from ui.section.inside.nearest_card import NearestCard
+from ui.section.inside.vectors.embedding_card import EmbeddingCard
+from ui.section.inside.vectors.nearest_card import NearestCard
 from ui.section.inside.view import InsideView
 from ui.section.looking import Looking
 from ui.section.panel import Tools

@@ -21,8 +21,8 @@ from app.insight.inside.machine import Machine
 from ui.look.theme import Theme
 from ui.section.card import small_label
 from ui.section.inside.card import InsideCard
-from ui.section.inside.machine_drawing import MachineDrawing
-from ui.section.inside.machine_rows import count_words, ms_words, rows_of
+from ui.section.inside.machine.drawing import MachineDrawing
+from ui.section.inside.machine.rows import count_words, ms_words, rows_of
 from ui.section.inside.rows import RIGHT, PaintedRows, elided
 from ui.section.inside.view import InsideView
 from ui.section.inside.words import percent

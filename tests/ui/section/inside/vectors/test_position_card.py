@@ -27,9 +27,9 @@ from app.insight.inside.position import Position
 from app.insight.inside.word_spans import Span
 from models.records import Message
 from ui.look.theme import Theme
-from ui.section.inside.position_card import PositionCard
+from ui.section.inside.vectors.position_card import PositionCard
+from ui.section.inside.vectors.word_swap import NO_WORDS, STAYS
 from ui.section.inside.view import InsideView
-from ui.section.inside.word_swap import NO_WORDS, STAYS
 from ui.section.looking import Looking
 from ui.section.panel import Tools
 

@@ -13,8 +13,8 @@ from app.chat.inspection.inside import Seen
 from ui.look.theme import Theme
 from ui.section.card import small_label
 from ui.section.inside.card import InsideCard
+from ui.section.inside.vectors.word_map import WordMapView
 from ui.section.inside.view import InsideView
-from ui.section.inside.word_map import WordMapView
 from ui.section.inside.words import percent
 from ui.section.panel import Tools
 from ui.widgets.kit import push_button, rest_timer

@@ -32,9 +32,9 @@ from ui.look.theme import Theme
 from ui.look.tints import tint_colors
 from ui.section.card import small_label
 from ui.section.inside.card import InsideCard
-from ui.section.inside.head_grid import Head, HeadGrid
+from ui.section.inside.layers.head_grid import Head, HeadGrid
 from ui.section.inside.rows import LEFT, RIGHT, PaintedRows, elided
-from ui.section.inside.view import InsideView
+from ui.section.inside.view import InsideView, TextSoFar
 from ui.section.looking import Paint
 from ui.section.panel import Tools
 from ui.section.prompt.text import Look, PromptText
@@ -72,19 +72,6 @@ MOST_SPANS: Final = 6
 _NAME_SHARE: Final = 0.6
 _FIGURE_PX: Final = 40
 _BAR_PX: Final = 7
-
-
-class TextSoFar:
-    """The text as far as it may be seen: nothing behind the token that looks (the causal mask)."""
-
-    def __init__(self, text: ReadText, place: int, first: int) -> None:
-        self._text, self._first, self._end = text, first, place + 1
-
-    def __len__(self) -> int:
-        return self._end - self._first
-
-    def pieces(self, first: int, end: int) -> list[bytes]:
-        return self._text.pieces(first + self._first, min(end + self._first, self._end))
 
 
 def _on_words(

@@ -12,7 +12,7 @@ from recording_desk import FakeBridge, FakeDesk
 
 from app.insight.inside.votes import lens_of
 from models.records import Message
-from ui.section.inside.lens_map_card import N_PLACES, LensMapCard
+from ui.section.inside.layers.lens_map_card import N_PLACES, LensMapCard
 from ui.section.inside.view import InsideView
 from ui.section.looking import Looking
 from ui.section.panel import Tools

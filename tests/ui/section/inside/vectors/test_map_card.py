@@ -15,8 +15,8 @@ from recording_desk import FakeBridge, FakeDesk
 
 from models.records import Message
 from ui.look.theme import Theme
-from ui.section.inside import map_card
-from ui.section.inside.map_card import STARTING, TOO_FEW, MapCard, words_in
+from ui.section.inside.vectors import map_card
+from ui.section.inside.vectors.map_card import STARTING, TOO_FEW, MapCard, words_in
 from ui.section.inside.view import InsideView
 from ui.section.looking import Looking
 from ui.section.panel import Tools

@@ -11,7 +11,7 @@ from recurrent_gguf import tiny_jamba
 from app.engine.protocol.machine_messages import StepProfiled
 from app.gguf.header import read_header
 from app.insight.inside.machine import Heads, Machine, machine_of
-from ui.section.inside.machine_rows import (
+from ui.section.inside.machine.rows import (
     BlockRow,
     FoldRow,
     HeadRow,

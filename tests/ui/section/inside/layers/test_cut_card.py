@@ -10,7 +10,7 @@ from recording_desk import FakeBridge, FakeDesk
 
 from app.engine.protocol.cut_messages import Cut
 from models.records import Message
-from ui.section.inside.cut_card import CHOOSE, KINDS, NOT_HERE, CutCard
+from ui.section.inside.layers.cut_card import CHOOSE, KINDS, NOT_HERE, CutCard
 from ui.section.inside.view import InsideView
 from ui.section.looking import Looking
 from ui.section.panel import Tools

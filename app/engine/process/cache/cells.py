@@ -170,11 +170,17 @@ class Cells:
 
     def save(self) -> State | None:
         """A copy of the sequence in host memory; None if llama.cpp does not give one."""
-        size = self.state_bytes()
-        data = np.empty(size, np.uint8)
-        pointer = data.ctypes.data_as(ctypes.POINTER(ctypes.c_uint8))
-        written = llama.llama_state_seq_get_data(self._context, pointer, size, self.sequence)
-        return data if 0 < written == size else None
+        return _saved(self._context, self.sequence)
+
+    def save_first(self, length: int, spare: int) -> State | None:
+        """A copy of the first `length` cells, made through a sequence that holds nothing. Of layers
+        with a window a copy has only what the token behind its end sees, so one that shall be gone
+        on from earlier has to end there."""
+        llama.llama_memory_seq_cp(self._memory, self.sequence, spare, 0, length)
+        try:
+            return _saved(self._context, spare)
+        finally:
+            llama.llama_memory_seq_rm(self._memory, spare, -1, -1)
 
     def restore(self, data: State, ids: Sequence[int]) -> bool:
         """Replace the sequence by a copy. False: it does not fit, and the sequence is empty."""
@@ -193,6 +199,14 @@ class Cells:
         """The oldest position that a copy of the sequence would hold."""
         n_swa = self.traits.n_swa
         return max(self.first_position(), len(self.ids) - n_swa if n_swa else 0, 0)
+
+
+def _saved(context: Any, sequence: int) -> State | None:
+    size = llama.llama_state_seq_get_size(context, sequence)
+    data = np.empty(size, np.uint8)
+    pointer = data.ctypes.data_as(ctypes.POINTER(ctypes.c_uint8))
+    written = llama.llama_state_seq_get_data(context, pointer, size, sequence)
+    return data if 0 < written == size else None
 
 
 def cells_in_use(sequences: Iterable[Cells]) -> int:

@@ -385,10 +385,16 @@ class Probe:
         keep = common_length(self._cells.ids, before)
         if self._cells.usable(keep) is not None:
             keep = 0
-        source = max(self._slots(), key=lambda cells: _usable(cells, before), default=None)
-        there = _usable(source, before) if source is not None else 0
+        slots = list(self._slots())
+        spare = next((cells.sequence for cells in slots if not cells.ids), None)
+
+        def usable(cells: Cells) -> int:
+            return _usable(cells, before, has_spare=spare is not None)
+
+        source = max(slots, key=usable, default=None)
+        there = usable(source) if source is not None else 0
         if source is not None and there >= keep + _WORTH_COPYING:
-            found.n_copied = self._copy(source, there)
+            found.n_copied = self._copy(source, there, spare)
             keep = found.n_copied or common_length(self._cells.ids, before)
         if not self._cells.cut(keep):
             self._forget()
@@ -400,18 +406,24 @@ class Probe:
             progress(len(self._cells), len(before))
             yield None
 
-    def _copy(self, source: Cells, length: int) -> int:
-        """Take over the first `length` cells of a slot; how many came over."""
+    def _copy(self, source: Cells, length: int, spare: int | None) -> int:
+        """Take over the first `length` cells of a slot; how many came over. `spare`: a sequence of
+        the slots' context that holds nothing."""
         assert self._map is not None
-        data = source.save()
+        ids = list(source.ids)
+        if source.first_position_of_copy > 0 and length < len(ids) and spare is not None:
+            ids = ids[:length]
+            data = source.save_first(length, spare)
+        else:
+            data = source.save()
         if data is None:
             return 0
-        copied = positions_in(data, len(self._map.caches), len(source.ids))
+        copied = positions_in(data, len(self._map.caches), len(ids))
         order = copied and self._map.in_order_of_caches([n_layers for _, n_layers in copied])
         if not copied or not order:
             return 0
         self._forget()
-        if not self._cells.restore(data, source.ids):
+        if not self._cells.restore(data, ids):
             return 0
         self._positions = [copied[at][0].copy() for at in order]
         return length if self._cells.cut(length) else 0
@@ -768,10 +780,12 @@ class Probe:
             raise Refusal("native_error", FAILED)
 
 
-def _usable(cells: Cells, ids: Sequence[int]) -> int:
+def _usable(cells: Cells, ids: Sequence[int], *, has_spare: bool) -> int:
     """How many of the first `ids` can be gone on from in a copy of these cells."""
     length = common_length(cells.ids, ids)
-    if not length or (cells.first_position_of_copy > 0 and not _reaches(cells, length)):
+    if not length:
+        return 0
+    if cells.first_position_of_copy > 0 and not has_spare and not _reaches(cells, length):
         return 0
     return length if cells.usable(length) is None else 0
 

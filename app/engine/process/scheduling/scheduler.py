@@ -177,8 +177,8 @@ class Scheduler:
         return can_move and not self._is_stuck
 
     def sequences(self) -> list[Cells]:
-        """What each slot holds now, to copy from."""
-        return [slot.cells for slot in self._slots if len(slot.cells)]
+        """What each slot holds now, to copy from; a part goes through one that is empty."""
+        return [slot.cells for slot in self._slots]
 
     def begin_with(self, ids: list[int]) -> None:
         """The context's first sequence holds these tokens already."""

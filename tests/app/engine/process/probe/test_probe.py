@@ -174,10 +174,12 @@ def test_the_copied_slot_is_as_it_was(small: Callable[..., Weights]) -> None:
 def test_a_window_that_has_moved_on_is_read_again(
     small: Callable[..., Weights], flash: str
 ) -> None:
-    """Of a window a copy holds the last tokens alone."""
+    """Of a window a copy holds the last tokens alone; with another chat in the other slot there is
+    no sequence to make an earlier one through."""
     weights = small("window", n_slots=2, n_ubatch=64, flash_attention=flash)
     slots = Slots(weights)
     slots.write(0, IDS, len(IDS))
+    slots.write(1, some_ids(5, seed=2), 5)
     for length, n_copied in ((len(IDS), len(IDS) - 1), (50, 0)):
         with probe_of(weights, slots) as probe:
             ids = IDS[:length]
@@ -185,6 +187,28 @@ def test_a_window_that_has_moved_on_is_read_again(
         assert (found.n_copied, found.n_read) == (n_copied, length - 1 - n_copied)
         agree(found.arrays, anew(weights, ids), flash)
     assert WINDOW < 50
+
+
+@FLASH
+@pytest.mark.parametrize("kind", ["window", "capped"])
+def test_an_earlier_token_behind_a_window_is_copied_where_a_sequence_is_free(
+    small: Callable[..., Weights], kind: str, flash: str
+) -> None:
+    """A copy holds the window of its own last token, so it is made of the beginning alone."""
+    weights = small(kind, flash_attention=flash, n_slots=3, n_ubatch=64)
+    slots = fragmented(weights, 2)
+    before = [slots.order(at, 2) for at in (0, 1)], slots.cells[0].save()
+    with probe_of(weights, slots) as probe:
+        for length in (70, 50, 51):
+            found = look(probe, IDS[:length])
+            is_next = length == 51
+            assert (found.n_copied, found.n_read) == ((0 if is_next else length - 1), 0)
+            agree(found.arrays, anew(weights, IDS[:length]), flash)
+    after = [slots.order(at, 2) for at in (0, 1)], slots.cells[0].save()
+    assert before[0] == after[0]
+    assert before[1] is not None
+    assert np.array_equal(before[1], after[1])
+    assert llama.llama_memory_seq_pos_max(weights.memory, 2) == -1
 
 
 @pytest.mark.parametrize("kind", NETWORKS)

@@ -33,10 +33,27 @@ RIGHT: Final = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight
 
 
 class Picture(QWidget):
-    """Something that is painted from arrays. While those of the token are on their way it is blank:
-    what was there belongs to another one. It keeps its size, and the keyboard."""
+    """Something that is painted from arrays, as wide as there is room. While those of the token are
+    on their way it is blank: what was there belongs to another one. It keeps its size, and the
+    keyboard. Override `words_at`."""
 
     is_pending = False
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+
+    def words_at(self, point: QPointF) -> str:
+        """What the pointer is told there; nothing where it is empty."""
+        return ""
+
+    def event(self, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
+            words = "" if self.is_pending else self.words_at(QPointF(event.pos()))
+            QToolTip.showText(event.globalPos(), words, self)
+            return True
+        return super().event(event)
 
     def set_pending(self, is_pending: bool) -> None:
         if is_pending != self.is_pending:
@@ -53,16 +70,13 @@ class PaintedRows(Picture):
     def __init__(
         self, theme: Theme, name: str, parent: QWidget | None = None, *, can_choose: bool = False
     ) -> None:
-        super().__init__(parent)
-        self._theme = theme
+        super().__init__(theme, parent)
         self._can_choose = can_choose
         self.n_rows = 0
         self.chosen: int | None = None
         self.hovered: int | None = None
         self.setObjectName(name)
         self.setMouseTracking(True)
-        self.setToolTip("")
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         if can_choose:
             self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         theme.changed.connect(self._fit)
@@ -74,6 +88,10 @@ class PaintedRows(Picture):
     def words_of(self, row: int, x: float) -> str:
         """Lines for the hover card. `x`: where the pointer is."""
         return ""
+
+    def words_at(self, point: QPointF) -> str:
+        row = self.row_at(point.y())
+        return "" if row is None else self.words_of(row, point.x())
 
     # --- rows -----------------------------------------------------------------------------------
 
@@ -154,27 +172,7 @@ class PaintedRows(Picture):
         start = self.chosen if self.chosen is not None else -1 if by > 0 else self.n_rows
         row = min(max(start + by, 0), self.n_rows - 1)
         self.row_chosen.emit(row)
-        self._bring_into_view(row)
-
-    def _bring_into_view(self, row: int) -> None:
-        area = self.parentWidget()
-        while area is not None and not isinstance(area, QScrollArea):
-            area = area.parentWidget()
-        inside = area.widget() if isinstance(area, QScrollArea) else None
-        if isinstance(area, QScrollArea) and inside is not None:
-            rect = self.rect_of(row)
-            place = self.mapTo(inside, rect.center().toPoint())
-            area.ensureVisible(place.x(), place.y(), 0, round(2 * rect.height()))
-
-    def event(self, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
-            at = QPointF(event.pos())
-            row = self.row_at(at.y())
-            is_there = row is not None and not self.is_pending
-            words = self.words_of(row, at.x()) if is_there else ""  # type: ignore[arg-type]
-            QToolTip.showText(event.globalPos(), words, self)
-            return True
-        return super().event(event)
+        bring_into_view(self, self.rect_of(row), 2 * self._theme.px(ROW_PX))
 
 
 def elided(painter: QPainter, rect: QRectF, words: str, flags: Qt.AlignmentFlag = LEFT) -> None:
@@ -182,3 +180,14 @@ def elided(painter: QPainter, rect: QRectF, words: str, flags: Qt.AlignmentFlag 
     room = int(rect.width())
     shown = painter.fontMetrics().elidedText(words, Qt.TextElideMode.ElideRight, room)
     painter.drawText(rect, flags, shown)
+
+
+def bring_into_view(widget: QWidget, rect: QRectF, margin: int) -> None:
+    """Scroll the column that a widget is in, so that this part of it is seen."""
+    area = widget.parentWidget()
+    while area is not None and not isinstance(area, QScrollArea):
+        area = area.parentWidget()
+    inside = area.widget() if isinstance(area, QScrollArea) else None
+    if isinstance(area, QScrollArea) and inside is not None:
+        place = widget.mapTo(inside, rect.center().toPoint())
+        area.ensureVisible(place.x(), place.y(), 0, margin)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from PySide6.QtCore import QEvent, QSize
-from PySide6.QtGui import QHelpEvent, QImage, QPainter, QPaintEvent
-from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
+from PySide6.QtCore import QPointF, QSize
+from PySide6.QtGui import QImage, QPainter, QPaintEvent
+from PySide6.QtWidgets import QWidget
 
 from ui.look.theme import Theme
 from ui.section.inside.pictures import signed_image
@@ -20,14 +20,11 @@ class VectorStrip(Picture):
     so the colour is full at the 99th percentile of the sizes."""
 
     def __init__(self, theme: Theme, height_px: int = 24, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._theme = theme
+        super().__init__(theme, parent)
         self._height_px = height_px
         self.values: Values = np.zeros(0, np.float32)
         self.full = 0.0
         self._image = QImage()
-        self.setToolTip("")
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         theme.changed.connect(self._draw)
 
     def show_vector(self, values: Values) -> None:
@@ -54,15 +51,10 @@ class VectorStrip(Picture):
         if not self._image.isNull() and not self.is_pending:
             QPainter(self).drawImage(self.rect(), self._image)
 
-    def words_at(self, x: float) -> str:
+    def words_at(self, point: QPointF) -> str:
         """The number in that column."""
-        if not len(self.values) or self.is_pending:
+        if not len(self.values):
             return ""
-        at = min(max(int(x / max(self.width(), 1) * len(self.values)), 0), len(self.values) - 1)
+        at = int(point.x() / max(self.width(), 1) * len(self.values))
+        at = min(max(at, 0), len(self.values) - 1)
         return f"Dimension {at:,} of {len(self.values):,}: {self.values[at]:.4f}"
-
-    def event(self, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
-            QToolTip.showText(event.globalPos(), self.words_at(event.pos().x()), self)
-            return True
-        return super().event(event)

@@ -24,10 +24,11 @@ from PySide6.QtGui import (
     QPen,
     QResizeEvent,
 )
-from PySide6.QtWidgets import QSizePolicy, QWidget
+from PySide6.QtWidgets import QWidget
 
 from ui.look.theme import Theme
 from ui.section.inside.pictures import share_image
+from ui.section.inside.rows import Picture
 
 Values = npt.NDArray[np.float32]
 Head = tuple[int, int]
@@ -45,7 +46,7 @@ _STEPS: Final = {
 }
 
 
-class HeadGrid(QWidget):
+class HeadGrid(Picture):
     """`pointed` carries the (layer, head) under the pointer or None, `chosen` the one that was
     clicked or reached by the arrow keys."""
 
@@ -53,8 +54,7 @@ class HeadGrid(QWidget):
     chosen = Signal(object)
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._theme = theme
+        super().__init__(theme, parent)
         self._rows: Values = np.zeros((0, 0, 0), np.float32)
         self._n_kv_head = 1
         self._images: list[QImage] = []
@@ -62,7 +62,6 @@ class HeadGrid(QWidget):
         self.current: Head | None = None
         self.setMouseTracking(True)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setAccessibleName("Attention heads, a row for each layer")
         theme.changed.connect(self._draw)
 
@@ -136,7 +135,7 @@ class HeadGrid(QWidget):
         px, colors = self._theme.px, self._theme.colors
         painter.setFont(self._theme.font_small())
         ink, dim = QColor(colors.ink), QColor(colors.dim)
-        for number, image in enumerate(self._images):
+        for number, image in enumerate(() if self.is_pending else self._images):
             first = number * self._group
             last = min(first + self._group, self.n_head) - 1
             box = self._cell(0, first).united(self._cell(self.n_layer - 1, last))

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QFontMetricsF, QHelpEvent, QMouseEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
+from PySide6.QtCore import QPointF, QRectF, QSize, Qt
+from PySide6.QtGui import QColor, QFontMetricsF, QMouseEvent, QPainter, QPaintEvent
+from PySide6.QtWidgets import QWidget
 
 from app.chat.inspection.inside import ReadText, Seen
 from app.insight.inside.votes import Lens, lens_of
@@ -32,14 +32,11 @@ class LensMap(Picture):
     """Hover tells a cell; a click on a column goes to its place."""
 
     def __init__(self, theme: Theme, view: InsideView, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._theme = theme
+        super().__init__(theme, parent)
         self._view = view
         self.places: list[int] = []
         self.columns: dict[int, Lens] = {}
         self.setObjectName("inside_lens_map")
-        self.setToolTip("")
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         theme.changed.connect(self.updateGeometry)
 
     def show_places(self, places: list[int]) -> None:
@@ -129,12 +126,9 @@ class LensMap(Picture):
             lines.append(f"{next_word}, which came next, has rank {int(lens.ranks[layer]):,}")
         return "\n".join(lines)
 
-    def event(self, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
-            at = self.at(QPointF(event.pos()))
-            QToolTip.showText(event.globalPos(), "" if at is None else self.words_of(*at), self)
-            return True
-        return super().event(event)
+    def words_at(self, point: QPointF) -> str:
+        at = self.at(point)
+        return "" if at is None else self.words_of(*at)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         at = self.at(event.position())

@@ -8,7 +8,7 @@ from typing import Final
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QHelpEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QScrollArea, QSizePolicy, QToolTip, QWidget
+from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from app.amounts import bytes_words
 from ui.look.theme import Theme
@@ -22,7 +22,7 @@ from ui.section.inside.machine.rows import (
     ms_words,
     words_of,
 )
-from ui.section.inside.rows import LEFT, RIGHT, elided
+from ui.section.inside.rows import LEFT, RIGHT, bring_into_view, elided
 
 _LINE_PX: Final = 20
 _GAP_PX: Final = 4
@@ -356,13 +356,7 @@ class MachineDrawing(QWidget):
         self.chosen = key
         self._describe()
         self.update()
-        area = self.parentWidget()
-        while area is not None and not isinstance(area, QScrollArea):
-            area = area.parentWidget()
-        inside = area.widget() if isinstance(area, QScrollArea) else None
-        if isinstance(area, QScrollArea) and inside is not None:
-            place = self.mapTo(inside, self.rect_of(key).center().toPoint())
-            area.ensureVisible(place.x(), place.y(), 0, self._theme.px(3 * _LINE_PX))
+        bring_into_view(self, self.rect_of(key), self._theme.px(3 * _LINE_PX))
 
     def _describe(self) -> None:
         rows = [row for row in self.rows if _key_of(row) == self.chosen] if self.chosen else []

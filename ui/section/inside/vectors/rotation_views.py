@@ -6,18 +6,17 @@ import math
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt
+from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import (
     QColor,
     QFontMetricsF,
-    QHelpEvent,
     QImage,
     QPainter,
     QPaintEvent,
     QPen,
     QResizeEvent,
 )
-from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.insight.inside.position import angles, pairs_of, wavelengths
 from app.insight.inside.waves import some_of, waves
@@ -38,29 +37,6 @@ PAIR: Final = "pair"
 TURN: Final = "turned"
 
 
-class _Hovered(Picture):
-    """It tells what is under the pointer."""
-
-    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._theme = theme
-        self.setToolTip("")
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-
-    def words_at(self, point: QPointF) -> str:
-        raise NotImplementedError
-
-    def minimumSizeHint(self) -> QSize:
-        return QSize(self._theme.px(120), self.sizeHint().height())
-
-    def event(self, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
-            words = "" if self.is_pending else self.words_at(QPointF(event.pos()))
-            QToolTip.showText(event.globalPos(), words, self)
-            return True
-        return super().event(event)
-
-
 def about_pair(rope: Rope, pair: int) -> str:
     """Which dimensions it is, and how fast it turns.
 
@@ -78,7 +54,7 @@ def about_pair(rope: Rope, pair: int) -> str:
     return f"{name} comes round every {long:,.1f} tokens"
 
 
-class WaveView(_Hovered):
+class WaveView(Picture):
     """A row for each pair, the fastest at the top; a column for each position, or for as many as
     share a pixel. The cosine of the angle: blue above zero, ochre below."""
 
@@ -120,6 +96,9 @@ class WaveView(_Hovered):
         height = min(max(n_pairs * px(PAIR_PX), px(LEAST_PX)), px(MOST_PX))
         return QSize(px(240), height)
 
+    def minimumSizeHint(self) -> QSize:
+        return QSize(self._theme.px(120), self.sizeHint().height())
+
     def x_of(self, position: int) -> float:
         """The middle of a position's column."""
         return (position + 0.5) * self.width() / max(self.n_positions, 1)
@@ -145,7 +124,7 @@ class WaveView(_Hovered):
         return f"{about_pair(rope, pair)}\nat position {at:,}: {turn:,.1f}° ({turn % 360:.0f}°)"
 
 
-class Dials(_Hovered):
+class Dials(Picture):
     """Some pairs of a query, and below it of a key: where each points before (dim) and after. Their
     lengths are told under the pointer; drawn are directions."""
 
@@ -195,6 +174,9 @@ class Dials(_Hovered):
         px = self._theme.px
         height = 2 * self._line + max(len(self.rows), 1) * px(40)
         return QSize(px(240), round(height))
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(self._theme.px(120), self.sizeHint().height())
 
     def dial(self, row: int, at: int) -> QRectF:
         """The square of a row's dial, the `at`th from the left."""

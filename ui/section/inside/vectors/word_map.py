@@ -11,7 +11,6 @@ from PySide6.QtGui import (
     QColor,
     QFocusEvent,
     QFontMetricsF,
-    QHelpEvent,
     QKeyEvent,
     QMouseEvent,
     QPainter,
@@ -19,7 +18,7 @@ from PySide6.QtGui import (
     QPen,
     QResizeEvent,
 )
-from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.insight.inside.labels import Box, placed
 from ui.look.theme import Theme
@@ -51,8 +50,7 @@ class WordMapView(Picture):
     word_chosen = Signal(int)
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._theme = theme
+        super().__init__(theme, parent)
         self.map: WordMap | None = None
         self.words: tuple[str, ...] = ()
         self.chosen: int | None = None
@@ -60,9 +58,7 @@ class WordMapView(Picture):
         self.setObjectName("inside_word_map")
         self.setAccessibleName("Map of words")
         self.setMouseTracking(True)
-        self.setToolTip("")
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self._laid: tuple[list[QPointF], list[Box | None]] | None = None
         theme.changed.connect(self._fit)
 
@@ -228,9 +224,6 @@ class WordMapView(Picture):
         super().focusOutEvent(event)
         self.update()
 
-    def event(self, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
-            word = self.word_at(QPointF(event.pos()))
-            QToolTip.showText(event.globalPos(), "" if word is None else self.words_of(word), self)
-            return True
-        return super().event(event)
+    def words_at(self, point: QPointF) -> str:
+        word = self.word_at(point)
+        return "" if word is None else self.words_of(word)

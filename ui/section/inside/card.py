@@ -6,7 +6,7 @@ from typing import ClassVar, Final
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QMouseEvent
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
 
 from app.chat.inspection.inside import Seen
 from ui.section.card import Card, small_label
@@ -22,7 +22,8 @@ class InsideCard(Card):
     """Override `show_seen`, which is called while the card is open and on screen, whenever what
     is seen has changed and all of `needs` is there; and `show_figure`, whenever it has changed.
     `content` holds what is folded: add to `rows`. `wants`: what is asked for besides, from when the
-    card is first opened. `help_words`: what stands behind “?”.
+    card is first opened. `help_words`: what stands behind “?”. `told`: labels about the token,
+    which are empty while its arrays are on their way.
     """
 
     title_words: ClassVar[str] = ""
@@ -36,6 +37,7 @@ class InsideCard(Card):
         super().__init__(tools.theme, self.title_words, parent)
         self._tools = tools
         self.view = view
+        self.told: list[QLabel] = []
         self.is_open = False
         self._is_active = False
         self.setObjectName(f"inside_{self.name}")
@@ -116,6 +118,8 @@ class InsideCard(Card):
         self.content.setVisible(self.is_open and not reason)
         for picture in self.content.findChildren(Picture):
             picture.set_pending(not is_there)
+        for label in () if is_there else self.told:
+            label.setText("")
         if self.is_open and is_there and seen is not None:
             self.show_seen(seen)
 

@@ -11,7 +11,6 @@ from PySide6.QtGui import QColor, QPainter
 from PySide6.QtWidgets import QWidget
 
 from app.chat.inspection.inside import Seen
-from app.engine.protocol.messages import TokenTrace
 from app.insight.sampling.waterfall import Step, waterfall
 from ui.look.theme import Theme
 from ui.section.card import small_label
@@ -72,10 +71,6 @@ class StageRows(PaintedRows):
 class _DrawnCard(InsideCard):
     """About the token that came next, as its trace has it."""
 
-    def _token(self) -> TokenTrace | None:
-        index = self.view.index
-        return None if index is None else self._tools.looking.traces[index]
-
     def _why_none(self) -> str:
         return BEHIND if self.view.target is None else OF_PROMPT
 
@@ -97,11 +92,12 @@ class SamplingCard(_DrawnCard):
         tools.theme.font(self.link, Theme.font_small)
         self.rows.addWidget(self.stages)
         self.rows.addWidget(self.note)
+        self.told = [self.note]
         self.rows.addWidget(self.link, 0, Qt.AlignmentFlag.AlignLeft)
         self.link.clicked.connect(lambda _=False: self.panel_wanted.emit("Sampling", "Chain"))
 
     def show_figure(self, seen: Seen | None) -> None:
-        token = self._token()
+        token = self.view.drawn
         if token is None or not token.stages:
             self.figure.set_text("")
         else:
@@ -109,7 +105,7 @@ class SamplingCard(_DrawnCard):
             self.figure.set_text(f"{n_left:,} left at the draw")
 
     def show_seen(self, seen: Seen) -> None:
-        token = self._token()
+        token = self.view.drawn
         self.link.setVisible(token is not None)
         steps: Sequence[Step] = ()
         if token is not None:
@@ -132,6 +128,7 @@ class TokenCard(_DrawnCard):
         self.words = small_label("", self.content)
         self.words.setObjectName("inside_token_words")
         self.rows.addWidget(self.words)
+        self.told = [self.words]
 
     def show_figure(self, seen: Seen | None) -> None:
         view = self.view
@@ -141,7 +138,7 @@ class TokenCard(_DrawnCard):
             self.figure.set_text(quoted(view.piece(view.place + 1)))
 
     def show_seen(self, seen: Seen) -> None:
-        token = self._token()
+        token = self.view.drawn
         if token is None:
             self.words.setText(self._why_none())
             return

@@ -16,6 +16,7 @@ from PySide6.QtCore import QObject, Signal
 
 from app.chat.events import EngineStateChanged
 from app.chat.inspection.inside import ReadText, Seen
+from app.engine.protocol.messages import TokenTrace
 from app.insight.inside.votes import Votes, votes
 from app.insight.trace.tokens_shown import visible
 from ui.section.looking import Looking
@@ -123,6 +124,12 @@ class InsideView(QObject):
             return None
         index = self.text.index_of(self.place + 1)
         return index if index is not None and index < len(self._looking.traces) else None
+
+    @property
+    def drawn(self) -> TokenTrace | None:
+        """How the token that came next was drawn; None of the prompt's."""
+        index = self.index
+        return None if index is None else self._looking.traces[index]
 
     @property
     def n_layer(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import Final
 
 from PySide6.QtCore import QRectF
 from PySide6.QtGui import QColor, QPainter
@@ -125,6 +125,7 @@ class _VoteCard(InsideCard):
         self.note = small_label("", self.content)
         self.rows.addWidget(self.table)
         self.rows.addWidget(self.note)
+        self.told = [self.note]
 
     def show_figure(self, seen: Seen | None) -> None:
         found = self.view.votes
@@ -164,12 +165,8 @@ class ProbabilitiesCard(_VoteCard):
 
     def _note(self, found: Votes, n_vocab: int) -> str:
         """What was recorded as the reply was written, beside what is computed now."""
-        token, vote = self._token(), found.of(self.view.target)
+        token, vote = self.view.drawn, found.of(self.view.target)
         if token is None or vote is None:
             return ""
         then = math.exp(min(token.logprob, 0.0))
         return f"Recorded while it was written: {then:.2%}. Replayed now: {vote.probability:.2%}."
-
-    def _token(self) -> Any:
-        index = self.view.index
-        return None if index is None else self._tools.looking.traces[index]

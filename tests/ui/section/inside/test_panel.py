@@ -185,13 +185,17 @@ def test_while_the_lens_is_on_its_way_no_other_token_s_stands_there(
 ) -> None:
     lens = cast("LensCard", card(seen, "lens"))
     lens.set_open(True)
+    inside.answer()
+    assert lens.check.text()
     looking.select(1)
     inside.answer(is_whole=False)
     assert lens.layers.is_pending
+    assert not lens.check.text()
     assert lens.figure.text() == ""
     assert not cast("WayCard", card(seen, "way")).layers.is_pending
     inside.answer()
     assert not lens.layers.is_pending
+    assert lens.check.text()
 
 
 def test_what_a_file_lacks_says_why(

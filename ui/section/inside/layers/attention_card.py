@@ -168,6 +168,7 @@ class AttentionCard(InsideCard):
         self.notes = small_label("", self.content)
         self.notes.setObjectName("inside_attention_notes")
         self._lay_out()
+        self.told = [self.words, self.notes]
         self._fit_soon = rest_timer(self, self._fit_text)
         self.grid.pointed.connect(self._on_pointed)
         self.grid.chosen.connect(lambda head: view.choose_head(*head))
@@ -252,14 +253,11 @@ class AttentionCard(InsideCard):
 
     def refresh(self) -> None:
         super().refresh()
-        seen = self.view.seen
-        if (
-            not self.is_open
-            or not self._is_active
-            or seen is None
-            or "attention" not in seen.arrays
-        ):
+        is_there = self.view.seen is not None and "attention" in self.view.seen.arrays
+        if not (is_there and self.is_open and self._is_active):
             self._tools.looking.set_paint(None)
+        if self._is_active and not is_there:  # its colours are another token's
+            self.text.set_look(Look())
 
     def _rows(self, seen: Seen) -> Values:
         """What is shown: attention, or what it brings."""

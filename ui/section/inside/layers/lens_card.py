@@ -128,6 +128,7 @@ class LensCard(InsideCard):
         self.rows.addWidget(self.heading)
         self.rows.addWidget(self.layers)
         self.rows.addWidget(self.check)
+        self.told = [self.check]
         self.layers.row_chosen.connect(lambda row: view.choose_layer(None if row < 0 else row))
         view.layer_changed.connect(lambda: self.layers.choose(view.layer))
 

@@ -132,6 +132,7 @@ class WayCard(InsideCard):
         self.rows.addWidget(self.legend)
         self.rows.addWidget(self.layers)
         self.rows.addWidget(self.lacking)
+        self.told = [self.lacking]
         self.layers.row_chosen.connect(lambda row: view.choose_layer(None if row < 0 else row))
         view.layer_changed.connect(self._on_layer)
 

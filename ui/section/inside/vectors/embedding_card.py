@@ -43,6 +43,7 @@ class EmbeddingCard(InsideCard):
         self.words.setObjectName("inside_embedding_words")
         self.rows.addWidget(self.strip)
         self.rows.addWidget(self.words)
+        self.told = [self.words]
         tools.looking.token_changed.connect(self._on_other_token)
 
     def show_figure(self, seen: Seen | None) -> None:

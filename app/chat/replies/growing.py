@@ -211,6 +211,7 @@ class Growing:
         token = reply.placed(event.token)
         if token is not event.token:
             event = msgspec.structs.replace(event, token=token)
+        self._leave_queue(reply)
         reply.take_token(event, self._around.clock())
         self._save_soon(reply)
         self._around.emit(
@@ -241,6 +242,7 @@ class Growing:
     def take_progress(self, event: Progress) -> None:
         reply = self._requests.get(event.id)
         if reply is not None:
+            self._leave_queue(reply)
             self._around.emit(
                 PrefillProgressed(reply.conversation_id, reply.message.id, event.done, event.total)
             )
@@ -249,8 +251,17 @@ class Growing:
         reply = self._requests.get(event.id)
         if reply is not None:
             reply.queue_place = event.position
-            place = self.place_in_queue(reply.conversation_id)
-            self._around.emit(SendQueued(reply.conversation_id, waiting=place > 0, place=place))
+            self._tell_place(reply.conversation_id)
+
+    def _leave_queue(self, reply: Reply) -> None:
+        """It is its turn, or it ended without one: the engine tells places, and not that."""
+        if reply.queue_place:
+            reply.queue_place = 0
+            self._tell_place(reply.conversation_id)
+
+    def _tell_place(self, conversation_id: str) -> None:
+        place = self.place_in_queue(conversation_id)
+        self._around.emit(SendQueued(conversation_id, waiting=place > 0, place=place))
 
     def take_note(self, event: Note) -> None:
         """Say a note once per conversation and kind: it would come back with each reply. What is
@@ -327,6 +338,7 @@ class Growing:
             ending = in_the_apps_words(ending, loaded, policy)
         message = self._finish(reply, reply.ended(ending))
         self._replies.pop(reply.message.id, None)
+        self._leave_queue(reply)
         self._tell_replying()
         self._around.saved(self._store.update_message(message.id, **fields_at_end(message)))
         self._traces.keep(message.id, reply.traces)

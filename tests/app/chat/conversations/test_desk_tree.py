@@ -9,7 +9,7 @@ import pytest
 from app.chat import events
 from app.chat.conversations.tree import EMPTY_SENTENCE, TEMPORARY_SENTENCE
 from app.chat.replies.replies import BUSY_SENTENCE
-from app.engine.protocol.messages import Queued
+from app.engine.protocol.messages import Failed, Queued
 from models.records import Message, MessageState, Role
 
 FOUR = {
@@ -513,6 +513,27 @@ def test_the_place_in_the_queue_is_told(make_room):
     assert (last.waiting, last.place) == (False, 0)
     room.desk.replies.stop()
     room.until(room.ended_reply)
+
+
+def test_who_is_written_waits_no_longer_though_no_place_is_told(make_room):
+    room = make_room(SLOW).start_ready()
+    room.desk.replies.send("Go on")
+    room.until(lambda: room.growing(10))
+    room.desk._take(Queued(next(iter(room.desk.growing._requests)), 1))
+    room.until(lambda: not room.of(events.SendQueued)[-1].waiting, "its next token")
+    assert not room.desk.replies.is_waiting
+    room.desk.replies.stop()
+    room.until(room.ended_reply)
+
+
+def test_who_ends_before_its_turn_waits_no_longer(make_room):
+    room = make_room(SLOW).start_ready()
+    room.desk.replies.send("Go on")
+    room.until(lambda: room.growing(10))
+    request_id = next(iter(room.desk.growing._requests))
+    room.desk._take(Queued(request_id, 1))
+    room.desk._take(Failed(request_id, "engine", "It is gone."))
+    assert not room.of(events.SendQueued)[-1].waiting
 
 
 # --- deleting -----------------------------------------------------------------------------------

@@ -42,12 +42,14 @@ class CutVersion(msgspec.Struct, frozen=True):
     def label(self) -> str:
         """
         >>> CutVersion([Cut("head", 3, 1)], "mean", "control").label
-        'Control: Without head 1 of layer 3 (mean)'
+        'Control: without head 1 of layer 3 (mean)'
         """
         if self.role == "whole":
             return WHOLE
         label = label_of(self.parts, self.mode)
-        return CONTROL.format(label=label) if self.role == "control" else label
+        return (
+            CONTROL.format(label=label) if self.role == "control" else label[0].upper() + label[1:]
+        )
 
 
 def as_recorded(version: CutVersion) -> dict[str, Any]:

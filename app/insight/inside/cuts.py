@@ -56,10 +56,10 @@ def label_of(cuts: Sequence[Cut], mode: CutMode) -> str:
     """What stands at a reply. Many parts are counted.
 
     >>> label_of([Cut("head", 3, 1), Cut("ffn", 3)], "zero")
-    'Without head 1 of layer 3, FFN of layer 3 (zero)'
+    'without head 1 of layer 3, FFN of layer 3 (zero)'
     """
     named = [cut_words(cut) for cut in cuts]
     words = (
         ", ".join(named) if len(named) <= 3 else f"{', '.join(named[:2])} and {len(named) - 2} more"
     )
-    return f"Without {words} ({mode})"
+    return f"without {words} ({mode})"

@@ -55,7 +55,7 @@ def test_each_says_what_was_cut_and_where_it_parts(facts) -> None:
     )
     assert whole == "Nothing cut"
     assert cut == "first differs at token 2 · Without head 1 of layer 3 (mean)"
-    assert control == "same text · Control: Without head 2 of layer 3 (mean)"
+    assert control == "same text · Control: without head 2 of layer 3 (mean)"
 
 
 def test_one_that_ends_earlier_parts_there(facts) -> None:

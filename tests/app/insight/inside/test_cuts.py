@@ -30,5 +30,5 @@ def test_where_all_is_cut_there_is_no_control() -> None:
 def test_many_parts_are_counted() -> None:
     every = [Cut("head", 0, head) for head in range(8)]
     assert (
-        label_of(every, "mean") == "Without head 0 of layer 0, head 1 of layer 0 and 6 more (mean)"
+        label_of(every, "mean") == "without head 0 of layer 0, head 1 of layer 0 and 6 more (mean)"
     )

@@ -24,6 +24,7 @@ from app.chat.events import (
     TraceRead,
     VocabularyRead,
 )
+from app.chat.replies.cut_versions import cuts_of
 from app.insight.trace.message_tokens import first_chosen, most_uncertain_place
 from models.records import Message, MessageState, Role
 from ui.widgets.kit import rest_timer
@@ -186,10 +187,11 @@ class Looking(QObject):
             self._read()
 
     def _take(self, message: Message | None) -> None:
+        before = self.message
         self.message, self.traces, self.index, self._awaited = message, (), None, None
         self.is_growing = message is not None and message.state is MessageState.STREAMING
-        if message is not None and self.is_growing:
-            self._awaited = first_chosen(message)
+        if message is not None:
+            self._awaited = _parts_at(message, before)
         self.message_changed.emit()
         self.token_changed.emit()
         self._read()
@@ -280,6 +282,17 @@ class Looking(QObject):
     def _on_engine(self, _event: object) -> None:
         if self._is_awake:
             self._desk.words.read()
+
+
+def _parts_at(message: Message, before: Message | None) -> int | None:
+    """Where a reply goes another way than the one that was looked at: at a token that was chosen by
+    hand, or from which on parts of the network are cut."""
+    is_growing = message.state is MessageState.STREAMING
+    chosen, cut = first_chosen(message), cuts_of(message.settings)
+    if chosen is not None or cut is None:
+        return chosen if is_growing else None
+    is_version = before is not None and before.parent_id == message.parent_id
+    return cut.index if is_growing or is_version else None
 
 
 def _has_no_tokens(message: Message) -> bool:

@@ -21,6 +21,8 @@ from app.chat.events import (
     TraceRead,
     VocabularyRead,
 )
+from app.chat.replies.cut_versions import CUTS, CutVersion, as_recorded
+from app.engine.protocol.cut_messages import Cut
 from app.engine.protocol.messages import TokenTrace
 from app.insight.trace.table import TraceTable
 from models.records import Message, MessageCounts, MessageState, Role
@@ -247,6 +249,32 @@ def test_where_there_is_no_token_nobody_is_told_to_choose_one(
         open_chat(desk, bridge, (desk.shelf.path[0], old))
         bridge.emit_event(TraceRead("m2", (), "It was not recorded."))
         assert looking.sentence == sentence
+
+
+def test_of_versions_with_cuts_the_token_is_looked_at_from_which_on_they_are_cut(
+    looking: Looking, desk: FakeDesk, bridge: FakeBridge, ask: Ask
+) -> None:
+    """While one grows, and where one takes the place of another; an opened chat has no choice."""
+
+    def version(number: int, state: MessageState) -> Message:
+        cut = as_recorded(CutVersion([Cut("ffn", 2)], index=1))
+        made = message(number, Role.ASSISTANT, "Paris.", state=state, settings={CUTS: cut})
+        return dataclasses.replace(made, parent_id="m1")
+
+    tokens = trace_of(PIECES)
+    looking.set_awake(True)
+    growing = version(3, MessageState.STREAMING)
+    desk.growing.trace_of = {"m3": TraceTable(tokens)}.get
+    open_chat(desk, bridge, (*ask()[:1], growing))
+    assert looking.index == 1
+    stored = version(4, MessageState.COMPLETE)
+    desk.shelf.path = (desk.shelf.path[0], stored)
+    bridge.emit_event(PathChanged("c1", desk.shelf.path))
+    bridge.emit_event(TraceRead("m4", tokens))
+    assert (looking.message, looking.index) == (stored, 1)
+    open_chat(desk, bridge, desk.shelf.path)
+    bridge.emit_event(TraceRead("m4", tokens))
+    assert looking.index is None
 
 
 def test_tokens_that_are_taken_back_are_not_chosen_any_more(

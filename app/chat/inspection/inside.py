@@ -192,7 +192,8 @@ class Insides:
                 return
             pieces = tuple(pieces_of(traces, n_head, len(traces)))
             ids = array("i", [*prompt.tokens.ids, *written])
-            note = WRITTEN_WITH_CUTS if cuts_of(message.settings) is not None else ""
+            cut = cuts_of(message.settings)
+            note = WRITTEN_WITH_CUTS if cut is not None and cut.parts else ""
             self._text = ReadText(
                 message.id, self._loader.weights_hash, prompt.tokens, ids, n_head, pieces, note
             )

@@ -377,11 +377,12 @@ def test_the_lens_of_more_places_is_asked_for_once_beside_what_is_looked_at(
 def test_of_a_reply_that_was_written_with_cuts_it_is_said_that_nothing_is_cut_here(
     looked: Looked,
 ) -> None:
+    """Of the one beside it, in which nothing was cut, it would be wrong."""
     reply = looked.room.ask("Which city?")
     assert looked.text(reply).note == ""
-    cut = as_recorded(CutVersion([Cut("head", 1, 2)]))
-    looked.texts.clear()
-    looked.room.desk.inside._text = None
-    assert looked.text(replace(reply, settings={**reply.settings, CUTS: cut})).note == (
-        words.WRITTEN_WITH_CUTS
-    )
+    for parts, note in (([], ""), ([Cut("head", 1, 2)], words.WRITTEN_WITH_CUTS)):
+        version = as_recorded(CutVersion(parts))
+        looked.texts.clear()
+        looked.room.desk.inside._text = None
+        settings = {**reply.settings, CUTS: version}
+        assert looked.text(replace(reply, settings=settings)).note == note

@@ -12,7 +12,7 @@ from typing import Final, get_args
 
 from PySide6.QtCore import QRectF
 from PySide6.QtGui import QColor, QPainter
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from app.chat.inspection.inside import Seen
 from app.engine.protocol.cut_messages import Cut, CutKind, CutMode
@@ -25,6 +25,7 @@ from ui.section.inside.rows import LEFT, RIGHT, PaintedRows, elided
 from ui.section.inside.view import InsideView
 from ui.section.panel import Tools
 from ui.section.segments import Segments
+from ui.widgets.combo import Combo
 from ui.widgets.kit import push_button
 
 KINDS: Final[dict[CutKind, str]] = {
@@ -78,7 +79,7 @@ class CutCard(InsideCard):
         super().__init__(tools, view, parent)
         theme = tools.theme
         self.parts: list[Cut] = []
-        self.kind = QComboBox(self.content)
+        self.kind = Combo(theme, self.content)
         self.kind.setObjectName("inside_cut_kind")
         self.kind.setAccessibleName("What to cut")
         for kind, words in KINDS.items():

@@ -130,13 +130,20 @@ class Section(Plane):
                 self.tabs.setCurrentIndex(at)
 
     def enter(self, room: str) -> None:
-        """A room of the panel on screen, with the keyboard; without rooms the tabs have it."""
+        """A room of the panel on screen, with the keyboard (`take_keyboard` where it has none)."""
         shown = self.panel()
         if room and isinstance(shown, RoomsPanel):
             shown.enter(room)
             shown.rooms.setFocus(Qt.FocusReason.ShortcutFocusReason)
         else:
-            self.tabs.setFocus(Qt.FocusReason.ShortcutFocusReason)
+            self.take_keyboard()
+
+    def take_keyboard(self) -> None:
+        """The panel on screen has it where it has keys of its own, else the tabs."""
+        shown = self.panel()
+        has_keys = shown is not None and shown.focusPolicy() != Qt.FocusPolicy.NoFocus
+        widget: QWidget = shown if shown is not None and has_keys else self.tabs
+        widget.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
     def _go_to(self, title: str, room: str) -> None:
         """As a panel wishes."""

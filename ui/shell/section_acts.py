@@ -112,7 +112,7 @@ class SectionActs(QObject):
             self.show(True)
             columns.enlarge_section(True)
             if not section.isAncestorOf(QApplication.focusWidget() or columns):
-                section.tabs.setFocus(Qt.FocusReason.ShortcutFocusReason)
+                section.take_keyboard()
         else:
             columns.enlarge_section(False)
             if columns.is_narrow:  # the section alone has the window, large or not

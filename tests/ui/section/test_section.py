@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from made_traces import trace_of
+from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 from recording_desk import FakeBridge, FakeDesk, conversation
 
@@ -192,3 +193,19 @@ def test_every_tab_is_in_view(
         assert tabs.tabToolTip(at) == each.title
         if width >= 4 * zoom:
             assert tabs.fontMetrics().horizontalAdvance(each.title) + theme.px(12) <= rect.width()
+
+
+def test_the_keyboard_goes_to_a_panel_that_has_keys_and_else_to_the_tabs(
+    section: Section, qtbot: QtBot
+) -> None:
+    show(section, qtbot)
+    section.enter("")
+    assert section.focusWidget() is section.tabs
+    panel = section.panel()
+    assert panel is not None
+    panel.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+    section.enter("")
+    assert section.focusWidget() is panel
+    section.tabs.setFocus()
+    section.take_keyboard()
+    assert section.focusWidget() is panel

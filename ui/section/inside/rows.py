@@ -100,11 +100,18 @@ class PaintedRows(Picture):
         if n_rows != self.n_rows:
             self.n_rows = n_rows
             self.updateGeometry()
+        self.describe()
         self.update()
 
     def choose(self, row: int | None) -> None:
         self.chosen = row
+        self.describe()
         self.update()
+
+    def describe(self) -> None:
+        """What is chosen is told to who cannot see it."""
+        is_there = self.chosen is not None and self.chosen < self.n_rows
+        self.setAccessibleDescription(self.words_of(self.chosen, 0) if is_there else "")  # type: ignore[arg-type]
 
     def rect_of(self, row: int) -> QRectF:
         height = self._theme.px(ROW_PX)

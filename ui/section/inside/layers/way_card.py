@@ -59,7 +59,6 @@ class WayRows(PaintedRows):
         known = shares[np.isfinite(shares)]
         self.full = max(float(known.max()) if len(known) else 0.0, 0.01)
         self.set_rows(len(found))
-        self.setAccessibleDescription("" if self.chosen is None else self.words_of(self.chosen, 0))
 
     def paint_row(self, painter: QPainter, row: int, rect: QRectF) -> None:
         assert self.way is not None
@@ -139,9 +138,6 @@ class WayCard(InsideCard):
     def _on_layer(self) -> None:
         self.layers.choose(self.view.layer)
         self.show_figure(self.view.seen)
-        row = self.view.layer
-        known = row is not None and row < self.layers.n_rows
-        self.layers.setAccessibleDescription(self.layers.words_of(row, 0) if known else "")  # type: ignore[arg-type]
 
     def show_figure(self, seen: Seen | None) -> None:
         layer = self.view.layer

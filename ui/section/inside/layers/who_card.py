@@ -59,6 +59,10 @@ class WroteRows(PaintedRows):
         self.set_rows(len(self.entries))
         self.setAccessibleName("; ".join(f"{words} {value:+.2f}" for words, value in self.entries))
 
+    def words_of(self, row: int, x: float) -> str:
+        words, value = self.entries[row]
+        return f"{words}: {value:+.4f}"
+
     def paint_row(self, painter: QPainter, row: int, rect: QRectF) -> None:
         words, value = self.entries[row]
         colors, px = self._theme.colors, self._theme.px

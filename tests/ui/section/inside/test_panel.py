@@ -339,3 +339,24 @@ def test_arrow_keys_in_a_field_stay_there(
     word_map.setFocus()
     QTest.keyClick(word_map, Qt.Key.Key_Right)
     assert (looking.index, word_map.chosen) == (0, 0)
+
+
+def test_of_rows_the_chosen_one_is_told_to_who_cannot_see_it(
+    seen: InsidePanel, inside: AnsweredByHand
+) -> None:
+    lens = card(seen, "lens")
+    assert isinstance(lens, LensCard)
+    lens.set_open(True)
+    seen.view.choose_layer(2)
+    assert lens.layers.accessibleDescription() == lens.layers.words_of(2, 0)
+    assert "Layer 2" in lens.layers.accessibleDescription()
+    seen.view.choose_layer(None)
+    assert lens.layers.accessibleDescription() == ""
+
+
+def test_what_a_layer_is_for_is_explained_wherever_a_picture_needs_it(seen: InsidePanel) -> None:
+    for name in ("attention", "lens_map"):
+        shown = card(seen, name)
+        shown.set_open(True)
+        QTest.mouseClick(shown.help_button, LEFT)
+        assert len(words(seen, f"inside_{name}_help")) > 80

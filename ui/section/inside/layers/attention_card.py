@@ -35,6 +35,7 @@ from ui.section.inside.card import InsideCard
 from ui.section.inside.layers.head_grid import Head, HeadGrid
 from ui.section.inside.rows import LEFT, RIGHT, PaintedRows, elided
 from ui.section.inside.view import InsideView, TextSoFar
+from ui.section.inside.words import percent
 from ui.section.looking import Paint
 from ui.section.panel import Tools
 from ui.section.prompt.text import Look, PromptText
@@ -44,6 +45,14 @@ from ui.widgets.kit import push_button, rest_timer
 
 Values = npt.NDArray[np.float32]
 
+HELP: Final = (
+    "Every head mixes what earlier tokens carry, in shares that add up to 100%. The words are "
+    "tinted by those shares. In the grid each row is a layer and each tile a head: its left edge "
+    "is the first token, its right edge the one that looks. Heads below one KV bracket share keys "
+    "and values. Many heads put most of their share on the first token, whatever it says: hide it "
+    "to see the rest. A share tells where a head looked, not what that was good for. Bits tell how "
+    "spread out it is: 0 is one token, and each bit more is twice as many."
+)
 N_NAMED: Final = 3
 TEXT_PX: Final = 132
 """Of the painted text, at most; it scrolls."""
@@ -102,7 +111,9 @@ class SpanRows(PaintedRows):
         """Words, share, and the first token of each."""
         self.entries = entries
         self.set_rows(len(entries))
-        self.setAccessibleName("; ".join(f"{words} {share:.0%}" for words, share, _ in entries))
+        self.setAccessibleName(
+            "; ".join(f"{words} {percent(share)}" for words, share, _ in entries)
+        )
 
     def paint_row(self, painter: QPainter, row: int, rect: QRectF) -> None:
         words, share, _ = self.entries[row]
@@ -110,7 +121,7 @@ class SpanRows(PaintedRows):
         name = QRectF(rect.left(), rect.top(), rect.width() * _NAME_SHARE, rect.height())
         painter.setPen(QColor(colors.ink))
         elided(painter, name, words, LEFT)
-        painter.drawText(rect, RIGHT, f"{share:.0%}")
+        painter.drawText(rect, RIGHT, percent(share))
         room = rect.right() - px(_FIGURE_PX) - name.right() - px(6)
         top = rect.center().y() - px(_BAR_PX) / 2
         bar = QRectF(name.right() + px(6), top, max(room * share, 1.0), px(_BAR_PX))
@@ -122,6 +133,7 @@ class AttentionCard(InsideCard):
     name = "attention"
     needs = ("attention",)
     wants = ("k_after", "value_norms")
+    help_words = HELP
     is_open_at_first = True
 
     def __init__(self, tools: Tools, view: InsideView, parent: QWidget | None = None) -> None:
@@ -329,6 +341,7 @@ class AttentionCard(InsideCard):
         if seen is None or "attention" not in seen.arrays or not len(self._row):
             return
         self.words.setText(self._words(seen))
+        self.grid.setAccessibleDescription(self.words.text())
         spans = self._spans()
         self.spans.show_spans(spans)
         self.spans.setVisible(len(spans) > 1)
@@ -354,12 +367,13 @@ class AttentionCard(InsideCard):
         if 0 <= token < len(self._row) and token != self.view.place:
             return f"{who}: {self._row[token]:.1%} on “{self.view.piece(token)}”"
         best = ", ".join(
-            f"“{self.view.piece(at)}” {share:.0%}" for at, share in strongest(self._row, N_NAMED)
+            f"“{self.view.piece(at)}” {percent(share)}"
+            for at, share in strongest(self._row, N_NAMED)
         )
         bits = float(entropy_bits(self._whole))
         if self.value_switch.isChecked() and self.value_switch.isEnabled():
             who += ", weighted by values"
-        sink = f" · first token {self._mass:.0%}"
+        sink = f" · first token {percent(self._mass)}"
         sink += ", hidden; the rest is scaled to 100%" if self.sink_switch.isChecked() else ""
         return f"{who}: {best} · {bits:.1f} bits{sink}"
 

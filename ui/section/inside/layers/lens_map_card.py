@@ -23,6 +23,11 @@ from ui.section.inside.view import InsideView
 from ui.section.inside.words import percent, quoted
 from ui.section.panel import Tools
 
+HELP: Final = (
+    "The lens at this token and those before it: a column each, a row for each layer, and in it "
+    "the token that would win if the model ended there. The one that came next stands out. Click "
+    "a column to look at its token."
+)
 N_PLACES: Final = 8
 ROW_PX: Final = 16
 _NUMBER_PX: Final = 22
@@ -140,6 +145,7 @@ class LensMapCard(InsideCard):
     title_words = "Lens by position"
     name = "lens_map"
     needs = ("lens",)
+    help_words = HELP
 
     def __init__(self, tools: Tools, view: InsideView, parent: QWidget | None = None) -> None:
         super().__init__(tools, view, parent)

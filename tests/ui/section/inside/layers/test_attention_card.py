@@ -22,6 +22,7 @@ from ui.look.tints import tint_colors
 from ui.section.inside.layers.attention_card import AttentionCard
 from ui.section.inside.layers.head_grid import HeadGrid
 from ui.section.inside.view import InsideView
+from ui.section.inside.words import percent
 from ui.section.looking import Looking
 from ui.section.panel import Tools
 
@@ -83,7 +84,7 @@ def test_at_first_the_words_show_the_mean_of_all_heads(card: AttentionCard) -> N
     assert card._row.sum() == pytest.approx(1.0, abs=1e-4)
     assert card.words.text().startswith("Mean of all heads: ")
     strongest = card.view.piece(int(mean.argmax()))
-    assert f"“{strongest}” {mean.max():.0%}" in card.words.text()
+    assert f"“{strongest}” {percent(float(mean.max()))}" in card.words.text()
     assert tones(card)[int(mean.argmax())] > 0
 
 
@@ -132,11 +133,14 @@ def test_without_the_first_token_the_rest_is_scaled_and_that_is_said(
 ) -> None:
     card.view.choose_head(1, 2)
     row = rows_of(card)[1, 2]
-    assert f"first token {row[0]:.0%}" in card.words.text()
+    assert f"first token {percent(float(row[0]))}" in card.words.text()
     qtbot.mouseClick(card.sink_switch, Qt.MouseButton.LeftButton)
     assert card._row[0] == 0
     assert card._row[1:] == pytest.approx(row[1:] / (1 - row[0]), abs=1e-5)
-    assert f"first token {row[0]:.0%}, hidden; the rest is scaled to 100%" in card.words.text()
+    assert (
+        f"first token {percent(float(row[0]))}, hidden; the rest is scaled to 100%"
+        in card.words.text()
+    )
     assert tones(card)[0] == 0
 
 
@@ -377,3 +381,11 @@ def test_a_message_with_other_tokens_than_the_prompt_s_is_not_painted(
     three = MessageTokens(before=(b"a", b"b", b"c"))
     assert len(painted(looking, "m1", three)) == 3
     assert painted(looking, "m1", MessageTokens(before=(b"ab", b"c"))) == []
+
+
+def test_the_grid_tells_what_the_chosen_head_looks_at(card: AttentionCard) -> None:
+    """To who cannot see it."""
+    for head in ((1, 2), (2, 0)):
+        card.view.choose_head(*head)
+        assert card.grid.accessibleDescription() == card.words.text()
+        assert f"Layer {head[0]}, head {head[1]}" in card.words.text()

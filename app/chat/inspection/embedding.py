@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from app.chat.inspection.questions import Questions
+from app.chat.inspection.questions import Newest, Questions
 from app.chat.surroundings import Still, Surroundings
 from app.chat.weights.file_work import answer, begin
 from app.chat.weights.loading import Loader
@@ -67,8 +67,8 @@ class Embeddings:
         self._questions = questions
         self._kept: OrderedDict[object, Any] = OrderedDict()
         self._kept_for: object = None
-        self._newest: dict[str, int] = {}
-        self._open: dict[str, int] = {}
+        kinds = ("read", "facts", "nearest", "map", "turn")
+        self._newest = {kind: Newest(questions) for kind in kinds}
 
     def read(
         self,
@@ -121,7 +121,7 @@ class Embeddings:
     ) -> None:
         """Some words on a map: of each token once."""
         ids = tuple(dict.fromkeys(token_ids))
-        is_newest = self._begin("map")
+        is_newest = self._newest["map"].begin()
 
         def counts() -> bool:
             return is_newest() and still()
@@ -174,7 +174,7 @@ class Embeddings:
     def stop(self, *kinds: str) -> None:
         """No answer of these kinds is wanted any more, or of any: nobody is called."""
         for kind in kinds or ("read", "facts", "nearest", "map", "turn"):
-            self._begin(kind)
+            self._newest[kind].begin()
 
     # --- asking ---------------------------------------------------------------------------------
 
@@ -190,7 +190,7 @@ class Embeddings:
         *,
         still: Still,
     ) -> None:
-        is_newest = self._begin(kind)
+        is_newest = self._newest[kind].begin()
         self._ask_for(
             kind,
             key,
@@ -226,19 +226,9 @@ class Embeddings:
                 self._keep(key, found)
             then(found)
 
-        request_id = self._questions.ask(
+        self._newest[kind].request_id = self._questions.ask(
             command, result, keep, failed, still=still, progress=progress
         )
-        if request_id is not None:
-            self._open[kind] = request_id
-
-    def _begin(self, kind: str) -> Still:
-        """Another question of a kind, or none: whether this is still the newest one."""
-        self._newest[kind] = number = self._newest.get(kind, 0) + 1
-        request_id = self._open.pop(kind, None)
-        if request_id is not None:
-            self._questions.stop(request_id)
-        return lambda: number == self._newest[kind]
 
     def _known(self, key: object) -> Any:
         if self._kept_for is not self._loader.loaded or self._loader.is_loading:

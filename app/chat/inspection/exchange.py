@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from app.chat.inspection.questions import Questions
+from app.chat.inspection.questions import Newest, Questions
 from app.chat.surroundings import Still, Surroundings
 from app.chat.weights.file_work import answer, begin
 from app.engine.protocol.inside_messages import Inside, LookInside
@@ -32,8 +32,7 @@ class Exchanges:
     def __init__(self, around: Surroundings, questions: Questions) -> None:
         self._around = around
         self._questions = questions
-        self._newest = 0
-        self._request_id: int | None = None
+        self._newest = Newest(questions)
 
     def ask(
         self,
@@ -50,7 +49,7 @@ class Exchanges:
         before it are exchanged. `progress`: tokens that have been read, of both texts."""
         from app.insight.inside.exchange import exchanged  # numpy, when somebody asks
 
-        is_newest = self._begin()
+        is_newest = self._newest.begin()
         ids = list(token_ids)
         try:
             other_ids = exchanged(ids, one, other)
@@ -65,7 +64,7 @@ class Exchanges:
             return is_newest() and still()
 
         def look(ids: list[int], n_before: int, take: Callable[[Inside], None]) -> None:
-            self._request_id = self._questions.ask(
+            self._newest.request_id = self._questions.ask(
                 LookInside(0, ids, WANTED),
                 Inside,
                 take,
@@ -86,14 +85,7 @@ class Exchanges:
 
     def stop(self) -> None:
         """No answer is wanted any more: nobody is called."""
-        self._begin()
-
-    def _begin(self) -> Still:
-        self._newest = number = self._newest + 1
-        if self._request_id is not None:
-            self._questions.stop(self._request_id)
-            self._request_id = None
-        return lambda: number == self._newest
+        self._newest.begin()
 
 
 class _NoScores(Exception):  # noqa: N818

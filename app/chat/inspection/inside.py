@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from app.chat.inspection.prompt_reading import PromptOf, PromptReading
-from app.chat.inspection.questions import Questions
+from app.chat.inspection.questions import Newest, Questions
 from app.chat.replies.cut_versions import cuts_of
 from app.chat.surroundings import Still
 from app.chat.weights.loading import Loader
@@ -94,6 +94,10 @@ class ReadText:
         behind = place - len(self.prompt)
         return self.prompt.piece(place) if behind < 0 else self.written[behind]
 
+    def target(self, place: int) -> int | None:
+        """The token that came next; None behind the end."""
+        return self.ids[place + 1] if place + 1 < len(self.ids) else None
+
     def pieces(self, first: int, end: int) -> list[bytes]:
         """The bytes of tokens [first, end)."""
         return [self.piece(place) for place in range(max(first, 0), min(end, len(self)))]
@@ -156,8 +160,7 @@ class Insides:
         self._text: ReadText | None = None
         self._kept: OrderedDict[tuple[object, ...], Seen] = OrderedDict()
         self._kept_for: object = None
-        self._newest = 0
-        self._request_id: int | None = None
+        self._newest = Newest(questions)
         self._head_names: tuple[object, HeadNames] | None = None
 
     # --- the text -------------------------------------------------------------------------------
@@ -231,14 +234,12 @@ class Insides:
         """What the network made of the token at `place`. `want`: names of
         `inside_messages.WANTED`; the lens, which takes longest, comes last. `progress`: tokens that
         have been read of those before it."""
-        is_newest = self._begin()
+        is_newest = self._newest.begin()
 
         def counts() -> bool:
             return is_newest() and still()
 
-        target = text.ids[place + 1] if place + 1 < len(text) else None
-        key = (text.weights_hash, text.ids[: place + 1].tobytes(), target)
-        seen = self._known(key) or Seen(place, target, {}, {})
+        key, seen = self._at(text, place)
         wanted = tuple(want)
         by_text = self._by_text_bytes(place + 1)
         if by_text > MAX_FRAME_BYTES - 2**20:  # room for what is around it
@@ -256,9 +257,9 @@ class Insides:
                 0,
                 text.ids[: place + 1].tolist(),
                 list(steps[0]),
-                [] if target is None else [target],
+                [] if seen.target is None else [seen.target],
             )
-            self._request_id = self._questions.ask(
+            self._newest.request_id = self._questions.ask(
                 command,
                 Inside,
                 lambda told: take(seen, told),
@@ -291,9 +292,7 @@ class Insides:
         still: Still,
     ) -> None:
         """The lens at one more place, beside what `look` is about: at once where it is known."""
-        target = text.ids[place + 1] if place + 1 < len(text) else None
-        key = (text.weights_hash, text.ids[: place + 1].tobytes(), target)
-        seen = self._known(key) or Seen(place, target, {}, {})
+        key, seen = self._at(text, place)
         if seen.has("lens"):
             then(replace(seen, place=place))
             return
@@ -303,21 +302,13 @@ class Insides:
             self._keep(key, found)
             then(replace(found, place=place))
 
-        targets = [] if target is None else [target]
+        targets = [] if seen.target is None else [seen.target]
         command = LookInside(0, text.ids[: place + 1].tolist(), ["lens"], targets)
         self._questions.ask(command, Inside, take, failed, still=still)
 
     def stop(self) -> None:
         """No answer is wanted any more: nobody is called."""
-        self._begin()
-
-    def _begin(self) -> Still:
-        """Another question, or none: whether this is still the newest one."""
-        self._newest = number = self._newest + 1
-        if self._request_id is not None:
-            self._questions.stop(self._request_id)
-            self._request_id = None
-        return lambda: number == self._newest
+        self._newest.begin()
 
     # --- heads ----------------------------------------------------------------------------------
 
@@ -359,8 +350,7 @@ class Insides:
 
             then(written_of(told))
 
-        target = text.ids[place + 1] if place + 1 < len(text) else None
-        command = AttributeToken(0, text.ids[: place + 1].tolist(), target, other)
+        command = AttributeToken(0, text.ids[: place + 1].tolist(), text.target(place), other)
         self._questions.ask(command, TokenAttributed, take, failed, still=still)
 
     def without(
@@ -402,6 +392,12 @@ class Insides:
             self._kept.clear()
             self._text = None
             self._kept_for = self._loader.loaded
+
+    def _at(self, text: ReadText, place: int) -> tuple[tuple[object, ...], Seen]:
+        """By what a place is kept, and what is known of it so far."""
+        target = text.target(place)
+        key = (text.weights_hash, text.ids[: place + 1].tobytes(), target)
+        return key, self._known(key) or Seen(place, target, {}, {})
 
     def _known(self, key: tuple[object, ...]) -> Seen | None:
         self.take_state()

@@ -124,3 +124,21 @@ class Questions:
             asked.then(event.result)
         else:
             asked.failed(UNREADABLE)
+
+
+class Newest:
+    """The newest question of a kind: another one ends it. `request_id`: what the engine is asked
+    for it."""
+
+    def __init__(self, questions: Questions) -> None:
+        self._questions = questions
+        self._number = 0
+        self.request_id: int | None = None
+
+    def begin(self) -> Still:
+        """Another question, or none: whether this is still the newest one."""
+        self._number = number = self._number + 1
+        if self.request_id is not None:
+            self._questions.stop(self.request_id)
+            self.request_id = None
+        return lambda: number == self._number

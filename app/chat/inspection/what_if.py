@@ -16,9 +16,9 @@ from typing import Any, Final
 import msgspec
 
 from app.chat.inspection.prompt_reading import PromptOf, PromptReading
-from app.chat.inspection.questions import Questions
+from app.chat.inspection.questions import Newest, Questions
 from app.chat.replies.cut_versions import CUTS
-from app.chat.surroundings import Still, Surroundings
+from app.chat.surroundings import Surroundings
 from app.engine.protocol.messages import TokenTrace
 from app.engine.protocol.replay_messages import (
     MAX_ASKED,
@@ -88,12 +88,11 @@ class WhatIfs:
         self._around = around
         self._questions = questions
         self._reading = reading
-        self._newest = 0
-        self._request_id: int | None = None
+        self._newest = Newest(questions)
 
     def ask(self, question: Question, then: Callable[[WhatIf], None]) -> None:
         """Which token would have been another one first, as far as the record says it."""
-        still = self._begin()
+        still = self._newest.begin()
 
         def look() -> None:
             found = _from_record(question, lambda: not still())
@@ -110,7 +109,7 @@ class WhatIfs:
     ) -> None:
         """The same, where the engine draws again what the record left unsure. `then` or `failed`
         (with a sentence) is called once."""
-        still = self._begin()
+        still = self._newest.begin()
         if CUTS in question.message.settings:
             failed(WITH_CUTS)
             return
@@ -123,7 +122,7 @@ class WhatIfs:
             if command is None:
                 then(found)
                 return
-            self._request_id = self._questions.ask(
+            self._newest.request_id = self._questions.ask(
                 command, DrawsReplayed, take, failed, still=still
             )
 
@@ -134,15 +133,7 @@ class WhatIfs:
 
     def stop(self) -> None:
         """No answer is wanted any more: nobody is called."""
-        self._begin()
-
-    def _begin(self) -> Still:
-        """Another question, or none: whether this is still the newest one."""
-        self._newest = number = self._newest + 1
-        if self._request_id is not None:
-            self._questions.stop(self._request_id)
-            self._request_id = None
-        return lambda: number == self._newest
+        self._newest.begin()
 
 
 def _from_record(question: Question, is_unwanted: Callable[[], bool]) -> WhatIf:

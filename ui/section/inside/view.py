@@ -113,9 +113,7 @@ class InsideView(QObject):
     @property
     def target(self) -> int | None:
         """The ID of the token that came next; None behind the end of the text."""
-        if self.text is None or self.place is None or self.place + 1 >= len(self.text):
-            return None
-        return self.text.ids[self.place + 1]
+        return None if self.text is None or self.place is None else self.text.target(self.place)
 
     @property
     def index(self) -> int | None:

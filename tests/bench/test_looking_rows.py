@@ -30,8 +30,16 @@ def test_panels_follow_the_stream_without_a_stop(panel: str, tmp_path: Path) -> 
     found = streaming(tmp_path, 800, panel)
     print(found)
     assert found["generated"] == 800
-    assert found["repaints_per_s"] >= 10
     assert found["longest_cpu_ms"] < 50
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("panel", PANELS)
+def test_panels_follow_the_stream_often_enough(panel: str, tmp_path: Path) -> None:
+    """How often is a matter of the whole machine: beside another program it is less."""
+    found = streaming(tmp_path, 800, panel)
+    print(found)
+    assert found["repaints_per_s"] >= 10
 
 
 @pytest.mark.soak

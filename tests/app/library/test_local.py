@@ -187,7 +187,7 @@ def test_places_can_be_changed_and_looked_into_again(room: Room, tmp_path: Path)
 def test_a_chosen_folder_that_is_not_there_is_named_until_it_is(room: Room, tmp_path: Path) -> None:
     folder = tmp_path / "disk"
     room.library.start(chosen(folder))
-    assert "is not there" in room.until_names().troubles[0]
+    assert "can't be found" in room.until_names().troubles[0]
     put(folder / "a.gguf", "a")
     assert room.until_names("a").troubles == ()
 

@@ -25,6 +25,7 @@ def files_with_it(folder: Path) -> list[str]:
 def erased(room: Any) -> None:
     """What the desk asks for when something was deleted, and then the store's part."""
     room.until(lambda: any("permanently deleted" in n.sentence for n in room.of(events.Noticed)))
+    room.until(lambda: outside.setting(room.data_dir, SETTING) == [], "the edits")
     for _ in range(3):
         done: list[bool] = []
         room.desk.around.when_done(

@@ -141,7 +141,8 @@ def test_folders_and_hashes_are_known_at_the_next_start(
 
 def test_weights_of_other_programs_are_listed_unless_that_is_off(make_room, tmp_path: Path) -> None:
     put(tmp_path / "lm" / "a.gguf", "a")
-    room = make_room(find_others=lambda: [Place(Origin.LM_STUDIO, tmp_path / "lm")]).start()
+    others = [Place(Origin.LM_STUDIO, tmp_path / "lm")]
+    room = make_room(find_others=lambda: others, remember_weights=False).start_ready()
     without_included(room)
     following = Following(room)
     assert following.until_names("a").entries[0].origin == Origin.LM_STUDIO

@@ -65,7 +65,9 @@ class StageRows(PaintedRows):
 
     def words_of(self, row: int, x: float) -> str:
         name, left, share = self.cells[row]
-        return f"{name}{': ' + left if left else ''}\n{quoted(self.word)} has {share:.3%} of them"
+        return (
+            f"{name}{': ' + left if left else ''}\nprobability of {quoted(self.word)}: {share:.3%}"
+        )
 
 
 class _DrawnCard(InsideCard):

@@ -80,7 +80,6 @@ LASTS: Final = (0, 64, 16)
 MOST_SPANS: Final = 6
 _NAME_SHARE: Final = 0.6
 _FIGURE_PX: Final = 40
-_BAR_PX: Final = 7
 
 
 def _on_words(
@@ -122,10 +121,9 @@ class SpanRows(PaintedRows):
         painter.setPen(QColor(colors.ink))
         elided(painter, name, words, LEFT)
         painter.drawText(rect, RIGHT, percent(share))
-        room = rect.right() - px(_FIGURE_PX) - name.right() - px(6)
-        top = rect.center().y() - px(_BAR_PX) / 2
-        bar = QRectF(name.right() + px(6), top, max(room * share, 1.0), px(_BAR_PX))
-        painter.fillRect(bar, QColor(colors.accent))
+        room = QRectF(name.right() + px(6), rect.top(), 0, rect.height())
+        room.setRight(rect.right() - px(_FIGURE_PX))
+        self.paint_bar(painter, room, share, QColor(colors.accent))
 
 
 class AttentionCard(InsideCard):

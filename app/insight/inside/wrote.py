@@ -59,12 +59,12 @@ def written_of(told: TokenAttributed) -> Written:
         if known:
             bias, rest = (arrays.get(n, nothing)[layer] for n in ("attn_bias", "between_heads"))
             found.append(Contribution(f"attention’s bias, layer {layer}", _number(bias)))
-            found.append(Contribution(f"attention besides heads, layer {layer}", _number(rest)))
+            found.append(Contribution(f"rest of attention, layer {layer}", _number(rest)))
         else:
             found.append(_of(Cut("attention", layer), arrays["attn"][layer]))
         found.append(_of(Cut("ffn", layer), arrays.get("ffn", nothing)[layer]))
         other = arrays.get("others", nothing)[layer]
-        found.append(Contribution(f"another block, layer {layer}", _number(other)))
+        found.append(Contribution(f"other block, layer {layer}", _number(other)))
     ranked = sorted((each for each in found if each.value), key=lambda each: -abs(each.value))
     return Written(
         told.target,

@@ -19,6 +19,7 @@ from PySide6.QtWidgets import QScrollArea, QSizePolicy, QToolTip, QWidget
 from ui.look.theme import Theme
 
 ROW_PX: Final = 18
+BAR_PX: Final = 7
 
 _KEYS: Final = {
     Qt.Key.Key_Up: -1,
@@ -120,6 +121,12 @@ class PaintedRows(Picture):
     def row_at(self, y: float) -> int | None:
         row = int(y // self._theme.px(ROW_PX))
         return row if 0 <= row < self.n_rows else None
+
+    def paint_bar(self, painter: QPainter, room: QRectF, share: float, color: QColor) -> None:
+        """From the left of `room` as far as `share` (0 to 1) goes; always to be seen."""
+        height = self._theme.px(BAR_PX)
+        width = max(room.width() * min(max(share, 0.0), 1.0), 1.0)
+        painter.fillRect(QRectF(room.left(), room.center().y() - height / 2, width, height), color)
 
     def _fit(self) -> None:
         self.updateGeometry()

@@ -26,7 +26,6 @@ BEHIND: Final = "Nothing was drawn here: the reply ends before it."
 _STAGE_PX: Final = 96
 _LEFT_PX: Final = 72
 _FIGURE_PX: Final = 44
-_BAR_PX: Final = 7
 NO_STAGES: Final = "The stages weren't recorded for this token."
 
 
@@ -59,13 +58,13 @@ class StageRows(PaintedRows):
         painter.drawText(rect, RIGHT, percent(share))
         painter.setPen(QColor(colors.dim))
         elided(painter, count, left, RIGHT)
-        bar = QRectF(room.left(), rect.center().y() - px(_BAR_PX) / 2, 0, px(_BAR_PX))
-        bar.setWidth(max(room.width() * min(max(share, 0.0), 1.0), 1.0))
-        painter.fillRect(bar, QColor(colors.accent))
+        self.paint_bar(painter, room, share, QColor(colors.accent))
 
     def words_of(self, row: int, x: float) -> str:
         name, left, share = self.cells[row]
-        return f"{name}{': ' + left if left else ''}\n{quoted(self.word)} has {share:.3%} of them"
+        return (
+            f"{name}{': ' + left if left else ''}\nprobability of {quoted(self.word)}: {share:.3%}"
+        )
 
 
 class _DrawnCard(InsideCard):

@@ -32,7 +32,6 @@ _RANK_PX: Final = 30
 _NAME_SHARE: Final = 0.34
 _MOST_NAME_PX: Final = 160
 _FIGURE_PX: Final = 54
-_BAR_PX: Final = 7
 
 
 class VoteRows(PaintedRows):
@@ -72,9 +71,7 @@ class VoteRows(PaintedRows):
         room.setRight(rect.right() - px(_FIGURE_PX) - px(6))
         color = QColor(colors.accent)
         color.setAlphaF(1.0 if is_next else 0.45)
-        width = max(room.width() * min(max(self.share(vote), 0.0), 1.0), 1.0)
-        top = rect.center().y() - px(_BAR_PX) / 2
-        painter.fillRect(QRectF(room.left(), top, width, px(_BAR_PX)), color)
+        self.paint_bar(painter, room, self.share(vote), color)
         painter.setPen(QColor(colors.ink))
         painter.drawText(rect, RIGHT, self.figure(vote))
 

@@ -352,17 +352,18 @@ class Probe:
             self._forget()
             yield None
             nodes: list[Node] = []
+            graph: GraphMap | None = None
             while (first := len(self._cells)) < len(ids):
                 tokens = ids[first : first + self._chunk]
 
                 def decode(tokens: Sequence[int] = tokens, first: int = first) -> None:
                     self._decode(tokens, first, 0)
 
-                if not nodes:  # what a graph of several tokens looks like
+                if graph is None:  # what one of several tokens looks like
                     nodes = self._watch.learn(decode)
+                    graph = read_graph(nodes, self._weights.n_layer, self._weights.n_embd)
                     self._cells.repair()
                     yield None
-                graph = read_graph(nodes, self._weights.n_layer, self._weights.n_embd)
                 self._watch.during(decode, pick(graph, nodes, first), nodes)
                 self._cells.extend(tokens)
                 yield None

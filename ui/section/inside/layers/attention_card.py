@@ -80,7 +80,6 @@ LASTS: Final = (0, 64, 16)
 MOST_SPANS: Final = 6
 _NAME_SHARE: Final = 0.6
 _FIGURE_PX: Final = 40
-_BAR_PX: Final = 7
 
 
 def _on_words(
@@ -122,10 +121,9 @@ class SpanRows(PaintedRows):
         painter.setPen(QColor(colors.ink))
         elided(painter, name, words, LEFT)
         painter.drawText(rect, RIGHT, percent(share))
-        room = rect.right() - px(_FIGURE_PX) - name.right() - px(6)
-        top = rect.center().y() - px(_BAR_PX) / 2
-        bar = QRectF(name.right() + px(6), top, max(room * share, 1.0), px(_BAR_PX))
-        painter.fillRect(bar, QColor(colors.accent))
+        room = QRectF(name.right() + px(6), rect.top(), 0, rect.height())
+        room.setRight(rect.right() - px(_FIGURE_PX))
+        self.paint_bar(painter, room, share, QColor(colors.accent))
 
 
 class AttentionCard(InsideCard):
@@ -143,6 +141,7 @@ class AttentionCard(InsideCard):
         self._row: Values = np.zeros(0, np.float32)
         self._shown: tuple[object, int, int] | None = None
         self._first = 0
+        self._weighted: tuple[object, Values] | None = None
         self._names: HeadNames | None = None
         self._names_of: object = None
         self.words = small_label("", self.content)
@@ -158,7 +157,9 @@ class AttentionCard(InsideCard):
             self.content,
         )
         self.last.setObjectName("inside_attention_last")
-        self.sink_switch = Switch(theme, "Hide the first token, which takes most", self.content)
+        self.sink_switch = Switch(
+            theme, "Hide the first token, which often takes most", self.content
+        )
         self.sink_switch.setObjectName("inside_attention_sink")
         self.sink_label = small_label("Hide first token", self.content)
         self.value_switch = Switch(
@@ -276,7 +277,10 @@ class AttentionCard(InsideCard):
         rows = np.asarray(seen.arrays["attention"], np.float32)
         norms = seen.arrays.get("value_norms")
         if self.value_switch.isChecked() and norms is not None:
-            rows = value_weighted(rows, np.asarray(norms, np.float32))
+            if self._weighted is None or self._weighted[0] is not norms:  # the pointer moves on
+                weighted = value_weighted(rows, np.asarray(norms, np.float32))
+                self._weighted = (norms, weighted)
+            rows = self._weighted[1]
         return rows
 
     def _chosen(self, seen: Seen) -> Head | None:
@@ -303,7 +307,8 @@ class AttentionCard(InsideCard):
         hidden = 0
         if meant is not None or self.view.layer is not None:
             layer = meant[0] if meant is not None else self.view.layer
-            seen_from = np.flatnonzero(np.nan_to_num(rows[layer]).max(axis=0))
+            of_layer = np.nan_to_num(seen.arrays["attention"][layer])  # never of what it brings
+            seen_from = np.flatnonzero(of_layer.max(axis=0))
             hidden = int(seen_from[0]) if len(seen_from) else 0
         self._hidden = hidden
         highest = max(float(self._row.max(initial=0.0)), 1e-9)

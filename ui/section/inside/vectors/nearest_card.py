@@ -45,7 +45,6 @@ _RANK_PX: Final = 24
 _NAME_SHARE: Final = 0.48
 _MOST_NAME_PX: Final = 220
 _FIGURE_PX: Final = 40
-_BAR_PX: Final = 7
 
 
 def many_tokens(view: InsideView, word: str, ids: tuple[int, ...]) -> str:
@@ -92,12 +91,11 @@ class NearestRows(PaintedRows):
         painter.setPen(dim)
         behind = name.left() + min(metrics.horizontalAdvance(word), room.width()) + px(6)
         elided(painter, QRectF(behind, name.top(), tag_width, name.height()), tag)
-        bar = QRectF(name.right() + px(6), rect.center().y() - px(_BAR_PX) / 2, 0, px(_BAR_PX))
-        full = rect.right() - px(_FIGURE_PX) - bar.left()
-        bar.setWidth(max(full * min(max(each.cosine, 0.0), 1.0), 1.0))
+        bar = QRectF(name.right() + px(6), rect.top(), 0, rect.height())
+        bar.setRight(rect.right() - px(_FIGURE_PX))
         color = QColor(colors.second if is_asked else colors.accent)
         color.setAlphaF(1.0 if each is self.best or is_asked else 0.45)
-        painter.fillRect(bar, color)
+        self.paint_bar(painter, bar, each.cosine, color)
         painter.setPen(QColor(colors.ink))
         painter.drawText(rect, RIGHT, f"{each.cosine:.2f}")
 

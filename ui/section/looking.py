@@ -81,6 +81,7 @@ class Looking(QObject):
         self.message: Message | None = None
         self.traces: Sequence[TokenTrace] = ()
         self.index: int | None = None
+        self.aside = ""
         self.sentence = NO_REPLY
         self.is_growing = False
         self.paint: Paint | None = None
@@ -159,9 +160,14 @@ class Looking(QObject):
         self._awaited = None
         if index is not None and not 0 <= index < len(self.traces):
             index = None
-        if index != self.index:
-            self.index = index
+        if index != self.index or self.aside:
+            self.index, self.aside = index, ""
             self.token_changed.emit()
+
+    def select_aside(self, words: str) -> None:
+        """None of the reply's tokens: one that only some panels know, called by these words."""
+        self._awaited, self.index, self.aside = None, None, words
+        self.token_changed.emit()
 
     def step(self, by: int) -> None:
         """To the next token (1), the one before (−1), and so on; it stops at either end."""
@@ -189,6 +195,7 @@ class Looking(QObject):
     def _take(self, message: Message | None) -> None:
         before = self.message
         self.message, self.traces, self.index, self._awaited = message, (), None, None
+        self.aside = ""
         self.is_growing = message is not None and message.state is MessageState.STREAMING
         if message is not None:
             self._awaited = _parts_at(message, before)

@@ -190,8 +190,8 @@ class Section(Plane):
                 f"{visible(token.piece)} · token {looking.index + 1:,} of the reply"  # type: ignore[operator]
                 f" · ID {token.token_id} · {percent(token.logprob)}%"
             )
-        elif looking.sentence:
-            text = looking.sentence
+        elif looking.sentence or looking.aside:
+            text = looking.sentence or looking.aside
         else:
             count = len(looking.traces)
             text = f"{count:,} token{'' if count == 1 else 's'} · choose one"

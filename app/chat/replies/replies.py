@@ -449,8 +449,10 @@ class Replies:
     def _new_reply(self, waiting: Waiting, place: int) -> Reply:
         conversation = self._shelf.conversation(waiting.conversation_id) or self._shelf.open
         beginning = waiting.beginning
-        # Whoever looks while it grows learns now what was not drawn here.
+        # Whoever looks while it grows learns now what was not drawn here, and what was cut.
         given = {"given": beginning.as_recorded()} if beginning else {}
+        answer = waiting.answers[place]
+        given |= {CUTS: answer[CUTS]} if CUTS in answer else {}
         message = Message(
             id=new_id(),
             conversation_id=waiting.conversation_id,
@@ -460,7 +462,7 @@ class Replies:
             reasoning=beginning.reasoning,
             created_at=now(),
             state=MessageState.STREAMING,
-            settings=at_first(self._resolved(conversation, waiting.answers[place]))
+            settings=at_first(self._resolved(conversation, answer))
             | ({PLACE: list(waiting.place)} if waiting.place else {})
             | given,
             weights_name=self._loader.weights_name,

@@ -211,7 +211,7 @@ class Inside(WireMessage, frozen=True, tag=True):
 
 
 HEAD_SCORES: Final = ("previous", "duplicate", "induction", "sink", "entropy")
-"""What is measured of each head; all from 0 to 1. See `process/probe/behaviour.py`."""
+"""What is measured of each head; all from 0 to 1. See `process/probe/answers/behaviour.py`."""
 
 
 class MeasureHeads(WireMessage, frozen=True, tag=True):

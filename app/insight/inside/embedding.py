@@ -1,8 +1,8 @@
 """Vectors of tokens, compared and laid out: neighbours, analogies, a map of chosen words.
 
 All cosines are of *centred* rows (the mean of the whole vocabulary taken off, see
-`process/probe/embedding.py`) and over all dimensions; the map is a picture of that, and says how
-much of it is lost.
+`process/probe/answers/embedding.py`) and over all dimensions; the map is a picture of that, and
+says how much of it is lost.
 """
 
 from __future__ import annotations

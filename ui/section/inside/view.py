@@ -175,7 +175,7 @@ class InsideView(QObject):
             self._looking.select(index)
         else:
             self._own = (text.message_id, place)
-            self._looking.select(None)
+            self._looking.select_aside(_called(text, place + 1))
             self.follow()
 
     def step(self, by: int) -> None:
@@ -316,3 +316,10 @@ class InsideView(QObject):
     def _on_progress(self, done: int, total: int) -> None:
         self.progress = (done, total)
         self.progress_changed.emit()
+
+
+def _called(text: ReadText, place: int) -> str:
+    """A token that is none of the reply's."""
+    if place >= len(text):
+        return "After the last token"
+    return f"{visible(text.piece(place))} · token {place + 1:,} of the prompt"

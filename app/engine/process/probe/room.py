@@ -19,15 +19,15 @@ from app.engine.planning.sizes import PLAIN_TYPES
 from app.engine.process.cache.cells import Cells, Traits
 from app.engine.process.native.arrays import as_array, named_arrays
 from app.engine.process.native.weights import Weights
-from app.engine.process.probe.attribution import attribute, told
-from app.engine.process.probe.behaviour import N_RANDOM, N_TEXTS, N_TIMES, HeadScores
-from app.engine.process.probe.embedding import Embedding
+from app.engine.process.probe.answers.attribution import attribute, told
+from app.engine.process.probe.answers.behaviour import N_RANDOM, N_TEXTS, N_TIMES, HeadScores
+from app.engine.process.probe.answers.embedding import Embedding
+from app.engine.process.probe.answers.flash import compare_flash
+from app.engine.process.probe.answers.profile import profile_step
+from app.engine.process.probe.answers.rotation import told_rotations
 from app.engine.process.probe.file_tensors import FileTensors
-from app.engine.process.probe.flash import compare_flash
 from app.engine.process.probe.graph import GraphMap
 from app.engine.process.probe.probe import Asked, Looked, Probe
-from app.engine.process.probe.profile import profile_step
-from app.engine.process.probe.rotation import told_rotations
 from app.engine.process.probe.tensors import Values
 from app.engine.process.scheduling.admission import check_ids, reason_of
 from app.engine.protocol.cut_messages import check_cuts

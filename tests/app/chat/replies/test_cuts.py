@@ -79,8 +79,10 @@ def test_three_versions_from_one_beginning(room: Any) -> None:
     first = room.ask("Hello")
     room.desk.cuts.run(first.id, 4, HEAD, "zero", seed=7)
     _, whole, cut, control = versions(room, first, 4)
-    known = [cuts_of(message.settings) for message in (whole, cut, control)]
-    assert [version and version.role for version in known] == ["whole", "cut", "control"]
+    begun = room.of(events.AnswersBegan)[-1].messages
+    for messages in (begun, (whole, cut, control)):
+        known = [cuts_of(message.settings) for message in messages]
+        assert [version and version.role for version in known] == ["whole", "cut", "control"]
     assert known[1] is not None
     assert known[2] is not None
     assert known[1].label == "Without head 2 of layer 1 (zero)"

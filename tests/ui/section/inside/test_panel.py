@@ -19,6 +19,7 @@ from recording_desk import FakeDesk
 from models.records import Message
 from ui.look.theme import Theme
 from ui.section.inside.card import NOT_HERE, InsideCard
+from ui.section.inside.layers.cut_card import CutCard
 from ui.section.inside.layers.lens_card import LensCard
 from ui.section.inside.layers.way_card import WayCard
 from ui.section.inside.panel import InsidePanel
@@ -360,3 +361,19 @@ def test_what_a_layer_is_for_is_explained_wherever_a_picture_needs_it(seen: Insi
         shown.set_open(True)
         QTest.mouseClick(shown.help_button, LEFT)
         assert len(words(seen, f"inside_{name}_help")) > 80
+
+
+def test_no_part_to_cut_makes_the_column_wider_than_the_panel(
+    seen: InsidePanel, inside: AnsweredByHand
+) -> None:
+    """What is wider would lie below the scroll bar."""
+    cut = card(seen, "cut")
+    assert isinstance(cut, CutCard)
+    cut.set_open(True)
+    inside.answer()
+    for at in range(cut.kind.count()):
+        cut.kind.setCurrentIndex(at)
+        seen.view.choose_head(3, 3)
+        cut.add_button.click()
+        QApplication.processEvents()
+        assert seen.column.body.width() <= seen.column.viewport().width(), cut.kind.currentText()

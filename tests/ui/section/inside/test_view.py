@@ -77,6 +77,7 @@ def test_one_step_back_from_the_first_token_is_into_the_prompt(
     inside.answer()
     assert (view.place, view.index, looking.index) == (N_PROMPT - 2, None, None)
     assert (view.read_word, view.target) == ("·capital", 103)
+    assert looking.aside == "·is · token 4 of the prompt"  # what all panels say above
     for _ in range(9):
         view.step(-1)
         if inside.is_asked:

@@ -81,6 +81,7 @@ class CutCard(InsideCard):
         self.parts: list[Cut] = []
         self.kind = Combo(theme, self.content)
         self.kind.setObjectName("inside_cut_kind")
+        self.kind.setMinimumContentsLength(7)
         self.kind.setAccessibleName("What to cut")
         for kind, words in KINDS.items():
             self.kind.addItem(words, kind)
@@ -109,18 +110,21 @@ class CutCard(InsideCard):
 
     def _lay_out(self) -> None:
         theme = self._tools.theme
-        top, bottom = QHBoxLayout(), QHBoxLayout()
+        top, middle, bottom = QHBoxLayout(), QHBoxLayout(), QHBoxLayout()
         top.addWidget(self.kind)
         top.addWidget(self.add_button, 1)
-        top.addWidget(self.clear_button)
+        middle.addWidget(self.sentence, 1)
+        middle.addStretch()
+        middle.addWidget(self.clear_button)
         bottom.addWidget(self.mode)
         bottom.addStretch(1)
         bottom.addWidget(self.write_button)
         theme.space(top, 6)
+        theme.space(middle, 6)
         theme.space(bottom, 6)
         self.rows.addLayout(top)
         self.rows.addWidget(self.table)
-        self.rows.addWidget(self.sentence)
+        self.rows.addLayout(middle)
         self.rows.addLayout(bottom)
         for button in (self.add_button, self.clear_button, self.write_button):
             button.setAutoDefault(False)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from PySide6.QtCore import QRectF
+from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QPainter
 from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QWidget
 
@@ -184,6 +184,7 @@ class WhoCard(InsideCard):
         self.sentence.setText("")
         self.result.setText("")
         self.result.setVisible(False)
+        self._keep_keyboard()
         self.test_button.setVisible(False)
         self.test_button.setEnabled(True)
 
@@ -243,6 +244,7 @@ class WhoCard(InsideCard):
         )
         key = self._test_key = (self._key, cut)
         found: list[str] = []
+        self._keep_keyboard()
         self.test_button.setEnabled(False)
 
         def ask(cuts: list[Cut], is_control: bool) -> None:
@@ -287,6 +289,11 @@ class WhoCard(InsideCard):
             self._end_test,
             still=lambda: key == self._test_key and key[0] == self._key,
         )
+
+    def _keep_keyboard(self) -> None:
+        """The button is about to lose it, which would take it to the next card."""
+        if self.content.focusWidget() is self.test_button:
+            self.table.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def _end_test(self, sentence: str) -> None:
         self.test_button.setEnabled(True)

@@ -151,7 +151,9 @@ def test_a_part_is_tested_beside_a_control(card: WhoCard, answers: Answers, qtbo
     at = card.table.rect_of(row).center().toPoint()
     qtbot.mouseClick(card.table, Qt.MouseButton.LeftButton, pos=at)
     assert (card.view.layer, card.view.head) == (cut.layer, cut.index)
-    qtbot.mouseClick(card.test_button, Qt.MouseButton.LeftButton)
+    card.test_button.setFocus()
+    qtbot.keyClick(card.test_button, Qt.Key.Key_Space)
+    assert card.focusWidget() is card.table  # and not in the next card
     assert answers.asked[0][1] == [cut]
     answers.answer()
     (control,) = answers.asked[0][1]

@@ -14,8 +14,8 @@ from small_networks import small_network
 
 from app.engine.process.native.native import NativeLog, llama
 from app.engine.process.native.weights import Weights
-from app.engine.process.probe import flash as flash_module
-from app.engine.process.probe.flash import NEEDS_FLASH, RUNS, TOO_SHORT, compare_flash
+from app.engine.process.probe.answers import flash as flash_module
+from app.engine.process.probe.answers.flash import NEEDS_FLASH, RUNS, TOO_SHORT, compare_flash
 from app.engine.process.probe.probe import Asked
 from app.engine.protocol.machine_messages import FlashCompared
 from app.refusal import Refusal

@@ -15,7 +15,7 @@ from recurrent_gguf import tiny_jamba, tiny_mamba
 
 from app.engine.process.native.native import NativeLog
 from app.engine.process.native.weights import Weights
-from app.engine.process.probe.attribution import BENT, LORA, NORM_BEHIND_HEADS, attribute
+from app.engine.process.probe.answers.attribution import BENT, LORA, NORM_BEHIND_HEADS, attribute
 from app.engine.process.probe.file_tensors import FileTensors
 from app.engine.process.probe.probe import Asked, Probe
 from app.engine.process.probe.room import ProbeRoom

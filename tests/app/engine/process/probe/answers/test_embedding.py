@@ -14,7 +14,7 @@ import pytest
 from gguf_writer import Layout, Tensor, overwrite, write_gguf
 
 from app.engine.process.probe import file_tensors
-from app.engine.process.probe.embedding import (
+from app.engine.process.probe.answers.embedding import (
     CANCELLED,
     MATRIX,
     MAX_FACTOR,

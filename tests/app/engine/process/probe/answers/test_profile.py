@@ -14,8 +14,8 @@ from small_networks import small_network
 from app.engine.process.native.native import NativeLog
 from app.engine.process.native.weights import Weights
 from app.engine.process.probe import probe as probe_module
+from app.engine.process.probe.answers.profile import RUNS, WARM_UP, borders_of, profile_step
 from app.engine.process.probe.probe import Probe
-from app.engine.process.probe.profile import RUNS, WARM_UP, borders_of, profile_step
 from app.engine.protocol.machine_messages import StepProfiled
 from app.refusal import Refusal
 

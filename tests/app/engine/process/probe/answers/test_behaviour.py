@@ -12,7 +12,7 @@ from native_session import load_quietly
 from small_networks import small_network
 
 from app.engine.process.native.native import NativeLog
-from app.engine.process.probe.behaviour import (
+from app.engine.process.probe.answers.behaviour import (
     N_RANDOM,
     N_TIMES,
     HeadScores,

@@ -15,15 +15,6 @@ from ui.section.looking import Looking
 from ui.section.panel import Tools
 
 
-@pytest.fixture(scope="session", autouse=True)
-def plots() -> None:
-    """Imported before any test, which on a busy machine would end before the thread that does it.
-    What does it on a thread has a test of its own."""
-    from ui.section.tokens.speed_plot import import_plots
-
-    import_plots()
-
-
 @pytest.fixture(scope="module", autouse=True)
 def dressed(qapp: QApplication) -> Iterator[None]:
     """Once for all tests of a file: it takes longer than most of them."""

@@ -1,61 +1,40 @@
-"""Tokens per second over the time of a reply, as a line.
-
-pyqtgraph takes the better part of a second and 50 MB to import (and numpy with it), so that happens
-on a thread, when a plot is first on screen.
-"""
+"""Tokens per second over the time of a reply, as a line."""
 
 from __future__ import annotations
 
-import contextlib
 import math
-import threading
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QColor, QPen, QShowEvent
-from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
+from PySide6.QtCore import QPointF, QRectF, Qt, Signal
+from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QPaintEvent, QPen, QPolygonF
+from PySide6.QtWidgets import QWidget
 
 from ui.look.theme import Theme
 from ui.widgets.kit import rest_timer
 
 HEIGHT_PX = 96
-_LABELS: Final = {"left": "tokens/s", "bottom": "seconds after the first token"}
+UNITS: Final = ("seconds after the first token", "tokens/s")
+"""Of the two axes, across and up."""
+MOST_TICKS: Final = (6, 3)
+HEADROOM: Final = 1.08
+"""The line stays below the upper edge."""
 DRAWN_MS = 1000
 """A line that grows is drawn at most so often."""
-
-
-_is_imported = threading.Event()
-
-
-def import_plots() -> None:
-    """On the thread that can wait for it."""
-    import pyqtgraph  # noqa: F401
-
-    _is_imported.set()
 
 
 class SpeedPlot(QWidget):
     """`show_speeds` takes (seconds after the first token, tokens/s)."""
 
     drawn = Signal()
-    _imported = Signal()
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._theme = theme
         self._speeds: Sequence[tuple[float, float]] = ()
-        self._view: Any = None
-        self._box: Any = None
-        self._curve: Any = None
-        self.axes: dict[str, Any] = {}
-        self._is_asked = False
         self._timer = rest_timer(self, self._draw, DRAWN_MS)
         self.setObjectName("speed_plot")
         self.setAccessibleName("Tokens per second over time")
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(0, 0, 0, 0)
-        self._imported.connect(self._build, Qt.ConnectionType.QueuedConnection)
         theme.changed.connect(self._fit)
         self._fit()
 
@@ -70,104 +49,90 @@ class SpeedPlot(QWidget):
             self._timer.start()
 
     @property
-    def points(self) -> list[tuple[float, float]]:
-        """What the line goes through."""
-        if self._curve is None:
-            return []
-        x, y = self._curve.getData()
-        return [] if x is None else list(zip(x.tolist(), y.tolist(), strict=True))
+    def ends(self) -> tuple[float, float]:
+        """Seconds and tokens/s at the far ends of the axes, which begin at 0."""
+        if not self._speeds:
+            return 1.0, 1.0
+        top = max(rate for _, rate in self._speeds) * HEADROOM
+        return self._speeds[-1][0] or 1.0, top or 1.0
 
-    def showEvent(self, event: QShowEvent) -> None:
-        super().showEvent(event)
-        if self._view is not None or self._is_asked:
+    @property
+    def box(self) -> QRectF:
+        """Where the line is, in pixels; left of it and below are figures and units."""
+        px, line = self._theme.px, QFontMetrics(self._font()).height()
+        # Half of the top tick's figure stands above the box, half of the last one beside it.
+        box = QRectF(px(50), px(6), self.width() - px(50) - px(14), 0)
+        box.setBottom(self.height() - 2 * line - px(3))
+        return box
+
+    @property
+    def points(self) -> list[QPointF]:
+        """The corners of the line, in pixels."""
+        box, (last_s, top) = self.box, self.ends
+        return [
+            QPointF(
+                box.left() + box.width() * at / last_s, box.bottom() - box.height() * rate / top
+            )
+            for at, rate in self._speeds
+        ]
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        if not self._speeds:
             return
-        self._is_asked = True
-        if _is_imported.is_set():
-            self._imported.emit()
-        else:
-            threading.Thread(target=self._import, name="plot-import", daemon=True).start()
+        theme, box, (last_s, top) = self._theme, self.box, self.ends
+        painter = QPainter(self)
+        painter.setFont(self._font())
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(QPen(QColor(theme.colors.line), theme.px(1)))
+        painter.drawLine(box.topLeft(), box.bottomLeft())
+        painter.drawLine(box.bottomLeft(), box.bottomRight())
+        painter.setPen(QColor(theme.colors.dim))
+        metrics = painter.fontMetrics()
+        gap, line = theme.px(3), metrics.height()
+        for rate in ticks(top, MOST_TICKS[1]):
+            y = box.bottom() - box.height() * rate / top
+            left_of = QRectF(0, y - line / 2, box.left() - 2 * gap, line)
+            painter.drawText(left_of, Qt.AlignmentFlag.AlignRight, f"{rate:g}")
+        for at in ticks(last_s, MOST_TICKS[0]):
+            x, width = box.left() + box.width() * at / last_s, metrics.horizontalAdvance(f"{at:g}")
+            painter.drawText(QPointF(x - width / 2, box.bottom() + metrics.ascent()), f"{at:g}")
+        beneath = QRectF(box.left(), box.bottom() + line, box.width(), line)
+        painter.drawText(beneath, Qt.AlignmentFlag.AlignCenter, UNITS[0])
+        painter.save()
+        painter.translate(0, box.bottom())
+        painter.rotate(-90)
+        beside = QRectF(-gap, 0, box.height() + 2 * gap, line)
+        painter.drawText(beside, Qt.AlignmentFlag.AlignCenter, UNITS[1])
+        painter.restore()
+        painter.setPen(QPen(QColor(theme.colors.accent), theme.px(1.5)))
+        painter.drawPolyline(QPolygonF(self.points))
 
-    def _import(self) -> None:
-        import_plots()
-        with contextlib.suppress(RuntimeError):  # the plot may be gone by now
-            self._imported.emit()
-
-    def _build(self) -> None:
-        if self._view is not None:
-            return
-        import pyqtgraph as pg
-
-        # Not its PlotWidget: that brings menus and buttons, which are windows of their own.
-        self._view = pg.GraphicsLayoutWidget(self)
-        self._view.setBackground(None)
-        self._view.setFrameShape(QFrame.Shape.NoFrame)
-        self._view.setStyleSheet("background: transparent; border: none;")
-        self._view.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self._view.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
-        self.axes = {side: pg.AxisItem(side) for side in _LABELS}
-        self._box = pg.ViewBox(enableMouse=False, enableMenu=False)
-        self._curve = pg.PlotCurveItem(antialias=True)
-        self._box.addItem(self._curve)
-        layout = self._view.ci
-        layout.layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        layout.addItem(self.axes["left"], 0, 0)
-        layout.addItem(self._box, 0, 1)
-        layout.addItem(self.axes["bottom"], 1, 1)
-        for axis in self.axes.values():
-            axis.linkToView(self._box)
-        self._column.addWidget(self._view)
-        self._fit()
-        self._draw()
+    def _font(self) -> QFont:
+        font = self._theme.font_small()
+        font.setPixelSize(max(8, self._theme.px(11)))
+        return font
 
     def _draw(self) -> None:
         self._timer.stop()
         self.setAccessibleDescription(described(self._speeds))
-        if self._curve is None:
-            return
-        self._curve.setData([at for at, _ in self._speeds], [rate for _, rate in self._speeds])
-        if self._speeds:
-            top = max(rate for _, rate in self._speeds)
-            self._box.setYRange(0.0, top, padding=0.08)
-            self.axes["left"].setTickSpacing(step_below(top), step_below(top))
-            self._box.setXRange(0.0, self._speeds[-1][0], padding=0.02)
+        self.update()
         self.drawn.emit()
 
     def _fit(self) -> None:
-        theme = self._theme
-        self.setFixedHeight(theme.px(HEIGHT_PX))
-        if self._view is None:
-            return
-        colors, font = theme.colors, theme.font_small()
-        font.setPixelSize(max(8, theme.px(11)))
-        for side, axis in self.axes.items():
-            axis.setPen(QPen(QColor(colors.line), theme.px(1)))
-            axis.setTextPen(QColor(colors.dim))
-            axis.setTickFont(font)
-            axis.setStyle(tickLength=-theme.px(3), tickTextOffset=theme.px(3), maxTickLevel=0)
-            axis.setSIPrefixEnableRanges(())  # without it a line of under 1 s is told in ms
-            axis.enableAutoSIPrefix(False)
-            size = f"{font.pixelSize()}px"
-            axis.setLabel(_LABELS[side], color=colors.dim, **{"font-size": size})
-        # Half of the top tick's figure stands above the box.
-        self._view.ci.layout.setContentsMargins(0, theme.px(6), 0, 0)
-        self.axes["left"].setWidth(theme.px(46))
-        self.axes["bottom"].setHeight(theme.px(32))
-        pen = QPen(QColor(colors.accent), theme.px(1.5))
-        pen.setCosmetic(True)  # as wide in pixels, not in tokens/s
-        self._curve.setPen(pen)
+        self.setFixedHeight(self._theme.px(HEIGHT_PX))
+        self.update()
 
 
-def step_below(top: float) -> float:
-    """From tick to tick of a plot that is as low as this one: at most four of them.
+def ticks(end: float, most: int) -> list[float]:
+    """Round values from 0 to `end` at even steps: at most `most` of them besides 0.
 
-    >>> [step_below(top) for top in (95.0, 55.0, 12.5, 3.1)]
-    [50.0, 20.0, 5.0, 1.0]
+    >>> ticks(59.4, 3), ticks(0.14, 6)
+    ([0.0, 20.0, 40.0], [0.0, 0.05, 0.1])
     """
-    if top <= 0:
-        return 1.0
-    power = 10.0 ** math.floor(math.log10(top / 3.5))
-    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= top / 3.5)
+    power = 10.0 ** math.floor(math.log10(end / most))
+    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power * (most + 1) > end)
+    # Rounded: 3 × 0.1 would be told as 0.30000000000000004.
+    return [round(step * number, 12) for number in range(math.floor(end / step * (1 + 1e-9)) + 1)]
 
 
 def described(speeds: Sequence[tuple[float, float]]) -> str:

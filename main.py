@@ -41,13 +41,31 @@ TAKE_A_VALUE: Final = ("--data-dir", "--gguf", "--scripted", "--quit-after")
 """Options of the window whose value is the next argument."""
 COMMANDS: Final = ("ask", "inside", "bench")
 """What runs without a window."""
-READABLE: Final = ("models.store.peek", "app.chat.conversations.last_chat", "ui.chat.chat_column")
-"""What shows the last chat; imported once the frame is painted."""
+READABLE: Final = (
+    "models.store.peek",
+    "app.chat.conversations.last_chat",
+    "app.chat.replies.replies",
+    "app.chat.documents.text_mode",
+    "app.chat.conversations.searching",
+    "app.engine.planning.estimate",
+    "ui.sidebar.conversation_delegate",
+    "ui.sidebar.conversation_view",
+    "ui.sidebar.search_view",
+    "ui.sidebar.sidebar",
+    "ui.chat.header",
+    "ui.shell.notices",
+    "ui.markdown.parser",
+    "ui.markdown.layouts",
+    "ui.transcript.tokens.mode",
+    "ui.transcript.view",
+    "ui.chat.chat_column",
+)
+"""What shows the last chat; imported once the frame is painted, in parts that nobody waits for."""
 REST: Final = (
     "app.chat.desk",
-    "app.bridge",
     "app.gguf.local.places",
-    "ui.chat.chat_column",
+    "app.insight.trace.token_groups",
+    "app.bridge",
     "ui.shell.chat_menu",
     "ui.shell.columns",
     "ui.shell.following",

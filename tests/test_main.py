@@ -17,7 +17,6 @@ HEAVY = (
     "numpy",
     "sqlalchemy",
     "alembic",
-    "pyqtgraph",
     "keyring",
     "huggingface_hub",
     "ziamath",
@@ -165,11 +164,11 @@ print(json.dumps(begun))
 def test_rest_of_the_window_is_imported_in_the_background(tmp_path):
     """`REST` names all that the window is completed with: nothing is left to its own thread."""
     code = f"""
-import sys
+import importlib, sys
 import main
-from ui.shell import life
 app = main.build(["--data-dir", {str(tmp_path / "data")!r}])
-life.Imports._import(app._imports)
+for name in main.REST:
+    importlib.import_module(name)
 before = set(sys.modules)
 app.desk
 print([m for m in set(sys.modules) - before if m.startswith(("app", "models", "ui"))])
@@ -178,6 +177,56 @@ app.close()
     result = run(code=code)
     assert result.returncode == 0, result.stderr
     assert result.stdout.strip() == "[]"
+
+
+def test_qt_classes_are_made_on_the_windows_thread_alone_and_little_else(tmp_path):
+    """Elsewhere they would end the window; and what else is imported there would freeze it."""
+    script = ROOT / "resources" / "scripts" / "hello.json"
+    code = f"""
+import json, sys, threading
+import main
+from PySide6.QtCore import QTimer
+from ui.shell import life
+life.WARM_UP_AFTER_MS = 0
+seen = []
+class Watching:
+    def find_spec(self, name, path=None, target=None):
+        seen.append((name, threading.current_thread() is threading.main_thread()))
+begin, act = life.Imports.begin, main.App._complete
+def beginning(imports):
+    if Watching not in map(type, sys.meta_path):
+        sys.meta_path.insert(0, Watching())
+    begin(imports)
+def completing(app):
+    until.append(len(seen))
+    return act(app)
+until = []
+life.Imports.begin, main.App._complete = beginning, completing
+app = main.build(["--data-dir", {str(tmp_path / "data")!r}, "--scripted", {str(script)!r}])
+def look():
+    if app._made is not None and app._warming and app.desk.loader.state.state == "ready":
+        app.application.quit()
+timer = QTimer()
+timer.timeout.connect(look)
+timer.start(10)
+app.application.exec()
+app.close()
+print(json.dumps([seen, until[0]]))
+"""
+    result = run(code=code)
+    assert result.returncode == 0, result.stderr
+    seen, n_until_complete = json.loads(result.stdout)
+    made = [
+        pair for pair in seen if pair[0].startswith(("ui.", "PySide6.")) or pair[0] == "app.bridge"
+    ]
+    assert len(made) > 50
+    assert [name for name, is_windows in made if not is_windows] == []
+    on_the_windows = [name for name, is_windows in seen[:n_until_complete] if is_windows]
+    assert {
+        name
+        for name in on_the_windows
+        if name.partition(".")[0] in {*HEAVY, "models"} or name.startswith("app.")
+    } == {"app.bridge", "app.memory"}
 
 
 def test_garbage_is_collected_on_the_windows_thread_alone(tmp_path):

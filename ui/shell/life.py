@@ -67,16 +67,23 @@ class FirstPaint(QObject):
 
 
 class Imports(QObject):
-    """Imports modules beside the window once `begin` is called, then calls `action` there."""
+    """Imports modules beside the window once `begin` is called, then calls `action` there.
+
+    The classes of Qt's objects are made on the window's thread alone, one module per turn of its
+    loop: PySide looks at its classes, to deliver an event, without Python's lock, and a window
+    ended (SIGSEGV in `MetaObjectBuilder::update`) where another thread was just making one. So
+    `names` has what such a module needs besides before it, and the thread reads that first.
+    """
 
     _done = Signal()
 
     def __init__(self, window: QWidget, names: Sequence[str], action: Callable[[], None]) -> None:
         super().__init__(window)
         self._names = names
+        self._here = [name for name in names if has_qt_classes(name)]
         self._action: Callable[[], None] | None = action
         self._thread = threading.Thread(target=self._import, name="imports", daemon=True)
-        self._done.connect(self._act, Qt.ConnectionType.QueuedConnection)
+        self._done.connect(self._next, Qt.ConnectionType.QueuedConnection)
 
     def begin(self) -> None:
         from app.memory import share_one_heap
@@ -91,16 +98,30 @@ class Imports(QObject):
             self._thread.join()
 
     def _import(self) -> None:
-        # What cannot be imported says so again where it is used, on the window's thread.
-        with contextlib.suppress(ImportError):
-            for name in self._names:
-                importlib.import_module(name)
+        for name in self._names:
+            if not has_qt_classes(name):
+                _import(name)
         self._done.emit()
 
-    def _act(self) -> None:
+    def _next(self) -> None:
+        if self._action is None:
+            return
+        if self._here:
+            _import(self._here.pop(0))
+            QTimer.singleShot(0, self, self._next)
+            return
         action, self._action = self._action, None
-        if action is not None:
-            action()
+        action()
+
+
+def has_qt_classes(module: str) -> bool:
+    return module.startswith("ui.") or module == "app.bridge"
+
+
+def _import(name: str) -> None:
+    # What cannot be imported says so again where it is used.
+    with contextlib.suppress(ImportError):
+        importlib.import_module(name)
 
 
 class SignalWatcher:
@@ -182,14 +203,12 @@ class QuietCollector:
     """Python's garbage collector, kept from freezing the window, and from ending it.
 
     By itself it comes on whatever thread has just made an object, and lets go there of what the
-    window's thread has dropped in a circle. Qt's objects must end on their own thread; this fits
-    what was seen of windows that crashed, one in thirty to ninety, as they started beside busy
-    threads, and is not proved. And a full collection looks at every object: 150 ms with a
-    conversation of 10,000 messages open, and one comes just when such a conversation is read. So
-    from `hold` until `end` nothing is collected by itself, and from `begin` on, on the window's
-    thread: new objects once a second, if there are many enough; all of them only where `is_busy`
-    says no. What the start made is not looked at again, and neither is what comes in large numbers:
-    messages that are read have no circles.
+    window's thread has dropped in a circle; but Qt's objects must end on their own thread. And a
+    full collection looks at every object: 150 ms with a conversation of 10,000 messages open, and
+    one comes just when such a conversation is read. So from `hold` until `end` nothing is collected
+    by itself, and from `begin` on, on the window's thread: new objects once a second, if there are
+    many enough; all of them only where `is_busy` says no. What the start made is not looked at
+    again, and neither is what comes in large numbers: messages that are read have no circles.
     """
 
     def __init__(self, is_busy: Callable[[], bool]) -> None:
@@ -254,9 +273,9 @@ def drop_import_hook() -> None:
 def warm_up() -> threading.Thread:
     """Import what the first shown reply needs, beside the window instead of in its way."""
 
-    def imports() -> None:
-        from ui.markdown import highlight, parser
+    from ui.markdown import highlight, parser
 
+    def imports() -> None:
         parser.read_definitions(["[a]: https://example.org"])
         highlight.warm_up()
 

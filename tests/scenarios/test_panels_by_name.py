@@ -6,6 +6,7 @@ from typing import Any
 
 from PySide6.QtWidgets import QApplication
 
+from ui.section.inside.panel import InsidePanel
 from ui.section.kinds import KINDS
 from ui.section.rooms import RoomsPanel
 from ui.shell.palette_rows import Row, ranked
@@ -30,7 +31,7 @@ def test_each_panel_and_room_has_a_name_and_gets_the_keyboard(open_window: Any) 
             assert {room for _, _, each, room in PLACES if each == panel} == set(titles)
             assert focus is shown.rooms
         else:
-            assert focus is section.tabs
+            assert focus is (shown if isinstance(shown, InsidePanel) else section.tabs)
         assert person.app.desk.settings.now.section_panel == panel
 
 

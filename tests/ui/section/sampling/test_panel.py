@@ -29,9 +29,9 @@ def panel(qtbot: QtBot, theme: Theme, bridge: FakeBridge) -> SamplingPanel:
     return panel
 
 
-def test_sampling_is_the_second_tab() -> None:
-    assert [kind.title for kind in KINDS][:2] == ["Tokens", "Sampling"]
-    assert KINDS[1].load() is SamplingPanel
+def test_sampling_comes_after_the_network_that_it_draws_from() -> None:
+    assert [kind.title for kind in KINDS][:3] == ["Tokens", "Inside", "Sampling"]
+    assert KINDS[2].load() is SamplingPanel
 
 
 def test_the_rooms_stand_in_order(panel: SamplingPanel) -> None:

@@ -115,6 +115,7 @@ class WordSwap(QWidget):
         self._lay_out()
         self.text.chosen.connect(self._on_token)
         self.button.clicked.connect(lambda _=False: self._on_button())
+        tools.theme.changed.connect(self._show)
 
     def _lay_out(self) -> None:
         theme = self._tools.theme

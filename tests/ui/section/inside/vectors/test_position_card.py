@@ -27,6 +27,7 @@ from app.insight.inside.position import Position
 from app.insight.inside.word_spans import Span
 from models.records import Message
 from ui.look.theme import Theme
+from ui.look.tints import tint_colors
 from ui.section.inside.vectors.position_card import PositionCard
 from ui.section.inside.vectors.word_swap import NO_WORDS, STAYS
 from ui.section.inside.view import InsideView
@@ -403,6 +404,19 @@ def test_the_last_word_stays_where_it_is(card: PositionCard, order: OrderByHand)
     click(card, PLACE)
     assert card.swap.hint.text() == STAYS
     assert card.swap.pair == ((1, 2), (2, 3))
+
+
+def test_another_theme_marks_the_words_to_swap_in_its_own_colour(
+    card: PositionCard, theme: Theme
+) -> None:
+    for mode in ("dark", "light", "dark"):
+        theme.set_mode(mode)
+        shown = {
+            color.name()
+            for token in range(5)
+            if (color := card.swap.text._look.tone(token)) is not None
+        }
+        assert shown == {tint_colors(theme.colors)[-1].name()}
 
 
 def test_a_swap_that_comes_when_another_token_is_looked_at_is_dropped(

@@ -77,7 +77,16 @@ class Person:
         return last[0] if last and last[0].role is Role.ASSISTANT else None
 
     def wait_ended(self) -> Message:
-        return self.wait(lambda: not self.app.desk.replies.is_generating and self.reply())
+        """The last reply, once nothing is being generated or waits behind Enter: a message waits
+        until what belongs to its chat is read; until then the last reply is a former one.
+        """
+        return self.wait(
+            lambda: (
+                not self.window.chat.composer._asked
+                and not self.app.desk.replies.is_generating
+                and self.reply()
+            )
+        )
 
     def wait_growing(self, at_least: int = 1) -> Message:
         return self.wait(

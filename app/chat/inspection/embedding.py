@@ -7,12 +7,11 @@ is; a newer question of a kind ends an older one. numpy is imported where somebo
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from app.chat.inspection.questions import Newest, Questions
+from app.chat.inspection.questions import Kept, Newest, Questions
 from app.chat.surroundings import Still, Surroundings
 from app.chat.weights.file_work import answer, begin
 from app.chat.weights.loading import Loader
@@ -65,8 +64,7 @@ class Embeddings:
         self._around = around
         self._loader = loader
         self._questions = questions
-        self._kept: OrderedDict[object, Any] = OrderedDict()
-        self._kept_for: object = None
+        self._kept: Kept[Any] = Kept(loader, _size_bytes)
         kinds = ("read", "facts", "nearest", "map", "turn")
         self._newest = {kind: Newest(questions) for kind in kinds}
 
@@ -216,33 +214,19 @@ class Embeddings:
     ) -> None:
         """What is known is told at once."""
         loaded = self._loader.loaded
-        known = self._known(key)
+        known = None if self._loader.is_loading else self._kept.get(key)
         if known is not None:
             then(known)
             return
 
         def keep(found: Any) -> None:
             if self._loader.loaded is loaded:
-                self._keep(key, found)
+                self._kept.put(key, found, KEPT_BYTES)
             then(found)
 
         self._newest[kind].request_id = self._questions.ask(
             command, result, keep, failed, still=still, progress=progress
         )
-
-    def _known(self, key: object) -> Any:
-        if self._kept_for is not self._loader.loaded or self._loader.is_loading:
-            self._kept.clear()
-            self._kept_for = self._loader.loaded
-        if key in self._kept:
-            self._kept.move_to_end(key)
-        return self._kept.get(key)
-
-    def _keep(self, key: object, found: Any) -> None:
-        self._kept[key] = found
-        size_bytes = sum(map(_size_bytes, self._kept.values()))
-        while size_bytes > KEPT_BYTES and len(self._kept) > 1:
-            size_bytes -= _size_bytes(self._kept.popitem(last=False)[1])
 
 
 def _size_bytes(found: Any) -> int:

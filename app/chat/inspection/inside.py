@@ -10,13 +10,12 @@ older one; an answer is about the weights that wrote the reply.
 from __future__ import annotations
 
 from array import array
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from app.chat.inspection.prompt_reading import PromptOf, PromptReading
-from app.chat.inspection.questions import Newest, Questions
+from app.chat.inspection.questions import Kept, Newest, Questions
 from app.chat.replies.cut_versions import cuts_of
 from app.chat.surroundings import Still
 from app.chat.weights.loading import Loader
@@ -158,8 +157,7 @@ class Insides:
         self._questions = questions
         self._reading = reading
         self._text: ReadText | None = None
-        self._kept: OrderedDict[tuple[object, ...], Seen] = OrderedDict()
-        self._kept_for: object = None
+        self._kept: Kept[Seen] = Kept(loader, lambda seen: seen.size_bytes)
         self._newest = Newest(questions)
         self._head_names: tuple[object, HeadNames] | None = None
 
@@ -270,7 +268,7 @@ class Insides:
 
         def take(before: Seen, told: Inside) -> None:
             found = _with(before, told)
-            self._keep(key, found)
+            self._kept.put(key, found, KEPT_BYTES)
             steps = _steps(found, wanted, by_text)
             then(replace(found, is_whole=not steps))
             ask(found)
@@ -299,7 +297,7 @@ class Insides:
 
         def take(told: Inside) -> None:
             found = _with(seen, told)
-            self._keep(key, found)
+            self._kept.put(key, found, KEPT_BYTES)
             then(replace(found, place=place))
 
         targets = [] if seen.target is None else [seen.target]
@@ -386,31 +384,16 @@ class Insides:
     # --- what is kept ---------------------------------------------------------------------------
 
     def take_state(self) -> None:
-        """Something was loaded or unloaded. Whatever is loaded anew may compute otherwise: with
-        another cache type, say."""
-        if self._kept_for is not self._loader.loaded:
-            self._kept.clear()
+        """Something was loaded or unloaded."""
+        if self._kept.forget_former():
             self._text = None
-            self._kept_for = self._loader.loaded
 
     def _at(self, text: ReadText, place: int) -> tuple[tuple[object, ...], Seen]:
         """By what a place is kept, and what is known of it so far."""
         target = text.target(place)
         key = (text.weights_hash, text.ids[: place + 1].tobytes(), target)
-        return key, self._known(key) or Seen(place, target, {}, {})
-
-    def _known(self, key: tuple[object, ...]) -> Seen | None:
         self.take_state()
-        if key in self._kept:
-            self._kept.move_to_end(key)
-        return self._kept.get(key)
-
-    def _keep(self, key: tuple[object, ...], seen: Seen) -> None:
-        self._kept[key] = seen
-        self._kept.move_to_end(key)
-        size_bytes = sum(each.size_bytes for each in self._kept.values())
-        while size_bytes > KEPT_BYTES and len(self._kept) > 1:
-            size_bytes -= self._kept.popitem(last=False)[1].size_bytes
+        return key, self._kept.get(key) or Seen(place, target, {}, {})
 
 
 def _ids_of(traces: Sequence[TokenTrace], first: int) -> list[int]:

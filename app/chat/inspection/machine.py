@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.chat.inspection.questions import NO_WEIGHTS, Questions
+from app.chat.inspection.questions import NO_WEIGHTS, Newest, Questions
 from app.chat.surroundings import Still
 from app.chat.weights.header_files import HeaderFiles
 from app.chat.weights.loading import Loader
@@ -41,7 +41,7 @@ class Machines:
         self._questions = questions
         self._headers = headers
         self._kept: tuple[object, Machine] | None = None
-        self._request_id: int | None = None
+        self._newest = Newest(questions)
 
     def read(self, then: Callable[[Machine], None], failed: Say, *, still: Still) -> None:
         """The blocks of the loaded file. `then` is called once more where the engine had to be
@@ -92,9 +92,9 @@ class Machines:
     ) -> None:
         """Where the time of the step goes that reads the last of `ids`. `progress`: tokens before
         it, while they are read."""
-        self.stop()
+        self._newest.begin()
         command = ProfileStep(0, list(ids))
-        self._request_id = self._questions.ask(
+        self._newest.request_id = self._questions.ask(
             command, StepProfiled, then, failed, still=still, progress=progress
         )
 
@@ -108,14 +108,12 @@ class Machines:
         still: Still,
     ) -> None:
         """This text with flash attention and without. `progress`: tokens read, of both times."""
-        self.stop()
+        self._newest.begin()
         command = CompareFlash(0, list(ids))
-        self._request_id = self._questions.ask(
+        self._newest.request_id = self._questions.ask(
             command, FlashCompared, then, failed, still=still, progress=progress
         )
 
     def stop(self) -> None:
         """End the measurement that runs, if one does: nobody is called."""
-        if self._request_id is not None:
-            self._questions.stop(self._request_id)
-        self._request_id = None
+        self._newest.begin()

@@ -6,8 +6,9 @@ sentence for the same reader; nothing of it touches a conversation.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final, NamedTuple, TypeVar
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from app.chat.surroundings import Still
 from app.chat.weights.loading import Loader
@@ -26,6 +27,7 @@ from app.engine.protocol.messages import (
 )
 
 R = TypeVar("R", bound=Result)
+A = TypeVar("A")
 
 NO_WEIGHTS: Final = "This needs a loaded model. Load one first."
 UNREADABLE: Final = "The engine sent an invalid response. Reload the model."
@@ -142,3 +144,39 @@ class Newest:
             self._questions.stop(self.request_id)
             self.request_id = None
         return lambda: number == self._number
+
+
+class Kept(Generic[A]):
+    """Answers about the loaded weights, by what was asked, as long as these are loaded."""
+
+    def __init__(self, loader: Loader, size_bytes: Callable[[A], int]) -> None:
+        self._loader = loader
+        self._size_bytes = size_bytes
+        self._answers: OrderedDict[Hashable, A] = OrderedDict()
+        self._for: object = None
+
+    def __len__(self) -> int:
+        return len(self._answers)
+
+    def forget_former(self) -> bool:
+        """Whether others were loaded or unloaded since; nothing is kept then. Whatever is loaded
+        anew may compute otherwise: with another cache type, say."""
+        if self._for is self._loader.loaded:
+            return False
+        self._answers.clear()
+        self._for = self._loader.loaded
+        return True
+
+    def get(self, key: Hashable) -> A | None:
+        self.forget_former()
+        if key in self._answers:
+            self._answers.move_to_end(key)
+        return self._answers.get(key)
+
+    def put(self, key: Hashable, answer: A, most_bytes: int) -> None:
+        """The longest unused go where all of them are larger than `most_bytes`; this one stays."""
+        self._answers[key] = answer
+        self._answers.move_to_end(key)
+        size_bytes = sum(map(self._size_bytes, self._answers.values()))
+        while size_bytes > most_bytes and len(self._answers) > 1:
+            size_bytes -= self._size_bytes(self._answers.popitem(last=False)[1])

@@ -112,8 +112,8 @@ def test_a_newer_measurement_ends_an_older_one(make_room: Any, path: Path) -> No
     first, second = asking.sent
     questions = asking.room.desk.questions
     assert len(asking.sent) == 2
-    assert asking.machine._request_id is not None
-    assert questions.is_asked(asking.machine._request_id)
+    assert asking.machine._newest.request_id is not None
+    assert questions.is_asked(asking.machine._newest.request_id)
     asking.machine.stop()
     asking.machine.stop()
     assert not any(questions.is_asked(number) for number in range(100))

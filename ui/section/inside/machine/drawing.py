@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QHelpEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
+from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen
+from PySide6.QtWidgets import QWidget
 
 from app.amounts import bytes_words
 from ui.look.theme import Theme
@@ -22,7 +22,7 @@ from ui.section.inside.machine.rows import (
     ms_words,
     words_of,
 )
-from ui.section.inside.rows import LEFT, RIGHT, bring_into_view, elided
+from ui.section.inside.rows import LEFT, RIGHT, Picture, bring_into_view, elided
 
 _LINE_PX: Final = 20
 _GAP_PX: Final = 4
@@ -39,14 +39,13 @@ _COLUMNS: Final = (0.3, 0.24, 0.18, 0.18, 0.1)
 """Of a tensor: name, shape, type, bytes, bits."""
 
 
-class MachineDrawing(QWidget):
+class MachineDrawing(Picture):
     """`opened`: the key of a block or of folded layers that is clicked, or chosen by Enter."""
 
     opened = Signal(str)
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._theme = theme
+        super().__init__(theme, parent)
         self.rows: list[MachineRow] = []
         self.chosen = ""
         self._hovered = ""
@@ -55,7 +54,7 @@ class MachineDrawing(QWidget):
         self.setAccessibleName("The blocks of this model")
         self.setMouseTracking(True)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        policy = QSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        policy = self.sizePolicy()
         policy.setHeightForWidth(True)
         self.setSizePolicy(policy)
         theme.changed.connect(self._fit)
@@ -362,12 +361,9 @@ class MachineDrawing(QWidget):
         rows = [row for row in self.rows if _key_of(row) == self.chosen] if self.chosen else []
         self.setAccessibleDescription(words_of(rows[0]) if rows else "")
 
-    def event(self, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
-            row = self.row_at(event.pos().y())
-            QToolTip.showText(event.globalPos(), "" if row is None else words_of(row), self)
-            return True
-        return super().event(event)
+    def words_at(self, point: QPointF) -> str:
+        row = self.row_at(point.y())
+        return "" if row is None else words_of(row)
 
 
 _STEPS: Final = {

@@ -349,22 +349,16 @@ def next_turn_row(first: Summary, second: Summary) -> Row:
 
 def click_rows(clicks: Clicks) -> list[Row]:
     """The limit over what a click takes, to the first arrays and to all of them."""
-    values = [clicks.values(what) for what in ("first", "whole")]
-    names = ("inside_first_s", "inside_whole_s")
-    return [
-        Row(name, each["bare"] / each["app"], 1.0, each)
-        for name, each in zip(names, values, strict=True)
-    ]
+    return [_inside_row(f"inside_{what}_s", clicks.values(what)) for what in ("first", "whole")]
 
 
 def long_rows(found: LongChat) -> list[Row]:
     """The tokens that have to be computed over those that were."""
-    values = [found.values(what) for what in ("cached", "unread")]
-    names = ("inside_long_cached", "inside_long_unread")
-    return [
-        Row(name, each["bare"] / each["app"], 1.0, each)
-        for name, each in zip(names, values, strict=True)
-    ]
+    return [_inside_row(f"inside_long_{what}", found.values(what)) for what in ("cached", "unread")]
+
+
+def _inside_row(name: str, values: dict[str, Any]) -> Row:
+    return Row(name, values["bare"] / values["app"], 1.0, values)
 
 
 def _stop_row(session: Session, times: int) -> Row:

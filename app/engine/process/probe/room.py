@@ -187,23 +187,21 @@ class ProbeRoom:
         if isinstance(command, AttributeToken):
             return self._attribute(command)
         if isinstance(command, EmbeddingCommand):
-            return self._embedding.answer(
-                command,
-                lambda done, total: self._emit(Progress(command.id, "embedding", done, total)),
-            )
+            return self._embedding.answer(command, self._progress(command.id, "embedding"))
         if isinstance(command, ReadRotations):
             return self._rotations()
         if isinstance(command, MachineCommand):
             return self._measure(command)
         return self._offer()
 
+    def _progress(self, request_id: int, phase: str = "inside") -> Callable[[int, int], None]:
+        return lambda done, total: self._emit(Progress(request_id, phase, done, total))
+
     def _measure(self, command: MachineCommand) -> Answering:
         """On a text, by the clock."""
         weights = self._weights
         check_ids(command.token_ids, weights.vocabulary.n_vocab)
-
-        def progress(done: int, total: int) -> None:
-            self._emit(Progress(command.id, "inside", done, total))
+        progress = self._progress(command.id)
 
         if isinstance(command, ProfileStep):
             yield from profile_step(self._probe, command.token_ids, weights.n_threads, progress)
@@ -272,9 +270,7 @@ class ProbeRoom:
             mean_tokens=command.mean_tokens,
             mixing=None if self._why_no_norms() else self._matrix,
         )
-
-        def progress(done: int, total: int) -> None:
-            self._emit(Progress(command.id, "inside", done, total))
+        progress = self._progress(command.id)
 
         for found in self._probe.look(asked, progress):
             if found is None:
@@ -297,7 +293,7 @@ class ProbeRoom:
             command.token_ids,
             command.target,
             command.other,
-            lambda done, total: self._emit(Progress(command.id, "inside", done, total)),
+            self._progress(command.id),
         ):
             graph = self._probe.graph
             if found is None or graph is None:

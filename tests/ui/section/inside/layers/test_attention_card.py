@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from made_inside import PROMPT, AnsweredByHand
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
-from recording_desk import FakeBridge, FakeDesk
+from recording_desk import FakeDesk
 
 from app.chat.inspection.inside import HeadNames
 from app.engine.protocol.inside_messages import HEAD_SCORES
@@ -28,27 +29,9 @@ from ui.section.panel import Tools
 
 
 @pytest.fixture
-def view(
-    looking: Looking, desk: FakeDesk, bridge: FakeBridge, reply: Message, qtbot: QtBot
-) -> InsideView:
-    return InsideView(looking, desk, bridge)  # type: ignore[arg-type]
-
-
-@pytest.fixture
-def card(
-    view: InsideView, tools: Tools, looking: Looking, inside: AnsweredByHand, qtbot: QtBot
-) -> AttentionCard:
+def card(show_card: Any) -> AttentionCard:
     """Open, on screen, beside the reply's first token."""
-    made = AttentionCard(tools, view)
-    qtbot.addWidget(made)
-    made.resize(360, 700)
-    made.show()
-    qtbot.waitExposed(made)
-    made.set_active(True)
-    view.set_awake(True)
-    looking.select(0)
-    inside.answer()
-    return made
+    return show_card(AttentionCard, 700)
 
 
 def rows_of(card: AttentionCard) -> np.ndarray:

@@ -2,40 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from made_inside import AnsweredByHand
 from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
-from recording_desk import FakeBridge, FakeDesk
+from recording_desk import FakeDesk
 
 from app.engine.protocol.cut_messages import Cut
 from models.records import Message
 from ui.section.inside.layers.cut_card import CHOOSE, KINDS, NOT_HERE, CutCard
-from ui.section.inside.view import InsideView
 from ui.section.looking import Looking
-from ui.section.panel import Tools
 
 
 @pytest.fixture
-def card(
-    looking: Looking,
-    desk: FakeDesk,
-    bridge: FakeBridge,
-    reply: Message,
-    tools: Tools,
-    inside: AnsweredByHand,
-    qtbot: QtBot,
-) -> CutCard:
-    view = InsideView(looking, desk, bridge)  # type: ignore[arg-type]
-    made = CutCard(tools, view)
-    qtbot.addWidget(made)
-    made.resize(360, 300)
-    made.show()
-    qtbot.waitExposed(made)
-    made.set_active(True)
-    view.set_awake(True)
-    looking.select(1)
-    inside.answer()
+def card(show_card: Any, inside: AnsweredByHand) -> CutCard:
+    made: CutCard = show_card(CutCard, 300, token=1)
     made.set_open(True)
     inside.answer()  # attention and keys, which it wants besides
     return made

@@ -8,14 +8,11 @@ import pytest
 from made_inside import PROMPT, AnsweredByHand, seen_of
 from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
-from recording_desk import FakeBridge, FakeDesk
+from recording_desk import FakeDesk
 
 from app.insight.inside.votes import lens_of
-from models.records import Message
 from ui.section.inside.layers.lens_map_card import N_PLACES, LensMapCard
-from ui.section.inside.view import InsideView
 from ui.section.looking import Looking
-from ui.section.panel import Tools
 
 
 class Lenses:
@@ -41,26 +38,8 @@ def lenses(desk: FakeDesk) -> Lenses:
 
 
 @pytest.fixture
-def card(
-    looking: Looking,
-    desk: FakeDesk,
-    bridge: FakeBridge,
-    reply: Message,
-    tools: Tools,
-    inside: AnsweredByHand,
-    lenses: Lenses,
-    qtbot: QtBot,
-) -> LensMapCard:
-    view = InsideView(looking, desk, bridge)  # type: ignore[arg-type]
-    made = LensMapCard(tools, view)
-    qtbot.addWidget(made)
-    made.resize(360, 300)
-    made.show()
-    qtbot.waitExposed(made)
-    made.set_active(True)
-    view.set_awake(True)
-    looking.select(1)
-    inside.answer()
+def card(show_card: Any, lenses: Lenses) -> LensMapCard:
+    made: LensMapCard = show_card(LensMapCard, 300, token=1)
     assert lenses.asked == []  # closed it asks nothing
     made.set_open(True)
     return made

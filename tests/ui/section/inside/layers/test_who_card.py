@@ -11,18 +11,15 @@ from made_inside import AnsweredByHand, _network
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
-from recording_desk import FakeBridge, FakeDesk
+from recording_desk import FakeDesk
 
 from app.engine.protocol.cut_messages import Cut
 from app.engine.protocol.inside_messages import AttributeToken, LookInside
 from app.engine.protocol.messages import Tokens
 from app.insight.inside.arrays import arrays_of
 from app.insight.inside.wrote import Written, written_of
-from models.records import Message
 from ui.section.inside.layers.who_card import CAVEAT, WhoCard
-from ui.section.inside.view import InsideView
 from ui.section.looking import Looking
-from ui.section.panel import Tools
 
 
 class Answers:
@@ -66,30 +63,8 @@ def answers(desk: FakeDesk) -> Answers:
 
 
 @pytest.fixture
-def view(
-    looking: Looking, desk: FakeDesk, bridge: FakeBridge, reply: Message, qtbot: QtBot
-) -> InsideView:
-    return InsideView(looking, desk, bridge)  # type: ignore[arg-type]
-
-
-@pytest.fixture
-def card(
-    view: InsideView,
-    tools: Tools,
-    looking: Looking,
-    inside: AnsweredByHand,
-    answers: Answers,
-    qtbot: QtBot,
-) -> WhoCard:
-    made = WhoCard(tools, view)
-    qtbot.addWidget(made)
-    made.resize(360, 500)
-    made.show()
-    qtbot.waitExposed(made)
-    made.set_active(True)
-    view.set_awake(True)
-    looking.select(0)
-    inside.answer()
+def card(show_card: Any, answers: Answers) -> WhoCard:
+    made: WhoCard = show_card(WhoCard, 500)
     assert answers.asked == []  # closed it asks nothing
     made.set_open(True)
     return made

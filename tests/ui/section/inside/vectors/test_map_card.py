@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from made_embedding import CAT, DOG, KING, MAN, QUEEN, WOMAN, WORDS, EmbeddingByHand
@@ -11,43 +13,19 @@ from PySide6.QtGui import QHelpEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QToolTip
 from pytestqt.qtbot import QtBot
-from recording_desk import FakeBridge, FakeDesk
 
-from models.records import Message
 from ui.look.theme import Theme
 from ui.section.inside.vectors import map_card
 from ui.section.inside.vectors.map_card import STARTING, TOO_FEW, MapCard, words_in
-from ui.section.inside.view import InsideView
 from ui.section.looking import Looking
-from ui.section.panel import Tools
 
 LEFT = Qt.MouseButton.LeftButton
 
 
 @pytest.fixture
-def card(
-    embedding: EmbeddingByHand,
-    looking: Looking,
-    desk: FakeDesk,
-    bridge: FakeBridge,
-    reply: Message,
-    tools: Tools,
-    inside: AnsweredByHand,
-    qtbot: QtBot,
-) -> MapCard:
+def card(embedding: EmbeddingByHand, show_card: Any) -> MapCard:
     """Closed, beside the reply's first token."""
-    view = InsideView(looking, desk, bridge)  # type: ignore[arg-type]
-    made = MapCard(tools, view)
-    view.setParent(made)
-    qtbot.addWidget(made)
-    made.resize(360, 600)
-    made.show()
-    qtbot.waitExposed(made)
-    made.set_active(True)
-    view.set_awake(True)
-    looking.select(0)
-    inside.answer()
-    return made
+    return show_card(MapCard, 600)
 
 
 def type_in(card: MapCard, words: str, qtbot: QtBot) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from made_embedding import CAPITAL_KING, CAT, DOG, KING, MAN, QUEEN, WOMAN, EmbeddingByHand
@@ -11,9 +13,7 @@ from PySide6.QtGui import QHelpEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QToolTip
 from pytestqt.qtbot import QtBot
-from recording_desk import FakeBridge, FakeDesk
 
-from models.records import Message
 from ui.look.theme import Theme
 from ui.section.inside.vectors.embedding_card import EmbeddingCard
 from ui.section.inside.vectors.nearest_card import NearestCard
@@ -25,32 +25,9 @@ LEFT = Qt.MouseButton.LeftButton
 
 
 @pytest.fixture
-def view(
-    looking: Looking,
-    desk: FakeDesk,
-    bridge: FakeBridge,
-    reply: Message,
-    embedding: EmbeddingByHand,
-    qtbot: QtBot,
-) -> InsideView:
-    return InsideView(looking, desk, bridge)  # type: ignore[arg-type]
-
-
-@pytest.fixture
-def card(
-    view: InsideView, tools: Tools, looking: Looking, inside: AnsweredByHand, qtbot: QtBot
-) -> NearestCard:
+def card(looking: Looking, embedding: EmbeddingByHand, show_card: Any) -> NearestCard:
     """Closed, beside the reply's first token."""
-    made = NearestCard(tools, view)
-    qtbot.addWidget(made)
-    made.resize(360, 600)
-    made.show()
-    qtbot.waitExposed(made)
-    made.set_active(True)
-    view.set_awake(True)
-    looking.select(0)
-    inside.answer()
-    return made
+    return show_card(NearestCard, 600)
 
 
 def type_in(card: NearestCard, *words: str) -> None:

@@ -15,8 +15,7 @@ from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
 from PySide6.QtGui import QHelpEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QToolTip, QWidget
-from pytestqt.qtbot import QtBot
-from recording_desk import FakeBridge, FakeDesk
+from recording_desk import FakeDesk
 
 from app.chat.surroundings import Still
 from app.engine.process.scripted.inside import D_HEAD, N_LAYER, ROPE_BASE
@@ -25,43 +24,20 @@ from app.engine.protocol.frames import Array
 from app.insight.inside.exchange import compare, exchanged
 from app.insight.inside.position import Position
 from app.insight.inside.word_spans import Span
-from models.records import Message
 from ui.look.theme import Theme
 from ui.look.tints import tint_colors
 from ui.section.inside.vectors.position_card import PositionCard
 from ui.section.inside.vectors.word_swap import NO_WORDS, STAYS
-from ui.section.inside.view import InsideView
 from ui.section.looking import Looking
-from ui.section.panel import Tools
 
 LEFT = Qt.MouseButton.LeftButton
 PLACE = len(PROMPT) - 1
 
 
 @pytest.fixture
-def closed(
-    embedding: EmbeddingByHand,
-    looking: Looking,
-    desk: FakeDesk,
-    bridge: FakeBridge,
-    reply: Message,
-    tools: Tools,
-    inside: AnsweredByHand,
-    qtbot: QtBot,
-) -> PositionCard:
+def closed(embedding: EmbeddingByHand, show_card: Any) -> PositionCard:
     """Beside the reply's first token."""
-    view = InsideView(looking, desk, bridge)  # type: ignore[arg-type]
-    made = PositionCard(tools, view)
-    view.setParent(made)
-    qtbot.addWidget(made)
-    made.resize(360, 700)
-    made.show()
-    qtbot.waitExposed(made)
-    made.set_active(True)
-    view.set_awake(True)
-    looking.select(0)
-    inside.answer()
-    return made
+    return show_card(PositionCard, 700)
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ that is not enabled does nothing, by whichever way it is asked for.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
@@ -162,8 +163,9 @@ class Actions(QObject):
         return replace(action, shortcut=first, other_keys=tuple(rest))
 
 
+@functools.cache
 def native(sequence: str) -> str:
-    """A key as the platform's menus write it."""
+    """A key as the platform's menus write it. Kept, since each new action asks for all keys."""
     return QKeySequence(sequence).toString(QKeySequence.SequenceFormat.NativeText)
 
 

@@ -16,6 +16,8 @@ file under test must not be written by the code that reads it.
 
 from __future__ import annotations
 
+import array
+import functools
 import itertools
 import math
 import random
@@ -82,6 +84,7 @@ class Tensor:
     stored_shape: tuple[int, ...] | None = None
     stored_offset: int | None = None
 
+    @functools.cached_property
     def data(self) -> bytes:
         code = _TENSOR_TYPES[self.kind][1]
         return struct.pack(f"<{len(self.values)}{code}", *self.values)
@@ -140,9 +143,7 @@ def _array(values: Sequence[Any], kind: str | None) -> bytes:
         body = b"".join(_string(value) for value in values)
         return struct.pack("<IQ", _STRING, len(values)) + body
     number, code = _SCALARS[kind]
-    return struct.pack("<IQ", number, len(values)) + b"".join(
-        struct.pack(code, value) for value in values
-    )
+    return struct.pack("<IQ", number, len(values)) + b"".join(map(struct.Struct(code).pack, values))
 
 
 def _value(value: Any) -> bytes:
@@ -207,7 +208,7 @@ def write_gguf(
     places = {}
     for name, tensor in tensors.items():
         data += bytes(-len(data) % alignment)
-        body = tensor.data()
+        body = tensor.data
         places[name] = (len(data), len(body))
         shape = tensor.stored_shape or tensor.shape
         offset = len(data) if tensor.stored_offset is None else tensor.stored_offset
@@ -459,7 +460,7 @@ def tiny_llama(
     vocabulary = vocabulary or bpe_vocabulary()
     shape = shape or Shape()
     if successors is None:
-        tensors = _random_tensors(shape, len(vocabulary), kind, random.Random(seed))
+        tensors = dict(_random_tensors(shape, len(vocabulary), kind, seed))
     else:
         if otherwise is None:
             otherwise = vocabulary.eos_id or 0
@@ -518,16 +519,18 @@ def _matrices(shape: Shape, n_vocab: int) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-def _random_tensors(
-    shape: Shape, n_vocab: int, kind: str, source: random.Random
-) -> dict[str, Tensor]:
-    tensors = {}
+@functools.cache
+def _random_tensors(shape: Shape, n_vocab: int, kind: str, seed: int) -> Mapping[str, Tensor]:
+    """Made once: a hundred thousand random numbers take 40 ms, and files are written by hundreds
+    of tests."""
+    source, tensors = random.Random(seed), {}
     for name, extents in _matrices(shape, n_vocab).items():
         if len(extents) == 1:
             tensors[name] = Tensor(extents, [1.0] * extents[0])
             continue
         count = math.prod(extents)
-        tensors[name] = Tensor(extents, [source.gauss(0.0, 0.2) for _ in range(count)], kind)
+        values = array.array("d", (source.gauss(0.0, 0.2) for _ in range(count)))
+        tensors[name] = Tensor(extents, values, kind)
     return tensors
 
 

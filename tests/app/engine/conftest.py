@@ -92,3 +92,11 @@ def session(starter: Weights, native_log: NativeLog) -> NativeSession:
     from native_session import NativeSession
 
     return NativeSession(starter, native_log)
+
+
+@pytest.fixture
+def made_session(made: Weights, native_log: NativeLog) -> NativeSession:
+    """The same on the small random weights."""
+    from native_session import NativeSession
+
+    return NativeSession(made, native_log)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from examples import examples
 
 from app.engine.process.native.arrays import CANDIDATE
 from app.engine.process.native.native import Batch, llama
@@ -47,6 +48,8 @@ TEXT = (
     "went on as it always had, grey and green and grey again."
 )
 N_STEPS = 50
+LARGE = 100_000
+"""Tokens: sorting all of so many takes 25 ms."""
 
 
 def native_chain(sampling: Sampling, weights: Weights, prompt: Sequence[int]) -> Any:
@@ -136,28 +139,39 @@ class Array:
         llama.llama_sampler_apply(sampler, ctypes.byref(self.native))
 
     @property
+    def left(self) -> np.ndarray:
+        """What is left, in llama.cpp's order, without those of −∞. A sampler may have moved the
+        beginning."""
+        address = ctypes.cast(self.native.data, ctypes.c_void_p).value or 0
+        start = (address - self.data.ctypes.data) // CANDIDATE.itemsize
+        view = self.data[start : start + self.native.size]
+        return view[view["logit"] > -np.inf]
+
+    @property
     def selected(self) -> int:
         assert self.native.selected >= 0
         return int(self.native.data[self.native.selected].id)
 
 
 class Steps:
-    """One decode of a text whose last `N_STEPS` tokens all gave scores, in a context of its own.
+    """One decode of a text whose last tokens all gave scores, in a context of its own: `N_STEPS`,
+    and with a large vocabulary, where each draw takes milliseconds, so many only in make soak.
 
     They lie in the context until its next decode, so any number of chains can draw from them: at
     each step all see the same scores.
     """
 
     def __init__(self, weights: Weights) -> None:
+        n_vocab = weights.vocabulary.n_vocab
+        count = N_STEPS if n_vocab < LARGE else examples(N_STEPS)
         self.weights = weights
         params = llama.llama_context_default_params()
         params.n_ctx, params.n_batch, params.n_ubatch = 256, 64, 64
         params.n_threads = params.n_threads_batch = 1
         self.context = llama.llama_init_from_model(weights.model, params)
         ids = weights.vocabulary.tokenize(TEXT, add_bos=weights.vocabulary.add_bos)
-        self.prompt, rest = ids[: len(ids) - N_STEPS], ids[len(ids) - N_STEPS :]
+        self.prompt, rest = ids[:-count], ids[-count:]
         assert len(self.prompt) > 3
-        self.rows: list[np.ndarray] = []
         batch = Batch(weights.n_ubatch, 1)
         for start in range(0, len(self.prompt), weights.n_ubatch):
             batch.clear()
@@ -167,8 +181,7 @@ class Steps:
         for place, token_id in enumerate(rest):
             batch.add([token_id], len(self.prompt) + place, 0, want_scores=True)
         assert llama.llama_decode(self.context, batch.native) == 0
-        n_vocab = weights.vocabulary.n_vocab
-        self.rows = [scores_of(self.context, row, n_vocab) for row in range(N_STEPS)]
+        self.rows = [scores_of(self.context, row, n_vocab) for row in range(count)]
 
     def close(self) -> None:
         llama.llama_free(self.context)
@@ -186,7 +199,7 @@ def random_sampling(source: random.Random, n_vocab: int, prompt: Sequence[int]) 
     if any(isinstance(stage, Typical) for stage in filters):
         filters.sort(key=lambda stage: not isinstance(stage, Typical))
         filters = [s for s in filters if not isinstance(s, LogitBias)]
-    if n_vocab > 100_000 and source.random() < 0.75:  # sorting all of them takes 25 ms
+    if n_vocab > LARGE and source.random() < 0.75:
         filters.insert(1 if isinstance(filters[0], LogitBias) else 0, TopK(3000))
     select = source.choice(
         [

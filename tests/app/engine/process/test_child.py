@@ -15,7 +15,7 @@ import pytest
 from conversation import OPTIONS, PATIENCE_S, ROOT, Conversation
 from gguf_writer import impostors, tiny_llama, truncated_copy
 
-from app.engine.protocol.loading_messages import LoadWeights, ReadDevices
+from app.engine.protocol.loading_messages import LoadOptions, LoadWeights, ReadDevices
 from app.engine.protocol.messages import (
     CheckGrammar,
     Choose,
@@ -47,13 +47,23 @@ from app.engine.protocol.stages import Greedy, Sampling
 
 pytestmark = pytest.mark.weights
 
+STEPS = LoadOptions(n_ctx=2048, n_threads=1, n_ubatch=32)
+"""A long prompt is read in small steps, so that its first Progress comes soon."""
 GREEDY = Sampling(filters=[], select=Greedy())
 HELPFUL = ChatMessage("system", "You are a helpful assistant.")
 CAPITAL = ChatPrompt([HELPFUL, ChatMessage("user", "What is the capital of France?")])
 
 
 @pytest.fixture
-def child() -> Iterator[Conversation]:
+def started() -> Iterator[Conversation]:
+    conversation = Conversation()
+    yield conversation
+    conversation.leave()
+
+
+@pytest.fixture
+def child(forked_engines: None) -> Iterator[Conversation]:
+    """For what is not about how a child starts."""
     conversation = Conversation()
     yield conversation
     conversation.leave()
@@ -62,14 +72,14 @@ def child() -> Iterator[Conversation]:
 @pytest.fixture
 def loaded(child: Conversation, starter_gguf: Path) -> Conversation:
     """A child of its own with the starter weights."""
-    child.load(starter_gguf)
+    child.load(starter_gguf, STEPS)
     return child
 
 
 @pytest.fixture(scope="module")
 def shared_child(starter_gguf: Path) -> Iterator[Conversation]:
     conversation = Conversation()
-    conversation.load(starter_gguf)
+    conversation.load(starter_gguf, STEPS)
     yield conversation
     assert conversation.leave() == 0
 
@@ -84,11 +94,11 @@ def talking(shared_child: Conversation) -> Conversation:
 # --- talking ----------------------------------------------------------------------------------
 
 
-def test_hello_is_the_first_frame(child: Conversation) -> None:
-    hello = child.hear(Hello)
-    assert child.events == [hello]
+def test_hello_is_the_first_frame(started: Conversation) -> None:
+    hello = started.hear(Hello)
+    assert started.events == [hello]
     assert (hello.protocol, hello.engine) == (1, "llama.cpp")
-    assert hello.pid == child.process.pid
+    assert hello.pid == started.process.pid
     assert "0.3.36" in hello.version
     assert any(device.kind == "cpu" and device.free_bytes > 0 for device in hello.devices)
 
@@ -121,15 +131,18 @@ def test_capital_of_france(talking: Conversation) -> None:
     assert "".join(e.text for e in tokens) == summary.text
 
 
-def test_greedy_is_the_same_in_a_fresh_process(starter_gguf: Path) -> None:
-    replies = []
+def test_greedy_is_the_same_in_a_fresh_process(tmp_path: Path) -> None:
+    path, replies = tmp_path / "tiny.gguf", []
+    tiny_llama(path)
+    prompt = IdsPrompt(list(range(40, 80)))
     for _ in range(2):
         child = Conversation()
-        child.load(starter_gguf)
-        first = child.ask(Generate(2, CAPITAL, GREEDY, max_tokens=8, reuse_prefix=False))
-        second = child.ask(Generate(3, CAPITAL, GREEDY, max_tokens=8, reuse_prefix=False))
+        child.load(path)
+        first = child.ask(Generate(2, prompt, GREEDY, max_tokens=20, reuse_prefix=False))
+        second = child.ask(Generate(3, prompt, GREEDY, max_tokens=20, reuse_prefix=False))
         replies += [first.result.token_ids, second.result.token_ids]
         assert child.leave() == 0
+    assert len(set(replies[0])) > 3
     assert replies[0] == replies[1] == replies[2] == replies[3]
 
 
@@ -407,7 +420,9 @@ def test_a_hanging_template_ends_with_the_engine(child: Conversation, tmp_path: 
     while not (found := psutil.Process(child.process.pid).children()):
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    time.sleep(1.0)  # it renders by now
+    while sum(found[0].cpu_times()[:2]) < 0.6:  # then it renders
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
     child.process.kill()
     child.leave()
     _, alive = psutil.wait_procs(found, timeout=5)
@@ -425,7 +440,7 @@ from app.engine.protocol.messages import *
 from app.engine.protocol.prompt_messages import *
 child = subprocess.Popen(child_command("engine"), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 writer = wire.FrameWriter(child.stdin)
-writer.write(LoadWeights(1, {str(starter_gguf)!r}, LoadOptions(n_ctx=2048, n_threads=1)))
+writer.write(LoadWeights(1, {str(starter_gguf)!r}, {STEPS!r}))
 writer.write(Generate(2, TextPrompt("All work and no play. " * 300)))
 reader = wire.FrameReader(child.stdout)
 while not (isinstance(e := wire.decode_event(reader.read()), Progress) and e.id == 2):

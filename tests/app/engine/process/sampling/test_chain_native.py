@@ -102,6 +102,13 @@ def test_many_random_chains_draw_what_llama_cpp_draws(start: int, steps: Steps) 
     compare(steps, range(start, start + 20))
 
 
+def best_of(scores: np.ndarray, count: int) -> np.ndarray:
+    """The IDs of the best, of equal ones the lower first. Sorting 262,144 takes 25 ms."""
+    least = np.partition(scores, -count)[-count]
+    ids = np.flatnonzero(scores >= least)
+    return ids[np.argsort(-scores[ids], kind="stable")][:count]
+
+
 @few_or(N_STEPS, 16)
 def test_numbers_of_real_scores_equal_those_in_float64(count: int, steps: Steps) -> None:
     """Log-probability, rank, entropy and the best 64 of every step."""
@@ -109,7 +116,7 @@ def test_numbers_of_real_scores_equal_those_in_float64(count: int, steps: Steps)
     for place, scores in enumerate(steps.rows[:count]):
         exact = scores.astype(np.float64)
         logprobs = exact - exact.max() - np.log(np.exp(exact - exact.max()).sum())
-        best = np.lexsort((np.arange(len(scores)), -scores))[:64]
+        best = best_of(scores, 64)
         token_id = int(best[place % 64])
         measured = measurer.measure(scores, token_id, 64)
         assert measured.logprob == pytest.approx(logprobs[token_id], abs=2e-5)
@@ -161,7 +168,7 @@ def test_each_filter_changes_tokens_as_llama_cpp_does(
     stage: FilterStage, steps: Steps, capsys: pytest.CaptureFixture[str]
 ) -> None:
     changed = 0
-    for seed in range(8):
+    for seed in range(8 * N_STEPS // len(steps.rows)):
         # A penalty is tried before the others, what shortens behind them.
         first = isinstance(stage, Penalties | Dry)
         filters = [stage, *BASE] if first else [*BASE, stage]
@@ -169,7 +176,8 @@ def test_each_filter_changes_tokens_as_llama_cpp_does(
         if changed >= 20:
             break
     with capsys.disabled():
-        print(f"\n  {stage_name(stage)}: changed the token at {changed} of {(seed + 1) * N_STEPS}")
+        n_draws = (seed + 1) * len(steps.rows)
+        print(f"\n  {stage_name(stage)}: changed the token at {changed} of {n_draws}")
     assert changed >= 20
 
 
@@ -178,12 +186,13 @@ def test_each_selecting_stage_changes_tokens_as_llama_cpp_does(
     select: SelectStage, steps: Steps, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Against greedy; greedy itself against all of them."""
-    changed = 0
-    for seed in range(4):
+    changed, seeds = 0, range(4 * N_STEPS // len(steps.rows))
+    for seed in seeds:
         sampling = Sampling(BASE, select, seed=seed)
         changed += count_changes(steps, sampling, Sampling(BASE, Greedy(), seed=seed))
     with capsys.disabled():
-        print(f"\n  {stage_name(select)}: another token than greedy at {changed} of {4 * N_STEPS}")
+        n_draws = len(seeds) * len(steps.rows)
+        print(f"\n  {stage_name(select)}: another token than greedy at {changed} of {n_draws}")
     assert changed >= 20
     greedy = Sampling(BASE, Greedy())
     assert draws(steps, greedy) == native_draws(steps, greedy)
@@ -199,8 +208,8 @@ def test_logit_bias_changes_tokens_as_llama_cpp_does(
         steps, Sampling([LogitBias(biases), *BASE], seed=3), Sampling(BASE, seed=3)
     )
     with capsys.disabled():
-        print(f"\n  logit-bias: changed the token at {changed} of {N_STEPS}")
-    assert changed >= 20
+        print(f"\n  logit-bias: changed the token at {changed} of {len(steps.rows)}")
+    assert changed >= 0.4 * len(steps.rows)
 
 
 # --- where llama.cpp's own chain goes wrong --------------------------------------------------
@@ -208,7 +217,7 @@ def test_logit_bias_changes_tokens_as_llama_cpp_does(
 
 def test_banning_the_best_after_sorting_draws_from_the_others(steps: Steps) -> None:
     for scores in steps.rows[:5]:
-        best = np.argsort(-scores)[:3]
+        best = best_of(scores, 3)
         ban = LogitBias([TokenBias(int(best[0]), ban=True)])
         sampling = Sampling([TopK(3), ban, TopP(0.99)], Greedy())
         chain = chain_of(sampling, steps.weights, [])
@@ -235,8 +244,8 @@ def test_the_number_falls_on_the_drawn_token(select: SelectStage, steps: Steps) 
     """Thousands of draws: the number lies in the token's part of the distribution that the native
     sampler left behind, in native order, summed in float64."""
     candidates = Candidates(steps.weights.vocabulary.n_vocab)
-    n_draws = 0
-    for seed in range(24):
+    n_draws, seeds = 0, range(24 * N_STEPS // len(steps.rows))
+    for seed in seeds:
         filters: list[FilterStage] = [TopK(300), Xtc(0.3, 0.2)] if seed % 2 else [TopK(50)]
         chain = chain_of(Sampling(filters, select, seed=seed), steps.weights, steps.prompt)
         for scores in steps.rows:
@@ -263,16 +272,16 @@ def test_the_number_of_xtc_tells_whether_it_acts(count: int, steps: Steps) -> No
     them reach its threshold; taken back, a draw takes the same number again."""
     candidates = Candidates(steps.weights.vocabulary.n_vocab)
     acted = spared = hopeless = 0
-    for seed in range(count):
-        sampling = Sampling([TopK(40), Xtc(0.5, 0.05), Temperature(0.9)], seed=seed)
+    for seed in range(count * N_STEPS // len(steps.rows)):
+        sampling = Sampling([TopK(40), Xtc(0.5, 0.15), Temperature(0.9)], seed=seed)
         chain = chain_of(sampling, steps.weights, steps.prompt)
         for place, scores in enumerate(steps.rows):
             moment = chain.before_draw()
             draw = chain.draw(scores, candidates, record=True)
-            best = np.sort(scores.astype(np.float64))[::-1][:40]
+            best = scores[best_of(scores, 40)].astype(np.float64)
             shares = np.exp(best - best[0])
             shares /= shares.sum()
-            n_above = int((shares >= 0.05).sum())
+            n_above = int((shares >= 0.15).sum())
             follower = StageFollower(
                 scores.copy(), draw.token_id, np.array([draw.token_id], np.int32)
             )
@@ -334,14 +343,13 @@ def test_stages_are_told_as_full_copies_would_tell_them(count: int, steps: Steps
         candidates = Candidates(steps.weights.vocabulary.n_vocab)
         for scores in steps.rows[:12]:
             draw = chain.draw(scores, candidates, record=True)
-            best = np.argsort(-scores, kind="stable")[:64].astype(np.int32)
+            best = best_of(scores, 64).astype(np.int32)
             follower = StageFollower(scores.copy(), draw.token_id, best)
             array, gone = Array(scores), {}
             for stage, snapshot in enumerate(draw.snapshots):
                 effect = follower.follow(snapshot)
                 array.apply(llama.llama_sampler_chain_get(native, stage))
-                view = array_view(array)
-                finite = view[view["logit"] > -np.inf]
+                finite = array.left
                 assert effect.left == len(finite), (sampling, effect)
                 weights = np.exp(finite["logit"].astype(np.float64) - finite["logit"].max())
                 at = np.flatnonzero(finite["id"] == draw.token_id)
@@ -356,15 +364,4 @@ def test_stages_are_told_as_full_copies_would_tell_them(count: int, steps: Steps
             llama.llama_sampler_accept(native, draw.token_id)
         chain.close()
         llama.llama_sampler_free(native)
-    assert seen > 33 * count
-
-
-def array_view(array: Array) -> np.ndarray:
-    """What is left, wherever a sampler has moved the beginning to."""
-    import ctypes
-
-    from app.engine.process.native.arrays import CANDIDATE
-
-    address = ctypes.cast(array.native.data, ctypes.c_void_p).value
-    start = ((address or 0) - array.data.ctypes.data) // CANDIDATE.itemsize
-    return array.data[start : start + array.native.size].copy()
+    assert seen > 33 / 12 * count * len(steps.rows[:12])

@@ -7,16 +7,15 @@ applied by hand to the scores of real weights, and what it leaves is compared wi
 
 from __future__ import annotations
 
-import ctypes
 import random
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
-from native_chains import Array, Steps, native_chain
+from native_chains import LARGE, Array, Steps, native_chain
 
-from app.engine.process.native.arrays import CANDIDATE
 from app.engine.process.native.native import llama
 from app.engine.process.sampling.candidates import Candidates
 from app.engine.process.sampling.chain import Chain
@@ -61,6 +60,7 @@ pytestmark = pytest.mark.weights
 def steps(request: pytest.FixtureRequest) -> Iterator[Steps]:
     made = Steps(request.getfixturevalue(request.param))
     yield made
+    pools.cache_clear()
     made.close()
 
 
@@ -70,6 +70,7 @@ def exact(scores: np.ndarray) -> np.ndarray:
     return weights / weights.sum()
 
 
+@cache
 def pools(steps: Steps) -> list[Pool]:
     n_vocab = steps.weights.vocabulary.n_vocab
     measurer = Measurer(n_vocab)
@@ -109,23 +110,15 @@ def random_filters(source: random.Random, prompt: Sequence[int]) -> list[FilterS
     return chain
 
 
-def left_in(array: Array) -> np.ndarray:
-    """What llama.cpp's array holds, in its order, without those of −∞."""
-    address = ctypes.cast(array.native.data, ctypes.c_void_p).value or 0
-    start = (address - array.data.ctypes.data) // CANDIDATE.itemsize
-    view = array.data[start : start + array.native.size]
-    return view[view["logit"] > -np.inf].copy()
-
-
 def native_path(
     chain: Any, n_filters: int, scores: np.ndarray
 ) -> tuple[list[np.ndarray], list[int], Array]:
     """What is left before and after each stage, the entries of the array, and the array."""
     array = Array(scores)
-    lefts, sizes = [left_in(array)], [int(array.native.size)]
+    lefts, sizes = [array.left], [int(array.native.size)]
     for at in range(n_filters):
         array.apply(llama.llama_sampler_chain_get(chain, at))
-        lefts.append(left_in(array))
+        lefts.append(array.left)
         sizes.append(int(array.native.size))
     return lefts, sizes, array
 
@@ -183,8 +176,8 @@ def check_chain(steps: Steps, seed: int) -> tuple[int, int]:
     source = random.Random(seed)
     filters = random_filters(source, steps.prompt)
     n_vocab = steps.weights.vocabulary.n_vocab
-    if n_vocab > 100_000 and not isinstance(filters[0], LogitBias):
-        filters.insert(0, TopK(63))  # sorting all of them takes 25 ms
+    if n_vocab > LARGE and not isinstance(filters[0], LogitBias):
+        filters.insert(0, TopK(63))
     sampling = Sampling(filters, Dist(), seed=source.randint(0, 2**32 - 2))
     chain = native_chain(sampling, steps.weights, steps.prompt)
     deciding, uniforms = Uniforms(sampling.seed or 0, is_float=True), Uniforms(sampling.seed or 0)
@@ -220,7 +213,7 @@ def check_chain(steps: Steps, seed: int) -> tuple[int, int]:
 
 @pytest.mark.parametrize("share", [0.4, pytest.param(1.0, marks=pytest.mark.soak)])
 def test_random_chains_leave_what_llama_cpps_stages_leave(share: float, steps: Steps) -> None:
-    n_chains = int(share * (16 if steps.weights.vocabulary.n_vocab < 100_000 else 6))
+    n_chains = int(share * (16 if steps.weights.vocabulary.n_vocab < LARGE else 6))
     counts = [check_chain(steps, seed) for seed in range(n_chains)]
     n_told, n_exact = (sum(column) for column in zip(*counts, strict=True))
     assert n_told > 0.6 * n_chains * len(steps.rows)

@@ -12,7 +12,7 @@ import pytest
 from native_chains import Array, native_chain
 from native_session import NativeSession
 
-from app.engine.process.native.native import Batch, llama
+from app.engine.process.native.native import Batch, NativeLog, llama
 from app.engine.process.native.weights import Weights
 from app.engine.process.sampling import grammar as grammar_module
 from app.engine.process.sampling.candidates import Candidates
@@ -106,31 +106,37 @@ CHAINS = [
     Sampling([Temperature(1.3)], Dist(), seed=4),
     Sampling([], Greedy(), seed=0),
 ]
-ONE_EACH = [[at % 3] for at in range(len(GRAMMARS))]
 
 
 @pytest.mark.parametrize(
-    ("name", "chains"),
+    ("file", "name", "chains"),
     [
-        *zip(GRAMMARS, ONE_EACH, strict=True),
-        *(pytest.param(name, [0, 1, 2], marks=pytest.mark.soak) for name in GRAMMARS),
+        *(("made", name, [0, 1, 2]) for name in GRAMMARS),
+        ("starter", "choice", [0]),
+        *(pytest.param("starter", name, [0, 1, 2], marks=pytest.mark.soak) for name in GRAMMARS),
     ],
 )
 def test_replies_equal_llama_cpps_own_way(
-    name: str, chains: list[int], session: NativeSession, starter: Weights
+    file: str,
+    name: str,
+    chains: list[int],
+    request: pytest.FixtureRequest,
+    native_log: NativeLog,
 ) -> None:
-    prompt = starter.vocabulary.tokenize("Question: is it so?\nAnswer:")
+    weights: Weights = request.getfixturevalue(file)
+    session = NativeSession(weights, native_log)
+    prompt = weights.vocabulary.tokenize("Question: is it so?\nAnswer:")
     refusals = 0
     for sampling in (CHAINS[at] for at in chains):
         with_grammar = Sampling(
             sampling.filters, sampling.select, seed=sampling.seed, grammar=GRAMMARS[name]
         )
-        request = session.add(prompt, with_grammar, max_tokens=20, reuse_prefix=False)
+        request_id = session.add(prompt, with_grammar, max_tokens=20, reuse_prefix=False)
         session.run()
-        ending = session.ending(request)
+        ending = session.ending(request_id)
         assert isinstance(ending, Finished), ending
         assert isinstance(ending.result, Summary)
-        theirs, refused = bare_reply(starter, prompt, sampling, GRAMMARS[name], 20)
+        theirs, refused = bare_reply(weights, prompt, sampling, GRAMMARS[name], 20)
         for slot in session.scheduler._slots:
             slot.cells.clear()
         assert ending.result.token_ids == theirs
@@ -138,11 +144,11 @@ def test_replies_equal_llama_cpps_own_way(
     assert refusals > 0
 
 
-def test_json_schema_gives_json_that_fits(session: NativeSession, starter: Weights) -> None:
+def test_json_schema_gives_json_that_fits(made_session: NativeSession, made: Weights) -> None:
     """No escaping, no reading past the end: the reply ends where its grammar is complete."""
-    prompt = starter.vocabulary.tokenize("Bob's data as JSON:")
+    prompt = made.vocabulary.tokenize("Bob's data as JSON:")
     for seed in range(3):
-        summary = session.reply(prompt, Sampling(seed=seed, json_schema=SCHEMA), max_tokens=80)
+        summary = made_session.reply(prompt, Sampling(seed=seed, json_schema=SCHEMA), max_tokens=80)
         if summary.stop_reason != "end_token":
             assert summary.stop_reason == "max_tokens"
             continue

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from examples import examples
 from gguf_writer import tiny_llama
 
 from app.engine.process.sampling.grammar import grammar_text
@@ -66,7 +67,7 @@ def outcomes(grammars: list[str], folder: Path) -> list[str]:
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit memory")
 def test_what_takes_all_memory_is_found_and_nothing_else(tmp_path: Path) -> None:
     draw = random.Random(14)
-    grammars = [grammar(draw) for _ in range(400)]
+    grammars = [grammar(draw) for _ in range(examples(400))]
     found = outcomes(grammars, tmp_path)
     for text, outcome in zip(grammars, found, strict=True):
         starts = beginnings_of(shape_of(text))

@@ -59,14 +59,14 @@ def text_settings(text: Any) -> dict[str, Sampling]:
 @pytest.mark.parametrize("field", text_settings("x"))
 @pytest.mark.parametrize("text", TEXTS, ids=repr)
 def test_every_text_is_taken_or_refused_in_words(
-    field: str, text: Any, session: NativeSession, starter: Weights
+    field: str, text: Any, made_session: NativeSession, made: Weights
 ) -> None:
     """B17."""
     sampling = text_settings(text)[field]
-    prompt = starter.vocabulary.tokenize("Once")
-    request = session.add(prompt, sampling, max_tokens=2)
-    session.run()
-    ending = session.ending(request)
+    prompt = made.vocabulary.tokenize("Once")
+    request = made_session.add(prompt, sampling, max_tokens=2)
+    made_session.run()
+    ending = made_session.ending(request)
     if isinstance(ending, Failed):
         assert ending.kind == "bad_setting"
         assert ending.evidence.startswith(field.split("[0]")[0])
@@ -74,17 +74,17 @@ def test_every_text_is_taken_or_refused_in_words(
         assert len(ending.sentence) < 250
     else:
         assert text in ("—", "🙂", "") or field == "filters[0].biases[0]"
-    assert session.reply(prompt, GREEDY, max_tokens=1).generated == 1
+    assert made_session.reply(prompt, GREEDY, max_tokens=1).generated == 1
 
 
 @pytest.mark.parametrize("text", ["—", "🙂", "x" * 10_240])
 def test_every_stop_text_is_taken_or_refused(
-    text: str, session: NativeSession, starter: Weights
+    text: str, made_session: NativeSession, made: Weights
 ) -> None:
     """B17."""
-    request = session.add(starter.vocabulary.tokenize("Once"), max_tokens=2, stop=[text])
-    session.run()
-    assert isinstance(session.ending(request), Failed if len(text) > 4096 else Finished)
+    request = made_session.add(made.vocabulary.tokenize("Once"), max_tokens=2, stop=[text])
+    made_session.run()
+    assert isinstance(made_session.ending(request), Failed if len(text) > 4096 else Finished)
 
 
 # --- nonsense numbers -----------------------------------------------------------------------------
@@ -151,11 +151,11 @@ def test_wrong_shapes_are_refused(sampling: Sampling, field: str) -> None:
     assert len(caught.value.sentence) < 200
 
 
-def test_bias_of_no_token_is_refused(session: NativeSession, starter: Weights) -> None:
-    n_vocab = starter.vocabulary.n_vocab
+def test_bias_of_no_token_is_refused(made_session: NativeSession, made: Weights) -> None:
+    n_vocab = made.vocabulary.n_vocab
     for token_id in (n_vocab, 2**31):
-        request = session.add([1], Sampling([LogitBias([TokenBias(token_id, bias=1.0)])]))
-        failed = session.ending(request)
+        request = made_session.add([1], Sampling([LogitBias([TokenBias(token_id, bias=1.0)])]))
+        failed = made_session.ending(request)
         assert isinstance(failed, Failed)
         assert failed.evidence == "filters[0].biases[0].token_id"
 
@@ -203,14 +203,14 @@ def test_stop_by_text_and_by_id(tmp_path: Any, native_log: NativeLog) -> None:
     weights.close()
 
 
-def test_stop_by_the_text_of_a_control_token(session: NativeSession, starter: Weights) -> None:
+def test_stop_by_the_text_of_a_control_token(made_session: NativeSession, made: Weights) -> None:
     """B11. The token is drawn, ends the reply, and its text appears nowhere."""
-    text = next(t for t in starter.vocabulary.control_texts if "im_start" in t)
-    token_id = starter.vocabulary.control_ids[text]
+    text = next(t for t in made.vocabulary.control_texts if "im_start" in t)
+    token_id = made.vocabulary.control_ids[text]
     push = LogitBias([TokenBias(token_id, bias=1000.0)])
-    prompt = starter.vocabulary.tokenize("Once")
+    prompt = made.vocabulary.tokenize("Once")
     for fields in ({"stop": [text]}, {"stop_ids": [token_id]}):
-        summary = session.reply(prompt, Sampling([push], Greedy()), max_tokens=5, **fields)
+        summary = made_session.reply(prompt, Sampling([push], Greedy()), max_tokens=5, **fields)
         assert (summary.text, summary.stop_reason, summary.generated) == ("", "stop_string", 0)
         assert summary.stop_detail == text
 
@@ -241,16 +241,16 @@ def test_endless_repetition_meets_hard_caps(tmp_path: Any, native_log: NativeLog
 # --- beside the chain -----------------------------------------------------------------------------
 
 
-def test_smallest_length_and_banned_end_tokens(session: NativeSession, starter: Weights) -> None:
-    end = starter.vocabulary.eos_id
+def test_smallest_length_and_banned_end_tokens(made_session: NativeSession, made: Weights) -> None:
+    end = made.vocabulary.eos_id
     push = LogitBias([TokenBias(end, bias=1000.0)])
-    prompt = starter.vocabulary.tokenize("Once")
-    assert session.reply(prompt, Sampling([push], Greedy()), max_tokens=8).generated == 0
-    short = session.reply(prompt, Sampling([push], Greedy(), min_tokens=3), max_tokens=8)
+    prompt = made.vocabulary.tokenize("Once")
+    assert made_session.reply(prompt, Sampling([push], Greedy()), max_tokens=8).generated == 0
+    short = made_session.reply(prompt, Sampling([push], Greedy(), min_tokens=3), max_tokens=8)
     assert (short.generated, short.stop_reason) == (3, "end_token")
-    never = session.reply(prompt, Sampling([push], Greedy(), ban_end_token=True), max_tokens=8)
+    never = made_session.reply(prompt, Sampling([push], Greedy(), ban_end_token=True), max_tokens=8)
     assert (never.generated, never.stop_reason) == (8, "max_tokens")
-    assert not set(never.token_ids) & set(starter.vocabulary.eog_ids)
+    assert not set(never.token_ids) & set(made.vocabulary.eog_ids)
 
 
 def test_only_end_tokens_left_and_banned_fails_in_words(starter: Weights) -> None:
@@ -298,17 +298,17 @@ def test_ban_by_text_keeps_it_out(session: NativeSession, starter: Weights) -> N
     assert starter.vocabulary.tokenize(" Paris")[0] not in summary.token_ids
 
 
-def test_settings_without_effect_are_noted(session: NativeSession, starter: Weights) -> None:
-    prompt = starter.vocabulary.tokenize("Once")
-    request = session.add(prompt, Sampling([TopP(1.0)], Dist(), seed=1), max_tokens=1)
-    session.run()
-    notes = [e for e in session.of(request) if isinstance(e, Note)]
+def test_settings_without_effect_are_noted(made_session: NativeSession, made: Weights) -> None:
+    prompt = made.vocabulary.tokenize("Once")
+    request = made_session.add(prompt, Sampling([TopP(1.0)], Dist(), seed=1), max_tokens=1)
+    made_session.run()
+    notes = [e for e in made_session.of(request) if isinstance(e, Note)]
     assert [(n.kind, n.sentence) for n in notes] == [
         ("no_effect", "Top-p 1 keeps every token, so it has no effect.")
     ]
-    request = session.add(prompt, Sampling(seed=1), max_tokens=1)
-    session.run()
-    assert not [e for e in session.of(request) if isinstance(e, Note)]
+    request = made_session.add(prompt, Sampling(seed=1), max_tokens=1)
+    made_session.run()
+    assert not [e for e in made_session.of(request) if isinstance(e, Note)]
 
 
 def test_dry_samplers_are_kept_for_the_next_request(starter: Weights) -> None:

@@ -163,6 +163,7 @@ class JsonLines(AskOutput):
             "shown": event.text,
             "part": event.part,
             "probability": math.exp(token.logprob),
+            "logit": None if token.log_total is None else token.logprob + token.log_total,
             "rank": token.rank,
             "entropy": token.entropy,
             "alternatives": self._alternatives(token),

@@ -57,6 +57,7 @@ from app.engine.protocol.frames import (
     Piece,
     ProtocolError,
     Rate,
+    Scale,
     Seconds,
     Sentence,
     Share,
@@ -462,7 +463,8 @@ class TokenTrace(WireMessage, frozen=True, tag=True):
     [0, 1) that the selecting stage drew, on the cumulative distribution in native order; None for
     greedy. `drafted`: proposed by a draft and accepted. `chosen`: by hand, in place of what was
     drawn; it has no `uniform` then. `ms`: from the previous token (or the end of prefill) to this
-    one.
+    one. `log_total`: ln Σ e^logit over the vocabulary, so each candidate's logit is its
+    log-probability plus this; None where it was not recorded.
     """
 
     index: Count
@@ -479,6 +481,7 @@ class TokenTrace(WireMessage, frozen=True, tag=True):
     uniform: Share | None = None
     drafted: bool = False
     chosen: bool = False
+    log_total: Scale | None = None
 
     def check(self) -> None:
         nats = self.alternative_logprobs.numbers()

@@ -10,7 +10,8 @@ that is the same for all, since ln p(i) = l(i) − C; and softmax does not notic
 
     e^(l(i) − C) / Σ e^(l(j) − C)  =  e^l(i) / Σ e^l(j)
 
-So scores are told relative to the best one, which has 0, and nothing is lost but the constant.
+So scores are told relative to the best one, which has 0, and nothing is lost but the constant. It
+is recorded, too (`TokenTrace.log_total`), for whoever wants to see the logits themselves.
 
 All other tokens of the vocabulary are the *rest*. Of them one thing is known exactly, their
 probability together: what the recorded ones leave of 1. And one more: none is more probable than
@@ -124,6 +125,13 @@ def recorded(token: TokenTrace, n_vocab: int) -> Pool:
         below = logprobs[at + 1] if at + 1 < len(logprobs) else -math.inf
         logprobs[at] = min(max(token.logprob, below), above)  # the order stays
     return replace(pool_of(ids, logprobs, n_vocab), slack=slack)
+
+
+def best_logit(token: TokenTrace) -> float | None:
+    """The logit of the best candidate: add it to a score of the pool, and that is a logit. None
+    where it was not recorded."""
+    logprobs = unpack(token.alternative_logprobs)
+    return None if token.log_total is None or not logprobs else logprobs[0] + token.log_total
 
 
 def pool_of(ids: Sequence[int], logprobs: Sequence[float], n_vocab: int) -> Pool:

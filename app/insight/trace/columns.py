@@ -101,6 +101,7 @@ class _Columns(msgspec.Struct, array_like=True, frozen=True):
     stage_probability: bytes
     stage_uniform: bytes = b""  # NaN: none was drawn; empty: no stage drew any
     chosen: bytes = b""  # bits; empty: all were drawn
+    log_total: bytes = b""  # NaN: unknown; empty: of all
 
 
 def pack(traces: Sequence[TokenTrace]) -> bytes:
@@ -137,14 +138,15 @@ def _columns(table: TraceTable) -> _Columns:
         stage_list=_planes(table.column("stages")),
         stage_left=_planes(effect[0] for effect in table.effects()),
         stage_probability=_planes((effect[1] for effect in table.effects()), "f"),
-        stage_uniform=_stage_uniforms(array("f", (effect[2] for effect in table.effects()))),
+        stage_uniform=_known(array("f", (effect[2] for effect in table.effects()))),
         chosen=_bits(chosen) if any(chosen := table.flags(IS_CHOSEN)) else b"",
+        log_total=_known(table.column("log_total")),
     )
 
 
-def _stage_uniforms(uniforms: array[float]) -> bytes:
-    """They are 32-bit floats already. Most chains have no stage that draws."""
-    return b"" if all(map(math.isnan, uniforms)) else _planes(uniforms, "f")
+def _known(numbers: array[float]) -> bytes:
+    """As 32-bit floats; nothing where none is known (most chains have no stage that draws)."""
+    return b"" if all(map(math.isnan, numbers)) else _planes(numbers, "f")
 
 
 def _shares(ends: array[int]) -> array[int]:
@@ -268,6 +270,7 @@ def _traces(columns: _Columns) -> list[TokenTrace]:
         _numbers(columns.uniform, n, "<f8").tolist(),
         _flags(columns.drafted, n).tolist(),
         _flags(columns.chosen or bytes((n + 7) // 8), n).tolist(),
+        _or_none(columns.log_total, n),
         counts.tolist(),
         has_removed.tolist(),
         removed_ends.tolist(),
@@ -291,10 +294,11 @@ def _traces(columns: _Columns) -> list[TokenTrace]:
             uniform=None if math.isnan(uniform) else uniform,
             drafted=drafted,
             chosen=chosen,
+            log_total=log_total,
         )
         for (
             number, token_id, size, end, logprob, rank, entropy, microseconds, uniform, drafted,
-            chosen, count, is_recorded, removed_end,
+            chosen, log_total, count, is_recorded, removed_end,
         ), (ids, logprobs), effects in zip(rows, alternatives, stages, strict=True)
     ]  # fmt: skip
 
@@ -334,10 +338,7 @@ def _stages_of(columns: _Columns) -> list[list[StageEffect]]:
     total = sum(len(lists[number]) for number in chosen)
     left = _numbers(columns.stage_left, total).tolist()
     probabilities = _finite(_numbers(columns.stage_probability, total, "<f4"))
-    drawn: list[float | None] = [None] * total
-    if columns.stage_uniform:
-        numbers = _numbers(columns.stage_uniform, total, "<f4").tolist()
-        drawn = [None if math.isnan(number) else number for number in numbers]
+    drawn = _or_none(columns.stage_uniform, total)
     rows = zip(left, probabilities, drawn, strict=True)
     return [
         [StageEffect(name, *row) for name, row in zip(lists[number], rows, strict=False)]
@@ -354,6 +355,15 @@ def _numbers(planes: bytes, n: int, dtype: str = "<i4") -> Any:
         raise TraceUnreadable("The trace of this reply is damaged: a column has the wrong length.")
     bytes_of = np.frombuffer(planes, np.uint8).reshape(size, n).T
     return np.ascontiguousarray(bytes_of).view(dtype).reshape(n)
+
+
+def _or_none(planes: bytes, n: int) -> list[float | None]:
+    """What `_known` was made of: None for what is not known."""
+    if not planes:
+        return [None] * n
+    numbers = _numbers(planes, n, "<f4")
+    _finite(numbers[numbers == numbers])
+    return [None if math.isnan(number) else number for number in numbers.tolist()]
 
 
 def _counts(planes: bytes, n: int) -> Any:

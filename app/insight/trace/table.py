@@ -27,7 +27,7 @@ from typing import Any, Final, NamedTuple, overload
 from app.engine.protocol.frames import Array
 from app.engine.protocol.messages import StageEffect, TokenTrace
 
-_CODES: Final = "qqqddddBIIIII"
+_CODES: Final = "qqqdddddBIIIII"
 _ROW: Final = struct.Struct(f"<{_CODES}")
 _EFFECT: Final = struct.Struct("<qdd")
 HAS_UNIFORM, HAS_REMOVED_BY, IS_DRAFTED, IS_CHOSEN = 1, 2, 4, 8
@@ -36,7 +36,8 @@ _BOUND: Final = 2**63 - 1
 
 class Row(NamedTuple):
     """What is known of a token by itself. `..._end`: where its share of a buffer ends, in bytes
-    (alternatives: in alternatives). `stages`: number of its list of stages in `stage_lists`."""
+    (alternatives: in alternatives). `stages`: number of its list of stages in `stage_lists`.
+    `log_total`: NaN where it is not known."""
 
     position: int
     token_id: int
@@ -45,6 +46,7 @@ class Row(NamedTuple):
     entropy: float
     ms: float
     uniform: float
+    log_total: float
     flags: int
     stages: int
     piece_end: int
@@ -53,7 +55,7 @@ class Row(NamedTuple):
     effects_end: int
 
 
-_NOTHING: Final = Row(0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0, 0, 0, 0)
+_NOTHING: Final = Row(0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0, 0, 0, 0)
 _PLACES: Final = {
     name: (code, struct.calcsize(f"<{_CODES[:i]}"))
     for i, (name, code) in enumerate(zip(Row._fields, _CODES, strict=True))
@@ -138,6 +140,7 @@ class TraceTable(Sequence[TokenTrace]):
             token.entropy,
             token.ms,
             uniform or 0.0,
+            math.nan if token.log_total is None else token.log_total,
             flags | IS_DRAFTED * token.drafted | IS_CHOSEN * token.chosen,
             self._list_number(tuple([effect.stage for effect in token.stages])),
             last.piece_end + len(token.piece),
@@ -217,6 +220,7 @@ class TraceTable(Sequence[TokenTrace]):
             uniform=row.uniform if row.flags & HAS_UNIFORM else None,
             drafted=bool(row.flags & IS_DRAFTED),
             chosen=bool(row.flags & IS_CHOSEN),
+            log_total=None if math.isnan(row.log_total) else row.log_total,
         )
 
     def _stages(self, row: Row, first: int) -> list[StageEffect]:

@@ -22,7 +22,7 @@ from app.chat.settings.settings import Settings
 from app.engine.protocol.stages import Dist, Stage
 from app.engine.protocol.without_effect import idle_stages
 from app.insight.sampling.live import ORDER, Live, Row, Values, live
-from app.insight.sampling.pool import Between, CannotTell
+from app.insight.sampling.pool import Between, CannotTell, best_logit
 from app.insight.trace.tokens_shown import visible
 from ui.section.card import Card, small_label
 from ui.section.panel import Tools
@@ -35,6 +35,7 @@ ROWS: Final = 8
 CHOOSE: Final = (
     "Choose a token of the reply, then change a value to see the effect on its probabilities."
 )
+RELATIVE: Final = "Logits are relative to the best one. "
 MOST_TOKENS: Final = 1_000_000
 """Of a vocabulary whose size is not known; the more there are, the wider are the bounds."""
 
@@ -192,14 +193,15 @@ class LiveCard(Card):
         except CannotTell as reason:
             self._show_sentence(reason.sentence)
             return
-        self.bars.show_rows(self._rows(found))
+        best = best_logit(token)
+        self.bars.show_rows(self._rows(found, best or 0.0))
         self._offer(is_choosing=False)
         self.summary.setText(summary(found))
         self.without.setText(without(left_out(self._desk.levels.resolved().settings)))
         self.without.setVisible(bool(self.without.text()))
         self.summary.setVisible(True)
         self.bars.setVisible(True)
-        self.caption.setText(self._caption(found))
+        self.caption.setText(self._caption(found, is_relative=best is None))
 
     def _show_sentence(self, sentence: str) -> None:
         for widget in (self.bars, self.summary, self.without):
@@ -213,11 +215,11 @@ class LiveCard(Card):
         self.use_button.setVisible(not is_choosing)
         self.back_button.setVisible(not is_choosing)
 
-    def _rows(self, found: Live) -> list[LiveRow]:
+    def _rows(self, found: Live, best: float) -> list[LiveRow]:
         shown = [
             row for at, row in enumerate(found.rows) if at < ROWS or row.is_drawn or row.is_hit
         ]
-        rows = [self._row(row, found) for row in shown]
+        rows = [self._row(row, found, best) for row in shown]
         others = [row for row in found.rows if row not in shown]
         if others:
             after = [row.after for row in others if row.after is not None]
@@ -226,7 +228,7 @@ class LiveCard(Card):
         rows.append(_sum("not recorded", found.rest_before, found.rest_after))
         return rows
 
-    def _row(self, row: Row, found: Live) -> LiveRow:
+    def _row(self, row: Row, found: Live, best: float) -> LiveRow:
         words = self._looking.words
         known = words.piece(row.token_id) if words is not None else b""
         if row.removed_by is not None:
@@ -235,7 +237,7 @@ class LiveCard(Card):
             after = "unknown" if row.after is None else percent(row.after)
         return LiveRow(
             visible(known) or f"ID {row.token_id}",
-            signed(row.logit),
+            signed(row.logit + best),
             percent(Between(row.before, row.before)),
             row.before,
             after,
@@ -244,12 +246,13 @@ class LiveCard(Card):
             row.is_hit and not found.is_at_least,
         )
 
-    def _caption(self, found: Live) -> str:
+    def _caption(self, found: Live, *, is_relative: bool) -> str:
         order = ", ".join(_IN_ORDER[kind] for kind in self._order)
         text = (
             f"Computed from the {found.n_recorded} recorded candidates "
-            f"({percent(Between(found.covered, found.covered))} of the probability). Logits are "
-            f"relative to the best one. Before: temperature 1, before samplers. After: {order}."
+            f"({percent(Between(found.covered, found.covered))} of the probability). "
+            f"{RELATIVE if is_relative else ''}Before: temperature 1, before samplers. "
+            f"After: {order}."
         )
         if found.is_close:
             text += " Rounding may keep or cut one candidate at the limit."

@@ -4,6 +4,7 @@ All numbers are before samplers, at temperature 1, over the whole vocabulary:
 
     logprob(t) = l[t] − max − ln Σ exp(l − max)              (nat)
     rank(t)    = 1 + how many scores are larger than l[t]
+    log_total  = max + ln Σ exp(l − max), so l[t] = logprob(t) + log_total
     entropy    = −Σ p log2 p = (ln Σ e^d − Σ e^d·d / Σ e^d) / ln 2   with d = l − max   (bit)
 
 Two uses of exp over 49,152 scores would cost more than everything else here, so one array of
@@ -38,6 +39,7 @@ class Measured:
     how many candidates have a finite score."""
 
     logprob: float
+    log_total: float
     rank: int
     entropy: float
     alternative_ids: np.ndarray[Any, np.dtype[np.int32]]
@@ -79,6 +81,7 @@ class Measurer:
         ids, values = few
         return Measured(
             logprob=float(score - best) - log_total,
+            log_total=float(best) + log_total,
             rank=1 + _larger(scores, shortlist, score),
             entropy=max((log_total - mean_depth) / _LN_2, 0.0),
             alternative_ids=ids.astype(np.int32),

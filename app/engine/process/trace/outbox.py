@@ -77,6 +77,7 @@ class TokenRecord(msgspec.Struct, frozen=True):
             removed_by=as_array(follower.removed_by) if self.snapshots else None,
             uniform=self.uniform,
             chosen=self.chosen,
+            log_total=measured.log_total,
         )
         if self.held:
             return Held(self.request_id, trace)

@@ -56,6 +56,7 @@ def made_up(rng: random.Random, index: int, k: int = 64, *, stages: bool = True)
         uniform=rng.random() if stages else None,
         drafted=rng.random() < 0.1,
         chosen=rng.random() < 0.1,
+        log_total=rng.choice([None, rng.uniform(-40, 40)]),
     )
 
 
@@ -77,6 +78,10 @@ def assert_same(back: list[TokenTrace], traces: list[TokenTrace]) -> None:
         assert got.alternative_ids == want.alternative_ids
         assert got.logprob == pytest.approx(want.logprob, rel=1e-6)
         assert got.entropy == pytest.approx(want.entropy, rel=1e-6, abs=1e-9)
+        if got.log_total is None or want.log_total is None:
+            assert got.log_total == want.log_total
+        else:
+            assert got.log_total == pytest.approx(want.log_total, rel=1e-6)
         assert abs(got.ms - want.ms) <= 0.0005 + 1e-9
         assert [(s.stage, s.left, s.uniform) for s in got.stages] == [
             (s.stage, s.left, s.uniform) for s in want.stages
@@ -239,13 +244,18 @@ def test_a_real_trace_takes_less_than_600_bytes_per_token(
     assert_same(unpack(blob), traces)
 
 
-def test_blobs_of_before_tokens_could_be_chosen_are_read() -> None:
-    """Stored with one column less; and a reply of which nothing was chosen is stored so, too."""
+@pytest.mark.parametrize(
+    ("column", "unknown"), [("log_total", {"log_total": None}), ("chosen", {"chosen": False})]
+)
+def test_blobs_of_before_a_column_was_stored_are_read(column: str, unknown: dict[str, Any]) -> None:
+    """Stored with fewer columns; and a reply of which nothing is known there is stored so, too."""
     rng = random.Random(6)
     traces = [msgspec.structs.replace(made_up(rng, i, 5), chosen=i == 3) for i in range(9)]
+    if column == "chosen":  # that column came before the other
+        unknown = unknown | {"log_total": None}
     columns = msgspec.msgpack.decode(zlib.decompress(pack(traces)[4:]))
-    assert columns.pop() == bytes([0b00010000, 0])
-    old = trace_columns.MAGIC + zlib.compress(msgspec.msgpack.encode(columns))
-    drawn = [msgspec.structs.replace(trace, chosen=False) for trace in traces]
-    assert_same(unpack(old), drawn)
-    assert msgspec.msgpack.decode(zlib.decompress(pack(drawn)[4:]))[-1] == b""
+    at = trace_columns._Columns.__struct_fields__.index(column)
+    old = trace_columns.MAGIC + zlib.compress(msgspec.msgpack.encode(columns[:at]))
+    without = [msgspec.structs.replace(trace, **unknown) for trace in traces]
+    assert_same(unpack(old), without)
+    assert msgspec.msgpack.decode(zlib.decompress(pack(without)[4:]))[at] == b""

@@ -32,7 +32,15 @@ from models.records import Message
 from ui.look.theme import Theme
 from ui.section.looking import NO_REPLY, Looking
 from ui.section.panel import Tools
-from ui.section.sampling.live_card import CHOOSE, ROWS, LiveCard, order_of, percent, values_of
+from ui.section.sampling.live_card import (
+    CHOOSE,
+    RELATIVE,
+    ROWS,
+    LiveCard,
+    order_of,
+    percent,
+    values_of,
+)
 
 Ask = Callable[..., tuple[Message, ...]]
 
@@ -101,6 +109,17 @@ def test_the_rows_tell_logits_and_both_shares(shown: LiveCard) -> None:
     assert rows[-1].name == "not recorded"
     assert sum(row.after_share for row in rows) == pytest.approx(1, abs=1e-6)
     assert sum(row.before_share for row in rows) == pytest.approx(1, abs=1e-4)
+    assert RELATIVE in shown.caption.text()
+
+
+def test_logits_are_the_networks_own_where_they_were_recorded(
+    shown: LiveCard, bridge: FakeBridge
+) -> None:
+    """0.4 of everything: ln 0.4 + 18.2 = 17.3."""
+    recorded = msgspec.structs.replace(token(), log_total=18.2)
+    bridge.emit_event(TraceRead("m2", (recorded,)))
+    assert [row.logit for row in shown.bars.rows[:2]] == ["17.3", "16.6"]
+    assert RELATIVE not in shown.caption.text()
 
 
 def test_a_hotter_temperature_gives_the_others_more(shown: LiveCard) -> None:

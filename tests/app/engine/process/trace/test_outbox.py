@@ -60,6 +60,7 @@ def test_numbers_equal_the_naive_ones(spread: float, n_vocab: int) -> None:
         measured = measurer.measure(scores, token_id, k)
         logprob, rank, entropy, logprobs = naive(scores, token_id)
         assert measured.logprob == pytest.approx(logprob, abs=2e-5)
+        assert measured.logprob + measured.log_total == pytest.approx(scores[token_id], abs=1e-4)
         assert measured.rank == rank
         assert measured.entropy == pytest.approx(entropy, abs=2e-4)
         expected = np.lexsort((np.arange(n_vocab), -scores))[:k]

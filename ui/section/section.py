@@ -12,13 +12,12 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QTabBar, QVBoxLayout, QWidget
 
-from app.insight.trace.tokens_shown import visible
+from app.insight.trace.tokens_shown import percent, visible
 from ui.chat.header import SECTION_KEY
 from ui.look.theme import Theme
 from ui.section.low_room import LowRoom
 from ui.section.panel import Panel, PanelKind, Tools
 from ui.section.rooms import RoomsPanel
-from ui.section.tokens.model import percent
 from ui.shell.keys import ENLARGE_KEY, NEXT_TOKEN_KEY, PREVIOUS_TOKEN_KEY, with_key
 from ui.widgets.elided import PartsLabel
 from ui.widgets.icon_button import IconButton

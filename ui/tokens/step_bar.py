@@ -20,10 +20,9 @@ from PySide6.QtWidgets import (
 
 from app.engine.protocol.messages import TokenTrace
 from app.engine.protocol.pieces import Pieces
-from app.insight.trace.tokens_shown import visible
+from app.insight.trace.tokens_shown import percent, visible
 from ui.look.theme import Theme
 from ui.section.tokens.alternatives import AlternativesTable
-from ui.section.tokens.model import percent
 from ui.shell.sizes import STATUS_FROM_PX
 from ui.widgets.elided import PartsLabel
 from ui.widgets.kit import plain_label, push_button

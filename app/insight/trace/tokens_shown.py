@@ -69,6 +69,18 @@ def _visible_character(character: str) -> str:
     return character
 
 
+def percent(logprob: float) -> str:
+    """A probability in percent, with as many digits as tell it from 0.
+
+    >>> percent(math.log(0.773)), percent(math.log(0.00012)), percent(-math.inf)
+    ('77.3', '0.012', '0')
+    """
+    share = 100 * math.exp(min(logprob, 0.0)) if not math.isnan(logprob) else 0.0
+    if share == 0:
+        return "0"
+    return f"{share:.1f}" if share >= 1 else f"{share:.2g}" if share >= 1e-4 else f"{share:.0e}"
+
+
 def hexadecimal(piece: bytes) -> str:
     """
     >>> hexadecimal(b" a")

@@ -33,11 +33,10 @@ from PySide6.QtWidgets import (
 from app.engine.protocol.messages import TokenTrace
 from app.engine.protocol.pieces import Pieces
 from app.insight.sampling.waterfall import Candidate, waterfall
-from app.insight.trace.tokens_shown import visible
+from app.insight.trace.tokens_shown import percent, visible
 from ui.look.theme import Theme
 from ui.section.card import show_rows
 from ui.section.panel import Tools
-from ui.section.tokens.model import percent
 from ui.widgets.kit import plain_label, push_button
 from ui.widgets.table_model import TableModel
 

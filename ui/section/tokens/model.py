@@ -21,7 +21,7 @@ from PySide6.QtGui import QIcon
 from app.engine.protocol.messages import TokenTrace
 from app.engine.protocol.pieces import Pieces
 from app.insight.trace.table import TraceTable, cuts_of
-from app.insight.trace.tokens_shown import SIGNS, hexadecimal, visible
+from app.insight.trace.tokens_shown import SIGNS, hexadecimal, percent, visible
 from ui.markdown.recent import Recent
 
 Index = QModelIndex | QPersistentModelIndex
@@ -38,18 +38,6 @@ DRAFTED: Final = "drafted"
 def origin(token: TokenTrace) -> str:
     """How it came to stand there, where the sampler did not simply draw it."""
     return CHOSEN if token.chosen else DRAFTED if token.drafted else ""
-
-
-def percent(logprob: float) -> str:
-    """A probability in percent, with as many digits as tell it from 0.
-
-    >>> percent(math.log(0.773)), percent(math.log(0.00012)), percent(-math.inf)
-    ('77.3', '0.012', '0')
-    """
-    share = 100 * math.exp(min(logprob, 0.0)) if not math.isnan(logprob) else 0.0
-    if share == 0:
-        return "0"
-    return f"{share:.1f}" if share >= 1 else f"{share:.2g}" if share >= 1e-4 else f"{share:.0e}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,7 @@ from typing import Final
 from app.engine.protocol.messages import TokenTrace
 from app.engine.protocol.pieces import Pieces, unpack
 from app.insight.trace.message_tokens import MessageTokens
-from app.insight.trace.tokens_shown import hexadecimal, surprise_at_draw, visible
-from ui.section.tokens.model import percent
+from app.insight.trace.tokens_shown import hexadecimal, percent, surprise_at_draw, visible
 
 N_ALTERNATIVES: Final = 5
 RECORDED: Final = "Recorded live; before samplers, at temperature 1."

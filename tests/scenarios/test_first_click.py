@@ -34,6 +34,7 @@ from PySide6.QtWidgets import (
 
 from app.engine.protocol.stages import MinP, Temperature, TopK, TopP
 from ui.section.cache.panel import CachePanel
+from ui.section.pipeline import PipelineLine
 from ui.section.sampling.chain_room import ChainRoom
 from ui.section.sampling.live_card import LiveCard
 from ui.section.section import Section
@@ -242,9 +243,17 @@ def the_token(reader: Reader, truth: Truth) -> None:
     assert "Choose a token" in reader.person.find(QTableView, "alternatives_table").empty_words
     choose_first(reader)
     share = f"{100 * softmax(truth.logits)[truth.paris]:.1f}"
-    assert reader.label("section_token") == (
-        f"·Paris · token 1 of the reply · ID {truth.paris} · {share}%"
+    assert reader.label("section_token") == "·Paris · token 1 of the reply"
+    of_stage = {
+        each.stage.name: each for each in reader.person.find(PipelineLine, "pipeline_line").buttons
+    }
+    logit = float(of_stage["Logit"].figure.replace("−", "-"))
+    assert (of_stage["ID"].figure, of_stage["Probability"].figure) == (
+        str(truth.paris),
+        f"{share}%",
     )
+    assert logit == pytest.approx(truth.logits[truth.paris], abs=0.06)
+    assert of_stage["Prompt"].figure == f"{len(truth.prompt)} tokens"
     table = reader.person.find(QTableView, "token_table")
     heads = reader.heads(table)
     assert {"Token", "ID", "Prob. %"} <= set(heads)

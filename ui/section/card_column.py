@@ -24,6 +24,10 @@ class CardColumn(SteadyArea):
         self.body.setAutoFillBackground(False)
         self.viewport().setAutoFillBackground(False)
 
+    def show_top(self, widget: QWidget) -> None:
+        """Scroll so that this widget stands at the top, as far as there is room below it."""
+        self.verticalScrollBar().setValue(widget.y())
+
     def fill(self, *widgets: QWidget) -> None:
         """The widgets, and nothing below them."""
         for widget in widgets:

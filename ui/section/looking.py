@@ -32,6 +32,7 @@ from ui.widgets.kit import rest_timer
 if TYPE_CHECKING:
     from app.bridge import Bridge
     from app.chat.desk import Desk
+    from app.engine.protocol.loading_messages import Loaded
     from app.engine.protocol.messages import TokenTrace
     from app.engine.protocol.pieces import Pieces
     from app.insight.trace.message_tokens import MessageTokens
@@ -114,12 +115,18 @@ class Looking(QObject):
     @property
     def n_vocab(self) -> int | None:
         """How many tokens the weights know that wrote this reply; None where others are loaded."""
-        words, loaded = self.words, self._desk.loader.state.loaded
+        words, loaded = self.words, self.loaded
         if words is not None:
             return len(words)
+        return None if loaded is None else loaded.n_vocab
+
+    @property
+    def loaded(self) -> Loaded | None:
+        """The weights that wrote this reply; None where others are loaded, or none."""
+        loaded = self._desk.loader.state.loaded
         if self.message is None or loaded is None or not loaded.fast_hash:
             return None
-        return loaded.n_vocab if loaded.fast_hash == self.message.weights_hash else None
+        return loaded if loaded.fast_hash == self.message.weights_hash else None
 
     def set_paint(self, paint: Paint | None) -> None:
         if paint is not self.paint:

@@ -84,6 +84,9 @@ class Panel(QWidget):
             self._refresh_token()
             self._refresh_words()
 
+    def enter(self, room: str) -> object:
+        """Show a room of it, where it has rooms."""
+
     def _refresh_message(self) -> None: ...
 
     def _refresh_trace(self) -> None: ...

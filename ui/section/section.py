@@ -12,11 +12,12 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QTabBar, QVBoxLayout, QWidget
 
-from app.insight.trace.tokens_shown import percent, visible
+from app.insight.trace.tokens_shown import visible
 from ui.chat.header import SECTION_KEY
 from ui.look.theme import Theme
 from ui.section.low_room import LowRoom
 from ui.section.panel import Panel, PanelKind, Tools
+from ui.section.pipeline import PipelineLine
 from ui.section.rooms import RoomsPanel
 from ui.shell.keys import ENLARGE_KEY, NEXT_TOKEN_KEY, PREVIOUS_TOKEN_KEY, with_key
 from ui.widgets.elided import PartsLabel
@@ -67,6 +68,7 @@ class Section(Plane):
             parent=self,
         )
         self.close_button.setObjectName("hide_section_button")
+        self.line = PipelineLine(tools, self)
         self.name = PartsLabel("", self)
         self.name.setObjectName("section_token")
         self.name.setProperty("kind", "small")
@@ -82,6 +84,7 @@ class Section(Plane):
         self._row.addWidget(self.close_button)
         self._column = QVBoxLayout(self)
         self._column.addLayout(self._row)
+        self._column.addWidget(self.line)
         self._names = QHBoxLayout()
         self._names.addWidget(self.name, 1)
         self._names.addWidget(self.previous_button)
@@ -92,6 +95,7 @@ class Section(Plane):
         self.tabs.currentChanged.connect(self._on_tab)
         self.tabs.tabBarClicked.connect(self._on_clicked)
         self.close_button.clicked.connect(self.hide_requested)
+        self.line.wanted.connect(self._go_to)
         self.enlarge_button.clicked.connect(self.enlarge_requested)
         self.set_large(False)
         looking.message_changed.connect(self._say)
@@ -131,8 +135,9 @@ class Section(Plane):
     def enter(self, room: str) -> None:
         """A room of the panel on screen, with the keyboard (`take_keyboard` where it has none)."""
         shown = self.panel()
-        if room and isinstance(shown, RoomsPanel):
+        if room and shown is not None:
             shown.enter(room)
+        if room and isinstance(shown, RoomsPanel):
             shown.rooms.setFocus(Qt.FocusReason.ShortcutFocusReason)
         else:
             self.take_keyboard()
@@ -164,18 +169,21 @@ class Section(Plane):
             self._stack.addWidget(self._rooms[at])
             panel.panel_wanted.connect(self._go_to)
         self._stack.setCurrentWidget(self._rooms[at])
+        self.line.show_open(self._kinds[at].title)
         for other in self._panels.values():
             other.set_active(other is panel)
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
         self._looking.set_awake(True)
+        self.line.set_awake(True)
         self._on_tab(self.tabs.currentIndex())
         self._say()
 
     def hideEvent(self, event: QHideEvent) -> None:
         super().hideEvent(event)
         self._looking.set_awake(False)
+        self.line.set_awake(False)
         for panel in self._panels.values():
             panel.set_active(False)
 
@@ -185,10 +193,7 @@ class Section(Plane):
             return
         token, looking = self._looking.token, self._looking
         if token is not None:
-            text = (
-                f"{visible(token.piece)} · token {looking.index + 1:,} of the reply"  # type: ignore[operator]
-                f" · ID {token.token_id} · {percent(token.logprob)}%"
-            )
+            text = f"{visible(token.piece)} · token {looking.index + 1:,} of the reply"  # type: ignore[operator]
         elif looking.sentence or looking.aside:
             text = looking.sentence or looking.aside
         else:

@@ -133,9 +133,9 @@ def test_the_line_above_says_which_token_it_is_about(
     assert section.name.text() == "1 token · choose one"
     bridge.emit_event(TraceRead("m2", trace_of([b" Par", b"is"], [0.773, 0.5])))
     looking.select(0)
-    assert section.name.text() == "·Par · token 1 of the reply · ID 100 · 77.3%"
+    assert section.name.text() == "·Par · token 1 of the reply"
     bridge.emit_event(TraceRead("m2", trace_of([b" Par"], [0.00012])))
-    assert section.name.text() == "·Par · token 1 of the reply · ID 100 · 0.012%"
+    assert section.name.text() == "·Par · token 1 of the reply"
     looking.select_aside("·is · token 2 of the prompt")
     assert section.name.text() == "·is · token 2 of the prompt"
     looking.select(None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from PySide6.QtCore import QEvent, QObject, Qt
+from PySide6.QtCore import QEvent, QObject, Qt, QTimer
 from PySide6.QtGui import QFont, QKeyEvent
 from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QVBoxLayout, QWidget
 
@@ -123,6 +123,14 @@ class InsidePanel(Panel):
         self.view.set_awake(is_active)
         for card in self.cards:
             card.set_active(is_active)
+
+    def enter(self, room: str) -> object:
+        """Open a card, by its name, and bring it into view."""
+        card = next((each for each in self.cards if each.name == room), None)
+        if card is not None:
+            card.set_open(True)
+            QTimer.singleShot(0, card, lambda: self.column.show_top(card))
+        return card
 
     def _say(self) -> None:
         view = self.view

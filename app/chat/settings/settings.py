@@ -125,6 +125,7 @@ class Settings:
     section_visible: bool = False
     section_width: int = 0
     section_panel: str = ""
+    tour_at: str = ""
     token_view: bool = False
     token_tint: str = "probability"
     sidebar_visible: bool = True
@@ -432,6 +433,7 @@ _CHECKS: Final[dict[str, Callable[[object], Any]]] = {
     "section_visible": _flag("The section"),
     "section_width": _whole("The section's width", 0, 10_000),
     "section_panel": _text("The section's panel", 100),
+    "tour_at": _text("Where the tour was left", 100),
     "token_view": _flag("The token view"),
     "token_tint": _one_of("The tint", "probability", "rank", "entropy", "surprise", "time"),
     "sidebar_visible": _flag("The sidebar"),

@@ -341,7 +341,7 @@ def test_the_documentation_names_every_setting() -> None:
     window_only = {
         "theme", "zoom_percent", "send_key", "window_geometry", "last_conversation_id",
         "section_visible", "section_width", "section_panel", "sidebar_visible", "sidebar_width",
-        "token_view", "token_tint",
+        "token_view", "token_tint", "tour_at",
         "offline", "hub_endpoint", "hub_tokens_kept", "trash_days",
         "font_text", "font_reading", "font_mono", "text_px", "reading_px", "closed_folders",
         "weights_folders", "find_other_apps",

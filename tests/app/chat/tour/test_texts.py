@@ -1,0 +1,178 @@
+"""The texts of the tour and of the glossary, as they are read on the screen."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from app.chat.tour.chapters import (
+    Chapter,
+    Sentence,
+    Step,
+    Term,
+    Unless,
+    chapters,
+    glossary,
+    said,
+)
+from app.insight.tour.facts import Fact
+from app.insight.tour.names import NAMES
+from ui.section.kinds import KINDS
+from ui.section.sampling.stage_words import WORDS as STAGES
+from ui.tour.acts import ACTS
+
+MOST_WORDS = 90
+MOST_WORDS_OF_ALL = 1150
+"""Read in less than five minutes: adults read 238 words a minute (Brysbaert 2019)."""
+
+FIELD = re.compile(r"\{[a-z0-9_]+\}")
+NUMBER_WORDS = re.compile(
+    r"\b(zero|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|thirty|hundreds?|"
+    r"thousands?|millions?|billions?|twice|half|double|dozens?)\b",
+    re.IGNORECASE,
+)
+EXAMPLES = {name: Fact(0, described.shown) for name, described in NAMES.items()}
+RARE = ("position_otherwise", "no_attention", "end_rank", "n_window_layers")
+"""What is known where something else is not."""
+USUAL = {name: fact for name, fact in EXAMPLES.items() if name not in RARE}
+STEPS = [
+    pytest.param(step, id=f"{number}-{step.name}")
+    for number, chapter in enumerate(chapters(), 1)
+    for step in chapter.steps
+]
+TERMS = [pytest.param(term, id=term.name) for term in glossary()]
+
+
+def texts(sentences: Iterator[Sentence]) -> Iterator[str]:
+    for sentence in sentences:
+        yield sentence.text if isinstance(sentence, Unless) else sentence
+
+
+def n_words(step: Step) -> int:
+    """As far as it is read without doing anything, with all of its facts known."""
+    try_ = [step.try_] if step.try_ else []
+    asked = [step.predict.ask] if step.predict is not None else []
+    return len(said([*step.see, *step.why, *try_, *asked], USUAL).split())
+
+
+def test_there_are_eight_chapters_of_two_or_three_steps() -> None:
+    assert [chapter.title for chapter in chapters()] == [
+        "From text to tokens",
+        "Numbers with a place",
+        "Looking back",
+        "Layer by layer",
+        "From scores to a word",
+        "Again and again",
+        "Other ways, faster ways",
+        "What it costs, what it never does",
+    ]
+    assert all(len(chapter.steps) in (2, 3) for chapter in chapters())
+
+
+@pytest.mark.parametrize("chapter", chapters(), ids=lambda chapter: chapter.title)
+def test_the_names_of_steps_are_unique(chapter: Chapter) -> None:
+    names = [step.name for step in chapter.steps]
+    assert len(set(names)) == len(names)
+    assert all(re.fullmatch(r"[a-z_]+", name) for name in names)
+
+
+def test_it_is_read_in_five_minutes() -> None:
+    assert sum(n_words(step) for chapter in chapters() for step in chapter.steps) <= (
+        MOST_WORDS_OF_ALL
+    )
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_step_is_short(step: Step) -> None:
+    assert n_words(step) + len(said(step.done, USUAL).split()) <= MOST_WORDS
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_step_says_something_before_anything_is_known(step: Step) -> None:
+    assert said(step.see, {})
+    assert said(step.why, {})
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_step_has_one_thing_to_try_which_is_answered(step: Step) -> None:
+    assert step.try_
+    assert step.done
+    assert step.act in ACTS
+    assert said((step.try_,), {}) == step.try_
+
+
+def test_every_act_is_asked_for() -> None:
+    assert {step.act for chapter in chapters() for step in chapter.steps} == set(ACTS)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_numbers_are_facts(step: Step) -> None:
+    for text in texts(step.sentences()):
+        without = FIELD.sub("", text)
+        assert not re.search(r"\d", without), text
+        assert not NUMBER_WORDS.search(without), text
+        assert "{" not in without, text
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_sentences_are_whole(step: Step) -> None:
+    for text in texts(step.sentences()):
+        shown = said((text,), EXAMPLES)
+        assert shown[-1] in ".?”", shown
+        assert shown[0].isupper() or shown[0] in "“+0123456789", shown
+        assert "  " not in shown
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_guess_is_about_a_number(step: Step) -> None:
+    if step.predict is not None:
+        assert step.predict.ask.endswith("?")
+        assert NAMES[step.predict.fact].unit != "text"
+
+
+# --- the glossary -------------------------------------------------------------------------------
+
+ASKED = (
+    *("prompt", "token", "ID", "embedding", "position", "attention", "head", "FFN", "residual"),
+    *("logit", "softmax", "temperature", "top-k", "top-p", "greedy", "beam search", "prefill"),
+    *("decode", "KV cache", "batching", "quantisation", "speculative decoding"),
+    *("flash attention", "detokenisation", "min-p", "entropy", "surprise", "RoPE", "KV head"),
+    *("grouped-query attention", "sink", "lens", "ablation", "DRY", "XTC", "mirostat", "seed"),
+    *("context window", "chat template", "special token", "BPE", "byte fallback", "rank"),
+    *("log-probability", "tokens/s", "bits per weight", "mmap", "offload"),
+)
+
+
+def test_each_term_that_a_reader_may_ask_for_is_there() -> None:
+    assert set(ASKED) - {term.name for term in glossary()} == set()
+
+
+def test_every_sampler_stage_is_a_term() -> None:
+    words = {word.casefold() for term in glossary() for word in term.words}
+    titles = {re.sub(r" \d$", "", stage.title.casefold()) for stage in STAGES.values()}
+    assert titles - words == set()
+
+
+def test_a_word_belongs_to_one_term() -> None:
+    words = [word.casefold() for term in glossary() for word in term.words]
+    assert sorted(word for word in set(words) if words.count(word) > 1) == []
+    names = [term.name for term in glossary()]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("term", TERMS)
+def test_a_term_is_told_in_two_sentences(term: Term) -> None:
+    sentences = re.split(r"(?<=[.?])\s+(?=[A-ZÀ-Ý“])", term.text)
+    assert len(sentences) == 2, sentences
+    assert all(sentence.endswith(".") for sentence in sentences)
+    assert not re.search(r"\d|[{}]", term.text)
+    assert not NUMBER_WORDS.search(term.text)
+
+
+@pytest.mark.parametrize("term", TERMS)
+def test_a_term_shows_a_widget(term: Term) -> None:
+    assert term.show.widget
+    assert term.words
+    assert term.show.panel in {"", *(kind.title for kind in KINDS)}

@@ -112,7 +112,7 @@ class TextLines:
             line.setPosition(QPointF(x, y + above))
             self.natural_width = max(self.natural_width, x + line.naturalTextWidth())
             if start in indents:
-                hang = min(_x_of(line, indents[start]) + self._letters(), self.width * MAX_HANG)
+                hang = min(x_of(line, indents[start]) + self._letters(), self.width * MAX_HANG)
             y += height
         layout.endLayout()
         self.height = y
@@ -191,7 +191,7 @@ class TextLines:
             first, last = line.textStart(), line.textStart() + line.textLength()
             if first >= end:
                 break
-            x, right = _x_of(line, max(start, first)), _x_of(line, min(end, last))
+            x, right = x_of(line, max(start, first)), x_of(line, min(end, last))
             found.append(QRectF(min(x, right), line.y(), abs(right - x), line.height()))
         return found
 
@@ -204,10 +204,10 @@ class TextLines:
         line = self._layout.lineForTextPosition(min(position, self.length))
         if not line.isValid():
             return QRectF(0, 0, 1, self.height)
-        return QRectF(_x_of(line, position), line.y(), 1, line.height())
+        return QRectF(x_of(line, position), line.y(), 1, line.height())
 
 
-def _x_of(line: QTextLine, position: int) -> float:
+def x_of(line: QTextLine, position: int) -> float:
     """Where a position stands in its line."""
     # The binding answers (x, position) where C++ has an in-out argument.
     found: Any = line.cursorToX(position)
@@ -216,7 +216,7 @@ def _x_of(line: QTextLine, position: int) -> float:
 
 def _left_of(line: QTextLine, inlay: Inlay) -> float:
     """Where a formula begins, also in text that runs from right to left."""
-    return min(_x_of(line, inlay.start), _x_of(line, inlay.start + 1))
+    return min(x_of(line, inlay.start), x_of(line, inlay.start + 1))
 
 
 def _indents(text: str) -> dict[int, int]:

@@ -10,8 +10,8 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QTableView, QVBoxLayo
 
 from ui.look.theme import Theme
 from ui.look.theme_sheet import CELL_PX, HEADING_PX, ITEM_MARGIN
+from ui.section.term_label import TermLabel
 from ui.widgets.elided import PartsLabel
-from ui.widgets.kit import plain_label
 
 
 class Card(QFrame):
@@ -21,7 +21,7 @@ class Card(QFrame):
         super().__init__(parent)
         self._theme = theme
         self.setProperty("plane", "card")
-        self.title = QLabel(title, self)
+        self.title = TermLabel(title, self)
         self.figure = PartsLabel("", self)
         self.head = QHBoxLayout()
         self.head.addWidget(self.title)
@@ -37,7 +37,11 @@ class Card(QFrame):
 
 def small_label(text: str, parent: QWidget, name: str = "") -> QLabel:
     """A line of dim small text that may go on in the next one."""
-    return plain_label(text, parent, "small", name=name, wraps=True)
+    label = TermLabel(text, parent)
+    label.setWordWrap(True)
+    label.setProperty("kind", "small")
+    label.setObjectName(name)
+    return label
 
 
 def set_alone(body: QVBoxLayout, label: QLabel, is_alone: bool) -> None:

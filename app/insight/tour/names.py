@@ -10,8 +10,8 @@ it was the guess made at the token before it (`read`), at `place` of the text:
 What must hold for all: where what it is made from isn't there (the token is the prompt's and has no
 trace, an array is missing, a measurement wasn't made), the fact isn't there; nothing stands in for
 it. Layers, heads and positions count from 0, as in the panels; ranks from 1. A token is shown as
-`quoted(visible(piece))`. A count that may be 1 brings its noun; one that can't, or is said with its
-noun in every text, is the number alone.
+`visible(piece)`, and texts quote it. A count is the number alone, but where the example shows its
+noun. Those that need no question are made in `token.py`.
 """
 
 from __future__ import annotations
@@ -36,14 +36,15 @@ NAMES: Final[dict[str, Name]] = {
     "token": Name(
         "the token that is followed",
         "text",
-        "text.piece(place + 1); without a text trace.piece. Not behind the end of the text",
-        "“·Paris”",
+        "trace.piece, else text.piece(place + 1); not behind the end of the text",
+        "·Paris",
     ),
-    "token_id": Name("its ID", "ID", "text.target(place), else trace.token_id", "7042"),
-    "read": Name("the token before it, which was read", "text", "text.piece(place)", "“·is”"),
+    "id": Name("its ID", "ID", "trace.token_id, else text.target(place)", "7042"),
+    "nth": Name("its number in the reply, from 1", "token", "index + 1", "1"),
+    "read": Name("the token before it, which was read", "text", "text.piece(place)", "·is"),
     "position": Name("where `read` stands, from 0", "position", "place", "37"),
     "n_before": Name("tokens before `read`", "tokens", "place", "37 tokens"),
-    "n_token_bytes": Name("length of `token`", "bytes", "len of its piece", "6 bytes"),
+    "n_bytes": Name("length of `token`", "bytes", "len(trace.piece)", "6"),
     "token_bytes": Name(
         "the bytes of `token`",
         "text",
@@ -54,9 +55,7 @@ NAMES: Final[dict[str, Name]] = {
         "time from the token before to this one", "ms", "trace.ms; as time_text", "16.2 ms"
     ),
     # --- the prompt -----------------------------------------------------------------------------
-    "n_prompt": Name(
-        "length of the prompt", "tokens", "text.n_prompt, else counts.prompt_tokens", "39 tokens"
-    ),
+    "n_prompt": Name("length of the prompt", "tokens", "counts.prompt_tokens", "39"),
     "n_template": Name(
         "of them, the chat template's",
         "tokens",
@@ -81,7 +80,7 @@ NAMES: Final[dict[str, Name]] = {
         "text",
         "Embeddings.nearest of ((id of read, 1.0),), folded as the card Similar tokens folds it; "
         "the first that is neither is_input nor is_variant (`outcome`)",
-        "“·was”",
+        "·was",
     ),
     "n_pairs": Name(
         "pairs of numbers that RoPE turns in each head",
@@ -126,7 +125,7 @@ NAMES: Final[dict[str, Name]] = {
         "what `read` looks at most, the first token aside",
         "text",
         "the place of the maximum of nanmean(a[attention], (0, 1))[1:]; not where that is 0",
-        "“·France”",
+        "·France",
     ),
     "look_head": Name(
         "the head that looks hardest",
@@ -134,7 +133,7 @@ NAMES: Final[dict[str, Name]] = {
         "argmax of a[attention][:, :, 1:] over all layers (as `hardest_look`); cut_words of it",
         "head 4 of layer 11",
     ),
-    "look_token": Name("the token it looks at", "text", "that argmax", "“·capital”"),
+    "look_token": Name("the token it looks at", "text", "that argmax", "·capital"),
     "look_share": Name("what it gives to it", "share", "that maximum; not where it is 0", "97%"),
     "n_window_layers": Name(
         "layers that look through a window",
@@ -152,7 +151,7 @@ NAMES: Final[dict[str, Name]] = {
         "Head 1 of layer 3",
     ),
     "chosen_token": Name(
-        "what it looks at most", "text", "argmax of a[attention][layer, head]" + _CHOSEN, "“·of”"
+        "what it looks at most", "text", "argmax of a[attention][layer, head]" + _CHOSEN, "·of"
     ),
     "chosen_share": Name("what it gives to it", "share", "that maximum" + _CHOSEN, "41%"),
     # --- layers ---------------------------------------------------------------------------------
@@ -161,7 +160,7 @@ NAMES: Final[dict[str, Name]] = {
         "the layer that is chosen", "layer", "InsideView.layer, where it is < n_layer", "12"
     ),
     "layer_best": Name(
-        "what would win after it", "text", "a[lens_ids][layer, 0], as a word of Pieces", "“·the”"
+        "what would win after it", "text", "a[lens_ids][layer, 0], as a word of Pieces", "·the"
     ),
     "layer_rank": Name("rank of `token` after it", "rank", "lens_of(a).ranks[layer]", "1,204"),
     "lead_layer": Name(
@@ -180,7 +179,7 @@ NAMES: Final[dict[str, Name]] = {
         "what `token` is compared with",
         "text",
         "Insides.attribute(text, place, None): Written.other as a word; the runner-up",
-        "“·the”",
+        "·the",
     ),
     "top_head": Name(
         "the head that wrote most for `token` against `other`",
@@ -194,19 +193,18 @@ NAMES: Final[dict[str, Name]] = {
     "logit": Name(
         "raw score of `token`",
         "logits",
-        "a[logits][token_id], else logprob + log_total of trace",
-        "+17.30",
+        "trace.logprob + trace.log_total, else a[logits][id]",
+        "+17.3",
     ),
     "probability": Name(
         "its probability before samplers, at temperature 1",
-        "share",
-        "e^trace.logprob, else votes(a[logits]).of(token_id).probability",
+        "ln p, shown as p",
+        "trace.logprob, else votes(a[logits], also=id).of(id).logprob",
         "78.0%",
     ),
-    "best": Name(
-        "the token with the highest score", "text", "votes(a[logits]).rows[0]", "“·Paris”"
-    ),
-    "second": Name("the next one", "text", "votes(a[logits]).rows[1]", "“·the”"),
+    "rank": Name("its rank before samplers", "rank", "trace.rank, else rank of that vote", "1"),
+    "best": Name("the token with the highest score", "text", "votes(a[logits]).rows[0]", "·Paris"),
+    "second": Name("the next one", "text", "votes(a[logits]).rows[1]", "·the"),
     "lead": Name("how far it is ahead", "logits", "rows[0].logit − rows[1].logit", "2.10"),
     "odds": Name("how many times as likely", "times", "e^lead", "8.2"),
     "temperature": Name(
@@ -224,6 +222,12 @@ NAMES: Final[dict[str, Name]] = {
         "5",
     ),
     "uniform": Name("the random number of the draw", "number in [0, 1)", "trace.uniform", "0.2303"),
+    "choice": Name(
+        "how it was chosen",
+        "number in [0, 1), or text",
+        "trace.uniform; “chosen by you” where trace.chosen, else “the most probable”",
+        "0.23",
+    ),
     "draw_share": Name(
         "share of `token` at the draw",
         "share",
@@ -234,7 +238,7 @@ NAMES: Final[dict[str, Name]] = {
         "seed of the reply", "seed", "message.seed, where trace.uniform is not None", "2841769287"
     ),
     # --- the loop -------------------------------------------------------------------------------
-    "n_generated": Name("length of the reply", "tokens", "counts.generated", "12 tokens"),
+    "n_reply": Name("length of the reply", "tokens", "counts.generated", "12"),
     "n_reused": Name(
         "prompt tokens that were in the cache", "tokens", "counts.reused, where > 0", "19 tokens"
     ),
@@ -267,10 +271,13 @@ NAMES: Final[dict[str, Name]] = {
         "loaded.kv_bytes_per_token, where > 0; bytes_words",
         "23 kB",
     ),
+    "n_cells": Name(
+        "tokens that prompt and reply keep in the KV cache", "tokens", "counts.context_used", "51"
+    ),
     "kv_used": Name(
-        "KV cache of prompt and reply",
+        "what these take",
         "bytes",
-        "kv_per_token × counts.context_used; bytes_words",
+        "kv_per_token × n_cells; bytes_words",
         "1.17 MB",
     ),
     "kv_full": Name(

@@ -1,4 +1,4 @@
-"""Texts use the facts that are in the table, and the table has no others."""
+"""Texts and the line use the facts that are in the table, and the table has no others."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import pytest
 
 from app.chat.tour.chapters import chapters, facts_in, glossary
 from app.insight.tour.names import NAMES
+from ui.section.pipeline import STAGES
 
 
 def used() -> dict[str, str]:
-    """Facts of all texts, and where each stands."""
-    found: dict[str, str] = {}
+    """Facts of the line and of all texts, and where each stands."""
+    found = {stage.fact: f"line: {stage.name}" for stage in STAGES}
     for chapter in chapters():
         for step in chapter.steps:
             where = f"{chapter.title}: {step.name}"
@@ -27,11 +28,11 @@ def used() -> dict[str, str]:
     return found
 
 
-def test_every_fact_of_a_text_is_in_the_table() -> None:
+def test_every_fact_that_is_said_is_in_the_table() -> None:
     assert {name: where for name, where in used().items() if name not in NAMES} == {}
 
 
-def test_every_fact_of_the_table_is_in_a_text() -> None:
+def test_every_fact_of_the_table_is_said() -> None:
     assert set(NAMES) - set(used()) == set()
 
 

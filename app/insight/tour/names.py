@@ -101,7 +101,7 @@ NAMES: Final[dict[str, Name]] = {
         "sets of keys and values that they share",
         "heads",
         "a[k_after].shape[1]; only where it is less than n_head",
-        "3",
+        "3 sets",
     ),
     "n_heads": Name(
         "heads in all layers",

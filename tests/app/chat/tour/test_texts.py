@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -27,6 +29,7 @@ MOST_WORDS = 90
 MOST_WORDS_OF_ALL = 5 * 238
 """Read in five minutes: adults read 238 words a minute (Brysbaert 2019)."""
 
+UI = Path(__file__).parents[4] / "ui"
 FIELD = re.compile(r"\{[a-z0-9_]+\}")
 NUMBER_WORDS = re.compile(
     r"\b(zero|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|thirty|hundreds?|"
@@ -98,7 +101,7 @@ def test_a_step_says_something_before_anything_is_known(step: Step) -> None:
 @pytest.mark.parametrize("step", STEPS)
 def test_a_step_has_one_thing_to_try_which_is_answered(step: Step) -> None:
     assert step.try_
-    assert step.done
+    assert said(step.done, {})
     assert step.act in ACTS
     assert said((step.try_,), {}) == step.try_
 
@@ -123,6 +126,30 @@ def test_sentences_are_whole(step: Step) -> None:
         assert shown[-1] in ".?”)", shown
         assert shown[0].isupper() or shown[0] in "“+0123456789", shown
         assert "  " not in shown
+
+
+def strings_of(folder: Path) -> set[str]:
+    """All texts in code."""
+    return {
+        node.value
+        for path in folder.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+
+
+def test_what_is_to_be_pressed_is_called_so() -> None:
+    """Names of buttons and menu entries stand in quotes."""
+    known = strings_of(UI)
+    for chapter in chapters():
+        for step in chapter.steps:
+            for label in re.findall(r"“([^{}”]+)”", said((step.try_, *step.done), EXAMPLES)):
+                if label not in {fact.text for fact in EXAMPLES.values()}:
+                    is_open = label.endswith(" …")  # what follows depends on what is chosen
+                    beginning = label.removesuffix("…")
+                    assert label in known or (
+                        is_open and any(text.startswith(beginning) for text in known)
+                    ), label
 
 
 @pytest.mark.parametrize("step", STEPS)

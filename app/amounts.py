@@ -1,4 +1,5 @@
-"""Bytes and times in words. 1 MB is 1,000,000 bytes, everywhere: files, downloads and memory.
+"""Bytes, times, counts and shares in words. 1 MB is 1,000,000 bytes, everywhere: files, downloads
+and memory.
 
 What must hold: nothing else in the program writes bytes, so one file has one size wherever it
 stands. (The Hub and most file managers count so; llama.cpp's own log lines count by 1,024 and say
@@ -7,6 +8,7 @@ MiB.)
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 _UNITS: Final = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
@@ -64,3 +66,53 @@ def seconds_words(seconds: float) -> str:
         minutes = whole % 3_600 // 60
         return f"{whole // 3_600} h" + (f" {minutes} min" if minutes else "")
     return f"{whole // 86_400} days"
+
+
+def time_text(ms: float) -> str:
+    """A short time with about three figures.
+
+    >>> time_text(0.04), time_text(3.14159), time_text(42.0), time_text(1234.0)
+    ('0.04 ms', '3.14 ms', '42.0 ms', '1.23 s')
+    """
+    if ms < 10:
+        return f"{ms:.2f} ms"
+    if ms < 1000:
+        return f"{ms:.1f} ms" if ms < 100 else f"{ms:.0f} ms"
+    return f"{ms / 1000:.2f} s" if ms < 100_000 else f"{ms / 1000:,.0f} s"
+
+
+def ms_words(ms: float) -> str:
+    """
+    >>> ms_words(12.34), ms_words(0.034), ms_words(0.0001)
+    ('12.3 ms', '0.03 ms', '<0.01 ms')
+    """
+    return f"{figures(ms)} ms" if ms >= 0.005 else "<0.01 ms"
+
+
+def count_words(count: int) -> str:
+    """A number of parameters.
+
+    >>> count_words(134_515_008), count_words(884_736), count_words(576), count_words(8_030_261_312)
+    ('135M', '885K', '576', '8.03B')
+    """
+    for unit, letter in ((10**9, "B"), (10**6, "M"), (10**3, "K")):
+        if count >= 0.9995 * unit:
+            return f"{figures(count / unit)}{letter}"
+    return f"{count:,}"
+
+
+def percent(share: float) -> str:
+    """With as many digits as tell it from nothing, and from all.
+
+    >>> percent(0.2534), percent(0.034), percent(1.54), percent(0.00004), percent(0.0)
+    ('25%', '3.4%', '154%', '<0.1%', '0%')
+    >>> percent(0.9949), percent(0.9962), percent(0.99996), percent(1.0)
+    ('99%', '99.6%', '>99.9%', '100%')
+    """
+    if math.isnan(share):
+        return "–"
+    if 0.995 <= share < 1:
+        return f"{100 * share:.1f}%" if share < 0.9995 else ">99.9%"
+    if share >= 0.0995 or share == 0:
+        return f"{100 * share:.0f}%"
+    return f"{100 * share:.1f}%" if share >= 0.001 else "<0.1%"

@@ -14,6 +14,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from app.engine.protocol.embedding_messages import NearestTokens
+from app.engine.protocol.pieces import Pieces
+
 Values = np.ndarray[Any, Any]
 
 SAME_LENGTH: Final = 0.1
@@ -103,6 +106,22 @@ def folded(
             word in asked_words and not is_input,
         )
     return tuple(found)
+
+
+def folded_words(
+    told: NearestTokens, inputs: Sequence[int], words: Pieces | None
+) -> tuple[Neighbour, ...]:
+    """An answer of the engine, folded by what its tokens spell: those without words (the vocabulary
+    isn't read, or it is a piece of a character) by their IDs."""
+
+    def text_of(token_id: int) -> str:
+        try:
+            return f"ID {token_id}" if words is None else words.piece(token_id).decode()
+        except UnicodeDecodeError:
+            return f"ID {token_id}"
+
+    ids, cosines = told.token_ids.numbers(), told.cosines.numbers()
+    return folded(list(map(int, ids)), cosines, text_of, inputs)
 
 
 def outcome(neighbours: Sequence[Neighbour]) -> Neighbour | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -12,6 +13,9 @@ from app.engine.protocol.cut_messages import Cut
 from app.engine.protocol.inside_messages import TokenAttributed
 from app.insight.inside.arrays import floats_of
 from app.insight.inside.cuts import cut_words
+
+MOST_ROWS: Final = 12
+"""So many contributions are shown one by one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,6 +81,14 @@ def percent(logprob: float) -> str:
     return f"{share:.1f}" if share >= 1 else f"{share:.2g}" if share >= 1e-4 else f"{share:.0e}"
 
 
+def quoted(word: str) -> str:
+    """
+    >>> quoted("·Paris")
+    '“·Paris”'
+    """
+    return f"“{word}”"
+
+
 def hexadecimal(piece: bytes) -> str:
     """
     >>> hexadecimal(b" a")

@@ -31,11 +31,12 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
+from app.amounts import time_text
 from app.insight.time.bars import Bars, bars, full_ms, highest, shared
 from app.insight.time.timeline import Lane, Stretch, total_ms
 from ui.look.theme import Theme
 from ui.section.time.scale import TimeScale, step_for
-from ui.section.time.words import tick_text, time_text
+from ui.section.time.words import tick_text
 
 LANES: Final[dict[Lane, str]] = {"waited": "Waited", "prefill": "Prefill", "decode": "Decode"}
 ZOOM_STEP: Final = 1.5

@@ -22,6 +22,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.amounts import time_text
 from app.chat.events import PrefillProgressed
 from app.engine.protocol.messages import TokenTrace
 from app.insight.time.timeline import (
@@ -43,7 +44,7 @@ from ui.look.theme import Theme
 from ui.section.panel import Panel, Tools
 from ui.section.time.line import HINT, LANES, ZOOM_STEP, Hit, TimeLine, lane_figure
 from ui.section.time.parts import TimeParts, as_csv
-from ui.section.time.words import stretch_lines, time_text, token_lines, tokens_text
+from ui.section.time.words import stretch_lines, token_lines, tokens_text
 from ui.transcript.summary import ending_text
 from ui.widgets.elided import ElidedLabel
 from ui.widgets.icon_button import IconButton

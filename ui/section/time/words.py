@@ -4,23 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from app.amounts import time_text
 from app.insight.time.timeline import KINDS, LEAST_MS, Stretch
 
 _PASSES: Final = frozenset({"prefill", "reread", "first", "decode"})
 _READING: Final = frozenset({"prefill", "reread"})
-
-
-def time_text(ms: float) -> str:
-    """A short time with about three figures.
-
-    >>> time_text(0.04), time_text(3.14159), time_text(42.0), time_text(1234.0)
-    ('0.04 ms', '3.14 ms', '42.0 ms', '1.23 s')
-    """
-    if ms < 10:
-        return f"{ms:.2f} ms"
-    if ms < 1000:
-        return f"{ms:.1f} ms" if ms < 100 else f"{ms:.0f} ms"
-    return f"{ms / 1000:.2f} s" if ms < 100_000 else f"{ms / 1000:,.0f} s"
 
 
 def tick_text(ms: float, step_ms: float) -> str:

@@ -5,16 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
+from app.amounts import time_text
 from app.insight.time.timeline import KINDS, Stretch
 from ui.section.time.scale import step_for
-from ui.section.time.words import (
-    pass_text,
-    stretch_lines,
-    tick_text,
-    time_text,
-    token_lines,
-    tokens_text,
-)
+from ui.section.time.words import pass_text, stretch_lines, tick_text, token_lines, tokens_text
 
 
 @pytest.mark.parametrize(

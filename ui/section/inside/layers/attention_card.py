@@ -16,6 +16,7 @@ from PySide6.QtCore import QRectF
 from PySide6.QtGui import QColor, QPainter, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
+from app.amounts import percent
 from app.chat.inspection.inside import HeadNames, ReadText, Seen
 from app.insight.inside.attention import (
     HeadRole,
@@ -35,7 +36,6 @@ from ui.section.inside.card import InsideCard
 from ui.section.inside.layers.head_grid import Head, HeadGrid
 from ui.section.inside.rows import LEFT, RIGHT, PaintedRows, elided
 from ui.section.inside.view import InsideView, TextSoFar
-from ui.section.inside.words import percent
 from ui.section.looking import Paint
 from ui.section.panel import Tools
 from ui.section.prompt.text import Look, PromptText

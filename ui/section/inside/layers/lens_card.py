@@ -8,14 +8,15 @@ from PySide6.QtCore import QRectF
 from PySide6.QtGui import QColor, QPainter
 from PySide6.QtWidgets import QWidget
 
+from app.amounts import percent
 from app.chat.inspection.inside import Seen
 from app.insight.inside.votes import Lens, lens_of
+from app.insight.trace.tokens_shown import quoted
 from ui.look.theme import Theme
 from ui.section.card import small_label
 from ui.section.inside.card import InsideCard
 from ui.section.inside.rows import LEFT, RIGHT, PaintedRows, elided
 from ui.section.inside.view import InsideView
-from ui.section.inside.words import percent, quoted
 from ui.section.panel import Tools
 
 HELP: Final = (

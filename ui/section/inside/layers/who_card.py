@@ -19,17 +19,16 @@ from app.chat.inspection.inside import ReadText, Seen
 from app.engine.protocol.cut_messages import Cut
 from app.engine.protocol.messages import Tokens
 from app.insight.inside.cuts import control_of, cut_words
-from app.insight.inside.wrote import Written
+from app.insight.inside.wrote import MOST_ROWS, Written
+from app.insight.trace.tokens_shown import quoted
 from ui.look.theme import Theme
 from ui.section.card import small_label
 from ui.section.inside.card import InsideCard
 from ui.section.inside.rows import LEFT, RIGHT, PaintedRows, elided
 from ui.section.inside.view import InsideView
-from ui.section.inside.words import quoted
 from ui.section.panel import Tools
 from ui.widgets.kit import plain_label, push_button
 
-MOST_ROWS: Final = 12
 HELP: Final = (
     "The difference of two scores is a sum over everything that wrote to the stream, once the last "
     "norm is held at this token’s scale. Parts that read what others wrote get the credit for it, "

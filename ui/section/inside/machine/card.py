@@ -14,7 +14,7 @@ from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QPainter
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QPushButton, QWidget
 
-from app.amounts import bytes_words
+from app.amounts import bytes_words, count_words, ms_words, percent
 from app.chat.inspection.inside import Seen
 from app.engine.protocol.machine_messages import FlashCompared, FlashSide, StepProfiled
 from app.insight.inside.machine import Machine
@@ -22,10 +22,9 @@ from ui.look.theme import Theme
 from ui.section.card import small_label
 from ui.section.inside.card import InsideCard
 from ui.section.inside.machine.drawing import MachineDrawing
-from ui.section.inside.machine.rows import count_words, ms_words, rows_of
+from ui.section.inside.machine.rows import rows_of
 from ui.section.inside.rows import RIGHT, PaintedRows, elided
 from ui.section.inside.view import InsideView
-from ui.section.inside.words import percent
 from ui.section.panel import Tools
 from ui.widgets.kit import plain_label, push_button
 

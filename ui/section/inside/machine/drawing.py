@@ -10,18 +10,9 @@ from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QWidget
 
-from app.amounts import bytes_words
+from app.amounts import bytes_words, count_words, ms_words
 from ui.look.theme import Theme
-from ui.section.inside.machine.rows import (
-    BlockRow,
-    FoldRow,
-    HeadRow,
-    MachineRow,
-    PartRow,
-    count_words,
-    ms_words,
-    words_of,
-)
+from ui.section.inside.machine.rows import BlockRow, FoldRow, HeadRow, MachineRow, PartRow, words_of
 from ui.section.inside.rows import LEFT, RIGHT, Picture, bring_into_view, elided
 
 _LINE_PX: Final = 20

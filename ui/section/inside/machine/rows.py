@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from app.amounts import bytes_words, figures
+from app.amounts import bytes_words, count_words, ms_words
 from app.engine.protocol.machine_messages import StepProfiled
 from app.insight.inside.machine import Block, Fold, Heads, Hidden, Machine, bits
 
@@ -278,29 +278,6 @@ def _parts(machine: Machine, blocks: Sequence[Block]) -> Iterator[MachineRow]:
             size_bytes=size,
             bits=bits(size, sum(part.n_params for part in same)),
         )
-
-
-# --- figures --------------------------------------------------------------------------------------
-
-
-def count_words(count: int) -> str:
-    """A number of parameters.
-
-    >>> count_words(134_515_008), count_words(884_736), count_words(576), count_words(8_030_261_312)
-    ('135M', '885K', '576', '8.03B')
-    """
-    for unit, letter in ((10**9, "B"), (10**6, "M"), (10**3, "K")):
-        if count >= 0.9995 * unit:
-            return f"{figures(count / unit)}{letter}"
-    return f"{count:,}"
-
-
-def ms_words(ms: float) -> str:
-    """
-    >>> ms_words(12.34), ms_words(0.034), ms_words(0.0001)
-    ('12.3 ms', '0.03 ms', '<0.01 ms')
-    """
-    return f"{figures(ms)} ms" if ms >= 0.005 else "<0.01 ms"
 
 
 def words_of(row: MachineRow) -> str:

@@ -8,6 +8,7 @@ from typing import Final
 
 from PySide6.QtWidgets import QHBoxLayout, QPlainTextEdit, QWidget
 
+from app.amounts import percent
 from app.chat.inspection.embedding import Placed
 from app.chat.inspection.inside import Seen
 from ui.look.theme import Theme
@@ -15,7 +16,6 @@ from ui.section.card import small_label
 from ui.section.inside.card import InsideCard
 from ui.section.inside.vectors.word_map import WordMapView
 from ui.section.inside.view import InsideView
-from ui.section.inside.words import percent
 from ui.section.panel import Tools
 from ui.widgets.kit import push_button, rest_timer
 

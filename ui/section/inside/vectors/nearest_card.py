@@ -15,13 +15,13 @@ from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QWidget
 
 from app.chat.inspection.inside import Seen
 from app.engine.protocol.embedding_messages import NearestTokens
-from app.insight.inside.embedding import Neighbour, folded, outcome
+from app.insight.inside.embedding import Neighbour, folded_words, outcome
+from app.insight.trace.tokens_shown import quoted
 from ui.look.theme import Theme
 from ui.section.card import small_label
 from ui.section.inside.card import InsideCard
 from ui.section.inside.rows import RIGHT, PaintedRows, elided
 from ui.section.inside.view import InsideView
-from ui.section.inside.words import quoted
 from ui.section.panel import Tools
 from ui.widgets.kit import plain_label, push_button, rest_timer
 
@@ -271,15 +271,7 @@ class NearestCard(InsideCard):
         if told is None:
             return
         inputs = [token_id for token_id, _ in self._terms]
-
-        def text_of(token_id: int) -> str:
-            try:
-                return f"ID {token_id}" if words is None else words.piece(token_id).decode()
-            except UnicodeDecodeError:  # a piece of a character spells nothing
-                return f"ID {token_id}"
-
-        ids, cosines = told.token_ids.numbers(), told.cosines.numbers()
-        found = folded(list(map(int, ids)), cosines, text_of, inputs)
+        found = folded_words(told, inputs, words)
         best = outcome(found) if len(inputs) > 1 else None
         self.table.show_found(found[:SHOWN], best)
         self._say(self._sum(best))

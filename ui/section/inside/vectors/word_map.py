@@ -21,9 +21,9 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QWidget
 
 from app.insight.inside.labels import Box, placed
+from app.insight.trace.tokens_shown import quoted
 from ui.look.theme import Theme
 from ui.section.inside.rows import Picture
-from ui.section.inside.words import quoted
 
 if TYPE_CHECKING:
     from app.insight.inside.embedding import WordMap

@@ -9,15 +9,15 @@ from PySide6.QtCore import QRectF
 from PySide6.QtGui import QColor, QPainter, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
+from app.amounts import percent
 from app.chat.inspection.inside import ReadText
 from app.insight.inside.word_spans import MOST_TOKENS, Span, last_words, words_of
-from app.insight.trace.tokens_shown import visible
+from app.insight.trace.tokens_shown import quoted, visible
 from ui.look.theme import Theme
 from ui.look.tints import tint_colors
 from ui.section.card import small_label
 from ui.section.inside.rows import RIGHT, PaintedRows, elided
 from ui.section.inside.view import InsideView, TextSoFar
-from ui.section.inside.words import percent, quoted
 from ui.section.panel import Tools
 from ui.section.prompt.text import Look, PromptText
 from ui.widgets.kit import push_button, rest_timer

@@ -13,6 +13,7 @@ from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 from recording_desk import FakeDesk
 
+from app.amounts import percent
 from app.chat.inspection.inside import HeadNames
 from app.engine.protocol.inside_messages import HEAD_SCORES
 from app.engine.protocol.prompt_messages import ShownPart
@@ -23,7 +24,6 @@ from ui.look.tints import tint_colors
 from ui.section.inside.layers.attention_card import AttentionCard
 from ui.section.inside.layers.head_grid import HeadGrid
 from ui.section.inside.view import InsideView
-from ui.section.inside.words import percent
 from ui.section.looking import Looking
 from ui.section.panel import Tools
 

@@ -11,7 +11,7 @@ What must hold for all: where what it is made from isn't there (the token is the
 trace, an array is missing, a measurement wasn't made), the fact isn't there; nothing stands in for
 it. Layers, heads and positions count from 0, as in the panels; ranks from 1. A token is shown as
 `visible(piece)`, and texts quote it. A count is the number alone, but where the example shows its
-noun. Those that need no question are made in `token.py`.
+noun. Those that need no question are made in `token.py`, `reply.py` and `file.py`.
 """
 
 from __future__ import annotations
@@ -264,7 +264,7 @@ NAMES: Final[dict[str, Name]] = {
         "window was full”; stopped “you stopped it”; deadline “its time was up”; no other",
         "the model wrote its end token",
     ),
-    "reply_time": Name("time for the whole reply", "s", "counts.total_s; as time_text", "0.42 s"),
+    "reply_time": Name("time for the whole reply", "s", "counts.total_s; as time_text", "4.20 s"),
     "kv_per_token": Name(
         "KV cache of a token",
         "bytes",

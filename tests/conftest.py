@@ -9,7 +9,6 @@ import gc
 import importlib.metadata
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +17,7 @@ import hypothesis
 import pytest
 from examples import examples
 from fake_hub.hub import FakeHub
-from forked import Forking, Source
+from forked import Source, fork_from
 from gemma_file import gemma_path
 from guards import LeakGuard, NetworkGuard
 from workers import pytest_runtest_protocol, pytest_xdist_make_scheduler  # noqa: F401
@@ -110,20 +109,13 @@ def forked_engine_source() -> Iterator[Source | None]:
 @pytest.fixture
 def forked_children(forked_source: Source | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """This test's scripted engines and children for templates are forked, not started."""
-    _fork_from(forked_source, monkeypatch, "scripted", "templates")
+    fork_from(forked_source, monkeypatch, "scripted", "templates")
 
 
 @pytest.fixture
 def forked_engines(forked_engine_source: Source | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """This test's real engines are forked, not started."""
-    _fork_from(forked_engine_source, monkeypatch, "engine")
-
-
-def _fork_from(source: Source | None, monkeypatch: pytest.MonkeyPatch, *kinds: str) -> None:
-    if source is not None:
-        for kind in kinds:
-            monkeypatch.setitem(Forking.sources, kind, source)
-        monkeypatch.setattr(subprocess, "Popen", Forking)
+    fork_from(forked_engine_source, monkeypatch, "engine")
 
 
 @pytest.fixture

@@ -23,7 +23,10 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+if TYPE_CHECKING:
+    import pytest
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 MAINS: Final = {
@@ -99,6 +102,14 @@ class Forking(subprocess.Popen[Any]):
         self._child_created = True
         for fd in theirs:
             os.close(fd)
+
+
+def fork_from(source: Source | None, patch: pytest.MonkeyPatch, *kinds: str) -> None:
+    """Let children of these kinds be forked, where there is a source, until `patch` is undone."""
+    if source is not None:
+        for kind in kinds:
+            patch.setitem(Forking.sources, kind, source)
+        patch.setattr(subprocess, "Popen", Forking)
 
 
 # --- the process that is forked -----------------------------------------------------------------

@@ -33,9 +33,9 @@ pytestmark = pytest.mark.weights
 GIB = 1024**3
 
 
-@pytest.fixture
-def tiny_file(tmp_path: Path) -> Path:
-    path = tmp_path / "tiny.gguf"
+@pytest.fixture(scope="module")
+def tiny_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("tiny") / "tiny.gguf"
     tiny_llama(path)
     return path
 

@@ -39,11 +39,6 @@ def ids_of(weights: Weights, text: str) -> list[int]:
 
 
 @pytest.fixture
-def made_session(made: Weights, native_log: NativeLog) -> NativeSession:
-    return NativeSession(made, native_log)
-
-
-@pytest.fixture
 def prompt(starter: Weights) -> list[int]:
     return ids_of(starter, "The capital of France is")
 

@@ -98,11 +98,6 @@ def test_all_rows_of_262k_candidates_in_bounded_memory(
     assert logprobs[-10:].mean() > logprobs[:10].mean()
 
 
-@pytest.fixture
-def made_session(made: Weights, native_log: NativeLog) -> NativeSession:
-    return NativeSession(made, native_log)
-
-
 @pytest.mark.weights
 def test_nothing_is_reused_and_the_same_shape_gives_the_same_bits(
     made_session: NativeSession,

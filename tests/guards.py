@@ -86,7 +86,7 @@ def _children(process: psutil.Process) -> list[psutil.Process]:
     if not THREADS_TELL:
         return process.children()
     pids, again = None, _children_by_thread()
-    while pids != again:  # where one ends meanwhile, another may be left out
+    while again and pids != again:  # where one ends meanwhile, another may be left out
         pids, again = again, _children_by_thread()
     found = []
     for pid in again:

@@ -55,6 +55,8 @@ def claim(
     attachments: Iterable[Attachment],
 ) -> None:
     """Make them parts of a message that is stored already. Done twice, it is done once."""
+    if not (attachments := tuple(attachments)):
+        return
     message_row_id = connection.scalar(select(MessageRow.row_id).where(MessageRow.id == message.id))
     for place, attachment in enumerate(attachments):
         owner = connection.execute(

@@ -10,7 +10,6 @@ Messages that were deleted are on no path and no version of anything; asked for 
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any
 
@@ -221,9 +220,8 @@ def load_message(connection: Connection, message_id: str) -> Message:
         select(*_COLUMNS, MessageRow.rendered_prompt).where(MessageRow.row_id == row.row_id)
     ).one()
     conversation_id, parent_id = _names_of(connection, row.conversation_row_id, row.parent_row_id)
-    rows = _sibling_rows(connection, row.conversation_row_id, row.parent_row_id)
-    index = bisect_left(rows, row.row_id)
-    count = max(len(rows), index + 1)  # a deleted one is not among them
+    index, n_versions = _place_among_versions(connection, row)
+    count = max(n_versions, index + 1)  # a deleted one is not among them
     message = message_from(values, conversation_id, parent_id, index, count, values[-1])
     return attachments.with_attachments(connection, conversation_id, (message,))[0]
 
@@ -287,22 +285,15 @@ def _names_of(
     return conversation_id or "", parent_id
 
 
-def _sibling_rows(
-    connection: Connection, conversation_row_id: int, parent_row_id: int | None
-) -> Sequence[int]:
-    return (
-        connection.execute(
-            select(MessageRow.row_id)
-            .where(
-                MessageRow.conversation_row_id == conversation_row_id,
-                MessageRow.parent_row_id.is_not_distinct_from(parent_row_id),
-                MessageRow.trashed_us.is_(None),
-            )
-            .order_by(MessageRow.row_id)
+def _place_among_versions(connection: Connection, row: Row[int, int, int | None]) -> Row[int, int]:
+    """How many versions are older than this message, and how many there are."""
+    return connection.execute(
+        select(func.count().filter(MessageRow.row_id < row.row_id), func.count()).where(
+            MessageRow.conversation_row_id == row.conversation_row_id,
+            MessageRow.parent_row_id.is_not_distinct_from(row.parent_row_id),
+            MessageRow.trashed_us.is_(None),
         )
-        .scalars()
-        .all()
-    )
+    ).one()
 
 
 # --- settings, traces ---------------------------------------------------------------------------

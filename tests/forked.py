@@ -5,6 +5,8 @@ want a child that is not what they are about. Such a child is a process like any
 of the tests' process, with pipes, signals and an exit code of its own. A test about the start
 itself, or about who ends with whom, takes none.
 
+A forked engine's first child for templates is forked, too: by the engine, before it has threads.
+
 Only Linux lets a grandchild become a child; elsewhere children are started as ever.
 """
 
@@ -21,7 +23,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -84,7 +86,7 @@ def _taking_orphans() -> Iterator[None]:
 class Forking(subprocess.Popen[Any]):
     """Popen that forks the program's own children, and starts whatever else it is given."""
 
-    sources: ClassVar[dict[str, Source]] = {}
+    sources: ClassVar[dict[str, Source | Standby]] = {}
     """By kind; what is not there is started."""
 
     def _execute_child(self, args: Any, *rest: Any) -> None:
@@ -112,6 +114,44 @@ def fork_from(source: Source | None, patch: pytest.MonkeyPatch, *kinds: str) -> 
         patch.setattr(subprocess, "Popen", Forking)
 
 
+class Standby:
+    """A child that waits until it is wanted as one for templates."""
+
+    def __init__(self, main: Callable[[], int], not_its: Sequence[int]) -> None:
+        """`not_its`: open files whose end others wait for."""
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._is_wanted = False
+        self._pid = os.fork()
+        with theirs:
+            if self._pid:
+                return
+            self._socket.close()
+            for fd in not_its:
+                os.close(fd)
+            request, fds, _flags, _address = socket.recv_fds(theirs, _MAX_REQUEST_BYTES, 3)
+        if not request:
+            os._exit(0)
+        _, _, env, folder = json.loads(request)
+        _become(fds, env, folder)
+        exit_code = main() or 0
+        sys.stderr.flush()
+        os._exit(exit_code)
+
+    def fork(self, kind: str, arguments: list[str], env: dict[str, str], fds: list[int]) -> int:
+        """It is that child from now on; the next one is started. Its pid."""
+        del Forking.sources[kind]
+        self._is_wanted = True
+        request = json.dumps([kind, arguments, env, str(Path.cwd())]).encode()
+        socket.send_fds(self._socket, [request], fds)
+        self._socket.close()
+        return self._pid
+
+    def close(self) -> None:
+        if not self._is_wanted:
+            self._socket.close()
+            os.waitpid(self._pid, 0)
+
+
 # --- the process that is forked -----------------------------------------------------------------
 
 
@@ -132,16 +172,28 @@ def _serve(asked: socket.socket, kinds: Sequence[str]) -> int:
             _fork_again()
             asked.send(str(os.getpid()).encode())
             asked.close()
-            for number, fd in enumerate(fds):
-                os.dup2(fd, number)
-                os.close(fd)
-            os.environ.clear()
-            os.environ.update(env)
-            os.chdir(folder)
-            return mains[kind](*arguments) or 0
+            renderer = Standby(mains["templates"], fds) if kind == "engine" else None
+            _become(fds, env, folder)
+            if renderer is None:
+                return mains[kind](*arguments) or 0
+            Forking.sources["templates"] = renderer
+            subprocess.Popen = Forking  # type: ignore[misc]
+            exit_code = mains[kind](*arguments) or 0
+            renderer.close()
+            return exit_code
         for fd in fds:
             os.close(fd)
         os.waitpid(between, 0)
+
+
+def _become(fds: Sequence[int], env: dict[str, str], folder: str) -> None:
+    """Take these as stdin, stdout and stderr, and the environment."""
+    for number, fd in enumerate(fds):
+        os.dup2(fd, number)
+        os.close(fd)
+    os.environ.clear()
+    os.environ.update(env)
+    os.chdir(folder)
 
 
 def _fork_again() -> None:

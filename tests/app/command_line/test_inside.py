@@ -35,6 +35,8 @@ from app.refusal import Refusal
 
 ROOT = Path(__file__).resolve().parents[3]
 
+pytestmark = pytest.mark.usefixtures("forked_engines_here")
+
 TEXT = "The capital of France is Paris, and the capital of Germany is"
 CUT = "The capital of France is"
 
@@ -43,6 +45,8 @@ SHAPES = {
     "gemma_gguf": {"n_layer": 18, "n_head": 4, "n_kv_head": 1, "d_head": 256, "n_embd": 640},
 }
 VOCABULARIES = {"starter_gguf": 49_152, "gemma_gguf": 262_144}
+MIDDLE = {"starter_gguf": 4, "gemma_gguf": 5}
+"""Where “ is” stands; Gemma's text begins with <bos>."""
 
 
 @dataclass
@@ -111,13 +115,14 @@ def gguf(name: str, request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def middle(gguf: str, tmp_path_factory: pytest.TempPathFactory) -> Run:
+def middle(
+    forked_engines_here: None, name: str, gguf: str, tmp_path_factory: pytest.TempPathFactory
+) -> Run:
     """“ is”, in the middle of a text."""
-    folder = tmp_path_factory.mktemp("middle")
-    argv = (TEXT, "--raw", "--gguf", gguf, "--ctx", "512")
-    ids = _run(folder, *argv).said["tokens"]
-    at = next(token["position"] for token in ids if token["text"] == " is")
-    return _run(folder, *argv, "--token", str(at))
+    argv = (TEXT, "--raw", "--gguf", gguf, "--ctx", "512", "--token", str(MIDDLE[name]))
+    run = _run(tmp_path_factory.mktemp("middle"), *argv)
+    assert run.said["tokens"][run.token]["text"] == " is"
+    return run
 
 
 @pytest.mark.weights

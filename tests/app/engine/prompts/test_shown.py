@@ -231,7 +231,7 @@ class Asking:
 
 
 @pytest.fixture(scope="module")
-def asking(request: pytest.FixtureRequest) -> Iterator[Asking]:
+def asking(forked_engines_here: None, request: pytest.FixtureRequest) -> Iterator[Asking]:
     asking = Asking(request.getfixturevalue(request.param))
     yield asking
     asking.close()
@@ -372,7 +372,7 @@ def test_what_is_left_out_is_told_as_with_a_reply(asking: Asking) -> None:
 
 
 @pytest.mark.weights
-def test_32_000_tokens_come_at_once_and_quickly(starter_gguf: Path) -> None:
+def test_32_000_tokens_come_at_once_and_quickly(forked_engines: None, starter_gguf: Path) -> None:
     child = Conversation()
     try:
         child.load(starter_gguf, LoadOptions(n_ctx=40_000, n_threads=1, type_k="q8_0"))

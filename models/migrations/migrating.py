@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
 from sqlalchemy.dialects.sqlite import dialect
-from sqlalchemy.schema import CreateIndex, CreateTable
+from sqlalchemy.schema import CreateIndex, CreateTable, DDLElement
 
 from models.search.index import create_search_index
 from models.store.connecting import close, connect_for_writing
@@ -43,7 +43,7 @@ def _statements() -> tuple[str, ...]:
     """The SQL of all tables and their indexes: to write it takes longer than to run it."""
     tables = Base.metadata.sorted_tables
     indexes = sorted((i for table in tables for i in table.indexes), key=lambda i: str(i.name))
-    made = (*map(CreateTable, tables), *map(CreateIndex, indexes))
+    made: list[DDLElement] = [*map(CreateTable, tables), *map(CreateIndex, indexes)]
     return tuple(str(each.compile(dialect=dialect())) for each in made)
 
 

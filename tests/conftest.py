@@ -23,6 +23,9 @@ from guards import LeakGuard, NetworkGuard
 from workers import pytest_runtest_protocol, pytest_xdist_make_scheduler  # noqa: F401
 
 os.environ["QT_QPA_PLATFORM"] = "offscreen"
+# As the engine has it (`native.py`). Where workers share cores, threads that wait for each other
+# take more time than they save, here half of all that numpy does.
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
 for variable in ("QT_SCALE_FACTOR", "QT_FONT_DPI", "QT_STYLE_OVERRIDE"):
     os.environ.pop(variable, None)
 # The many children of these tests shall not each compile the app anew, nor each worker the tests.

@@ -43,6 +43,7 @@ from ui.transcript.reading import SliceReader
 from ui.transcript.selection import MIXED, selected_text
 from ui.transcript.sliding import Sliding
 from ui.transcript.tokens.mode import TokenMode
+from ui.transcript.word_choice import WordChoice
 
 DONE_MS = 1500
 
@@ -88,8 +89,9 @@ class TranscriptView(RowsArea):
         self.sliding = Sliding(self)
         self.keyboard = Keyboard(self, self.sliding, self)
         self.tokens = TokenMode(self, self.keyboard)
+        self.words = WordChoice(self)
         self.finder = Finder(self, self.tokens)
-        self.pointer = Pointer(self, self.sliding, self.tokens, self)
+        self.pointer = Pointer(self, self.sliding, self.tokens, self.words, self)
         self._pace = PaintPace(self, self.tokens)
         self.keyboard.moved.connect(self.current_changed)
         self.keyboard.typed.connect(self.typed)
@@ -337,6 +339,7 @@ class TranscriptView(RowsArea):
         item = self.rows.item(index)
         item.paint(painter, clip, self._look(index))
         self.finder.paint(painter, index, item, clip)
+        self.words.paint(painter, item, clip)
         painter.restore()
 
     def _look(self, index: int) -> ItemLook:

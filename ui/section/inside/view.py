@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 PATIENCE_MS: Final = 300
 """So long what was looked at before stays on screen."""
 
-CHOOSE: Final = "Click a token in the reply or in the token table to follow it through the model."
+CHOOSE: Final = "Click a word in the chat, or a token in the table, to follow it through the model."
 FIRST: Final = "Nothing comes before this token, so the model never had to guess it."
 CANCELLED: Final = "Cancelled."
 

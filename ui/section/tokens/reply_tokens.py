@@ -40,6 +40,7 @@ from ui.section.tokens.model import (
     heading_lines,
 )
 from ui.section.tokens.speed_plot import SpeedPlot
+from ui.widgets.figures import signed
 from ui.widgets.icon_button import IconButton
 
 CAPTION: Final = "Recorded live. Probabilities before samplers, at temperature 1."
@@ -358,5 +359,5 @@ def _of_others(count: int) -> str:
 
 
 def _figures(found: Totals) -> str:
-    logprob = f"{found.mean_logprob:.2f}".replace("-", "−")
+    logprob = signed(found.mean_logprob)
     return f"mean log-probability {logprob} nats · mean entropy {found.mean_entropy:.2f} bits"

@@ -41,6 +41,7 @@ from ui.section.panel import Tools
 from ui.section.prompt.text import Look, PromptText
 from ui.section.segments import Segments
 from ui.section.switch import Switch
+from ui.widgets.figures import signed
 from ui.widgets.kit import push_button, rest_timer
 
 Values = npt.NDArray[np.float32]
@@ -368,7 +369,7 @@ class AttentionCard(InsideCard):
             if self._n_kv_head < seen.arrays["attention"].shape[1]:
                 who += f" (KV {group})"
             if (role := self._role(meant)) is not None:
-                who += f" · {ROLES[role.name]} {role.score:.2f}"
+                who += f" · {ROLES[role.name]} {signed(role.score)}"
         if 0 <= token < len(self._row) and token != self.view.place:
             return f"{who}: {self._row[token]:.1%} on “{self.view.piece(token)}”"
         best = ", ".join(

@@ -27,6 +27,7 @@ from ui.section.inside.rows import LEFT, RIGHT, PaintedRows, elided
 from ui.section.inside.view import InsideView
 from ui.section.inside.words import quoted
 from ui.section.panel import Tools
+from ui.widgets.figures import signed
 from ui.widgets.kit import plain_label, push_button
 
 MOST_ROWS: Final = 12
@@ -57,11 +58,13 @@ class WroteRows(PaintedRows):
             self.entries.append((f"{len(rest):,} others", sum(each.value for each in rest)))
         self.entries.append(("unexplained", written.unexplained))
         self.set_rows(len(self.entries))
-        self.setAccessibleName("; ".join(f"{words} {value:+.2f}" for words, value in self.entries))
+        self.setAccessibleName(
+            "; ".join(f"{words} {signed(value, '+.2f')}" for words, value in self.entries)
+        )
 
     def words_of(self, row: int, x: float) -> str:
         words, value = self.entries[row]
-        return f"{words}: {value:+.4f}"
+        return f"{words}: {signed(value, '+.4f')}"
 
     def paint_row(self, painter: QPainter, row: int, rect: QRectF) -> None:
         words, value = self.entries[row]
@@ -71,7 +74,7 @@ class WroteRows(PaintedRows):
         painter.setPen(QColor(colors.ink if is_part else colors.dim))
         elided(painter, name, words, LEFT)
         painter.setPen(QColor(colors.ink))
-        painter.drawText(rect, RIGHT, f"{value:+.2f}")
+        painter.drawText(rect, RIGHT, signed(value, "+.2f"))
         room = QRectF(name.right() + px(6), rect.top(), 0, rect.height())
         room.setRight(rect.right() - px(_FIGURE_PX) - px(6))
         most = max((abs(value) for _, value in self.entries), default=0.0) or 1.0
@@ -159,7 +162,7 @@ class WhoCard(InsideCard):
             self.figure.set_text("")
             return
         word = quoted(self.view.word(written.target))
-        self.figure.set_text(f"{word} {written.shown_difference:+.2f}")
+        self.figure.set_text(f"{word} {signed(written.shown_difference, '+.2f')}")
 
     def _take(self, written: Written) -> None:
         self.written = written
@@ -277,8 +280,8 @@ class WhoCard(InsideCard):
             best = self.view.word(int(logits.argmax()))
             what = cut_words(cuts[0])
             aside = " (control, chosen at random)" if is_control else ""
-            words = f"Without {what}{aside}: {difference:+.2f}, best {quoted(best)}."
-            before = f"Before: {written.shown_difference:+.2f}. "
+            words = f"Without {what}{aside}: {signed(difference, '+.2f')}, best {quoted(best)}."
+            before = f"Before: {signed(written.shown_difference, '+.2f')}. "
             then(words if is_control else before + words, is_control)
 
         self._tools.desk.inside.without(

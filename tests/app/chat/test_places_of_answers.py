@@ -481,6 +481,11 @@ PLACES = {
         "ui/section/inside/layers/test_lens_map_card.py",
         "test_columns_of_a_token_that_was_left_are_dropped",
     ),
+    "ui/section/inside/layers/matrix_pane.py _ask": (
+        "the same layer of the same token, with the same weights, is shown as a matrix",
+        "ui/section/inside/layers/test_matrix_pane.py",
+        "test_rows_of_a_token_that_was_left_are_dropped",
+    ),
     "ui/section/inside/view.py follow": (
         "the same token of the same reply is chosen, and the same weights are loaded",
         "ui/section/inside/test_view.py",

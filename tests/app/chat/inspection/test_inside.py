@@ -374,6 +374,96 @@ def test_the_lens_of_more_places_is_asked_for_once_beside_what_is_looked_at(
     assert [c.want for c in looked.commands()[n_asked:]] == [["lens"]]
 
 
+class Rows:
+    """Rows of the matrix, as they come."""
+
+    def __init__(self, looked: Looked, text: ReadText) -> None:
+        self._looked = looked
+        self._text = text
+        self.found: list[Any] = []
+        self.failed: list[str] = []
+
+    def ask(self, place: int, layer: int, still: Still = ALWAYS) -> None:
+        self._looked.room.desk.inside.row_at(
+            self._text, place, layer, self.found.append, self.failed.append, still=still
+        )
+
+    def wait(self, count: int) -> None:
+        self._looked.room.until(lambda: len(self.found) == count or self.failed, "a row")
+
+
+def test_a_row_of_the_matrix_is_one_layer_s_and_asked_for_once(looked: Looked) -> None:
+    text = looked.text(looked.room.ask("Which city?"))
+    rows, place = Rows(looked, text), text.n_prompt - 1
+    rows.ask(place, 2)
+    rows.wait(1)
+    (command,) = looked.commands()
+    assert command.token_ids == text.ids[: place + 1].tolist()
+    assert (command.layers, command.only_layers) == ([2], True)
+    rows.ask(place, 2)
+    assert rows.found[1] is rows.found[0]  # at once
+    rows.ask(place, 1)
+    rows.wait(3)
+    whole = looked.look(text, place, (*words.ROW_WANTED, "logits"))
+    for row, layer in ((rows.found[0], 2), (rows.found[2], 1)):
+        for name, values in zip(words.ROW_WANTED, row, strict=True):
+            assert np.array_equal(values, whole.arrays[name][layer])
+    assert [each.want for each in looked.commands()[:2]] == [[*words.ROW_WANTED]] * 2
+
+
+def test_a_row_of_what_is_looked_at_is_the_one_that_is_shown(looked: Looked) -> None:
+    text = looked.text(looked.room.ask("Which city?"))
+    whole = looked.look(text, text.n_prompt, ("attention", "k_after"))
+    rows = Rows(looked, text)
+    rows.ask(text.n_prompt, 3)
+    rows.wait(1)
+    assert looked.commands()[-1].want == ["q_after"]  # the rest is known
+    assert np.array_equal(rows.found[0].shares, whole.arrays["attention"][3])
+    whole = looked.look(text, text.n_prompt, (*words.ROW_WANTED,))
+    n_asked = len(looked.commands())
+    rows.ask(text.n_prompt, 0)
+    assert len(rows.found) == 2  # at once
+    assert len(looked.commands()) == n_asked
+    assert np.array_equal(rows.found[1].query, whole.arrays["q_after"][0])
+
+
+def test_a_row_that_is_wanted_no_more_comes_to_nobody(looked: Looked) -> None:
+    text = looked.text(looked.room.ask("Which city?"))
+    old, new, left = (Rows(looked, text) for _ in range(3))
+    old.ask(1, 0)
+    new.ask(2, 0)  # a newer one
+    new.wait(1)
+    left.ask(3, 0, still=lambda: False)
+    left.ask(4, 0)
+    looked.room.desk.inside.stop_rows()
+    new.ask(2, 1)
+    new.wait(2)
+    assert old.found == left.found == []
+    assert [*old.failed, *new.failed, *left.failed] == []
+
+
+def test_a_layer_without_attention_has_no_row(make_room: Any) -> None:
+    script = {**SCRIPT, "inside": {"missing": {"attention": "It has none."}}}
+    looked = watched(make_room(script).start_ready())
+    rows = Rows(looked, looked.text(looked.room.ask("Which city?")))
+    rows.ask(1, 0)
+    rows.wait(1)
+    assert rows.failed == ["It has none."]
+
+
+def test_a_row_too_large_for_a_frame_is_not_asked_for(
+    make_room: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = {"ms": 5, "loaded": {"n_head": 4, "n_layer": 4}}
+    looked = watched(make_room({**SCRIPT, "load": loaded}).start_ready())
+    text = looked.text(looked.room.ask("Which city?"))
+    monkeypatch.setattr(words, "MAX_FRAME_BYTES", 2**20)
+    rows = Rows(looked, text)
+    rows.ask(1, 0)
+    assert rows.failed == [words.LAYER_TOO_LONG.format(n=2)]
+    assert looked.commands() == []
+
+
 def test_of_a_reply_that_was_written_with_cuts_it_is_said_that_nothing_is_cut_here(
     looked: Looked,
 ) -> None:

@@ -224,7 +224,7 @@ def test_a_mean_is_read_once_per_text(
 # --- nothing is harmed ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["starter", "gemma"])
+@pytest.mark.parametrize("name", ["starter", pytest.param("gemma", marks=pytest.mark.soak)])
 def test_cutting_nothing_changes_nothing(name: str, request: pytest.FixtureRequest) -> None:
     """To the last bit, whatever was cut, averaged and looked at in between."""
     weights: Weights = request.getfixturevalue(name)

@@ -44,7 +44,7 @@ MISSING_OF_MAMBA: Final = {
 
 
 @pytest.fixture
-def talk(tmp_path: Path) -> Iterator[ScriptedTalk]:
+def talk(forked_engines: None, tmp_path: Path) -> Iterator[ScriptedTalk]:
     talk = ScriptedTalk(tmp_path)
     yield talk
     talk.close()

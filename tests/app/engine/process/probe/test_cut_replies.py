@@ -15,11 +15,12 @@ from recurrent_gguf import tiny_mamba
 from scripted_talk import PATIENCE_S, ScriptedTalk
 
 from app.engine.client.process import child_command
+from app.engine.planning.estimate import MEAN_OVER, cut_bytes
+from app.engine.process.native.logparse import read_load
 from app.engine.process.native.native import NativeLog, llama
 from app.engine.process.native.weights import Weights
 from app.engine.process.probe import cut_replies, probe
 from app.engine.process.probe.cut_replies import CUT_FROM_HERE, MEAN, NO_SCORES, CutReplies
-from app.engine.process.probe.cutting import MEAN_OVER
 from app.engine.process.probe.probe import Asked, Probe
 from app.engine.process.trace.timeline import Timeline
 from app.engine.protocol.cut_messages import Cut
@@ -468,6 +469,25 @@ def test_without_memory_it_is_refused_in_words(
     assert "Cutting parts needs another" in failed.sentence
     monkeypatch.undo()
     session.cut_reply(PROMPT, [Cut("head", 1, 2)])
+
+
+@pytest.mark.parametrize("n_before", [30, 700])
+@pytest.mark.parametrize("max_tokens", [2, 600])
+def test_it_takes_what_was_said_before(
+    real: CutSession, native_log: NativeLog, n_before: int, max_tokens: int
+) -> None:
+    """By what llama.cpp says that it allocates."""
+    loaded = real.cuts._weights.loaded
+    ids = np.random.default_rng(5).integers(300, 900, n_before).tolist()
+    said = cut_bytes(loaded, n_before, max_tokens)
+    request_id = real.add_cut(ids, [Cut("head", 1, 0)], cut_mode="mean", max_tokens=max_tokens)
+    with native_log.recording() as lines:
+        real.cuts.step()
+        while not real.cuts._probe.is_open:
+            real.cuts.step()
+    real.cuts.stop(request_id)
+    taken = sum(part.size_bytes for part in read_load(lines).memory)
+    assert taken <= said <= 1.1 * taken + 300 * loaded.kv_bytes_per_token
 
 
 def test_what_cannot_be_cut_fails_with_a_reason(tmp_path: Path, native_log: NativeLog) -> None:

@@ -13,9 +13,9 @@ from native_session import load_quietly
 from one_token import D_HEAD, N_HEAD, N_KV, N_LAYER, Network, write_network
 from recurrent_gguf import tiny_mamba
 
+from app.engine.planning.estimate import MEAN_OVER
 from app.engine.process.native.native import NativeLog, llama
 from app.engine.process.native.weights import Weights
-from app.engine.process.probe.cutting import MEAN_OVER
 from app.engine.process.probe.probe import Asked, Looked, Probe
 from app.engine.process.probe.room import ProbeRoom
 from app.engine.process.scheduling.scheduler import traits_of

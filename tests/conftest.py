@@ -106,7 +106,7 @@ def forked_source() -> Iterator[Source | None]:
 
 @pytest.fixture(scope="session")
 def forked_engine_source() -> Iterator[Source | None]:
-    yield from _source("engine", "templates")
+    yield from _source("engine", "patched", "templates")
 
 
 @pytest.fixture
@@ -118,14 +118,14 @@ def forked_children(forked_source: Source | None, monkeypatch: pytest.MonkeyPatc
 @pytest.fixture
 def forked_engines(forked_engine_source: Source | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """This test's real engines are forked, not started."""
-    fork_from(forked_engine_source, monkeypatch, "engine")
+    fork_from(forked_engine_source, monkeypatch, "engine", "patched")
 
 
 @pytest.fixture(scope="module")
 def forked_engines_here(forked_engine_source: Source | None) -> Iterator[None]:
     """As `forked_engines`, for fixtures of a module that start engines, and all its tests."""
     with pytest.MonkeyPatch.context() as monkeypatch:
-        fork_from(forked_engine_source, monkeypatch, "engine")
+        fork_from(forked_engine_source, monkeypatch, "engine", "patched")
         yield
 
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).resolve().parent.parent
 MAINS: Final = {
     "engine": "app.engine.process.child",
+    "patched": "patched_engine",
     "scripted": "app.engine.process.scripted.scripted",
     "templates": "app.engine.templates.renderer",
 }
@@ -91,16 +92,16 @@ class Forking(subprocess.Popen[Any]):
 
     def _execute_child(self, args: Any, *rest: Any) -> None:
         """subprocess's step between making the pipes and using them (3.11 to 3.14)."""
-        from app.engine.client.process import child_command
-
         cwd, env, pipes = rest[4], rest[5], rest[9:15]
-        kind = next((kind for kind in self.sources if args[:3] == child_command(kind)), None)
+        begins = {kind: _begin(kind) for kind in self.sources}
+        kind = next((kind for kind, begin in begins.items() if args[: len(begin)] == begin), None)
         if kind is None or cwd is not None or -1 in pipes:
             super()._execute_child(args, *rest)  # type: ignore[misc]
             return
         stdin, _, _, stdout, _, stderr = pipes
         theirs = [stdin, stdout, stderr]
-        self.pid = self.sources[kind].fork(kind, args[3:], dict(env or os.environ), theirs)
+        arguments = args[len(begins[kind]) :]
+        self.pid = self.sources[kind].fork(kind, arguments, dict(env or os.environ), theirs)
         self._child_created = True
         for fd in theirs:
             os.close(fd)
@@ -150,6 +151,15 @@ class Standby:
         if not self._is_wanted:
             self._socket.close()
             os.waitpid(self._pid, 0)
+
+
+def _begin(kind: str) -> list[str]:
+    """The argv that starts such a child, without its own arguments."""
+    from patched_engine import engine_with
+
+    from app.engine.client.process import child_command
+
+    return engine_with("")[:-1] if kind == "patched" else child_command(kind)
 
 
 # --- the process that is forked -----------------------------------------------------------------
@@ -206,7 +216,7 @@ def _fork_again() -> None:
 
 
 if __name__ == "__main__":
-    sys.path[0] = str(ROOT)
+    sys.path[:1] = [str(ROOT), str(ROOT / "tests")]
     exit_code = _serve(socket.socket(fileno=int(sys.argv[1])), sys.argv[2:])
     sys.stderr.flush()
     os._exit(exit_code)  # taking an interpreter apart takes twice as long as all of the above

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import pytest
+from patched_engine import engine_with
 from probing import some_ids
 from recurrent_gguf import tiny_jamba, tiny_mamba
 from scripted_talk import PATIENCE_S, ScriptedTalk
@@ -59,27 +59,6 @@ def loaded(talk: ScriptedTalk, path: Path, command: list[str] | None = None) -> 
 
 def endings(talk: ScriptedTalk, request_id: int) -> list[Any]:
     return [e for kind in (Finished, Stopped, Failed) for e in talk.of(kind) if e.id == request_id]
-
-
-ROOT: Final = Path(__file__).resolve().parents[5]
-
-
-def engine_with(patch: str) -> list[str]:
-    """The argv of an engine's process in which something goes otherwise."""
-    return [sys.executable, "-c", f"{_BEGIN}{patch}\nraise SystemExit(main())"]
-
-
-_BEGIN: Final = f"""
-import sys
-sys.path.insert(0, {str(ROOT)!r})
-from app.engine.process.child import main
-from app.engine.process import serving
-from app.engine.process.scheduling.scheduler import Scheduler
-
-def fail(*_, **__):
-    raise KeyError("what nobody foresaw")
-
-"""
 
 
 def question(ids: list[int], want: list[str] = EVERYTHING) -> LookInside:

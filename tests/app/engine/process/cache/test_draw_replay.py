@@ -58,8 +58,8 @@ def told(made: Weights, native_log: NativeLog) -> Told:
 
 @pytest.fixture(scope="module")
 def real(starter: Weights, native_log: NativeLog) -> Told:
-    """A reply of the starter weights."""
-    return Told(NativeSession(starter, native_log), OWN)
+    """A shorter one of the starter weights."""
+    return Told(NativeSession(starter, native_log), OWN, n_tokens=16)
 
 
 class Told:
@@ -206,7 +206,7 @@ def test_record_and_engine_agree(seed: int, real: Told) -> None:
         else:
             assert by_engine == found
             n_sure += 1
-    assert n_sure > N_TOKENS // 2
+    assert n_sure > len(drawn) // 2
 
 
 def test_greedy_is_the_best_of_all(told: Told) -> None:

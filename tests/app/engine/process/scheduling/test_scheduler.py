@@ -433,7 +433,9 @@ def test_a_deadline_that_has_come_before_the_request_does(tiny: TinySession) -> 
     session = tiny(LOOP)
     for _ in range(20):
         request_id = session.add([word(session, "alpha")], deadline_s=1e-9)
-        time.sleep(0.02)  # the timer's own thread
+        for thread in threading.enumerate():
+            if isinstance(thread, threading.Timer):
+                thread.join()
         session.run()
         summary = session.ending(request_id).result
         assert (summary.stop_reason, summary.stop_detail) == ("deadline", "1e-09 s")

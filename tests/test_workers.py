@@ -109,7 +109,7 @@ def test_a_worker_that_is_still_collecting_gets_no_work():
 def test_a_test_that_hangs_is_shown_and_ended(run):
     said = run(
         *FILES,
-        *("-o", "faulthandler_timeout=2", "-o", "faulthandler_exit_on_timeout=true"),
+        *("-o", "faulthandler_timeout=1", "-o", "faulthandler_exit_on_timeout=true"),
         hangs="import time\ndef test_sleeps(): time.sleep(90)\ndef test_after(): pass",
     )
     assert "in test_sleeps" in said
@@ -125,7 +125,7 @@ NOTES = pathlib.Path("notes")
 def test(number):
     with NOTES.open("a") as notes:
         notes.write("in {name}\\n")
-    time.sleep(0.3)
+    time.sleep({seconds})
     with NOTES.open("a") as notes:
         notes.write("out {name}\\n")
 """
@@ -133,7 +133,7 @@ def test(number):
 
 def test_a_test_marked_alone_runs_beside_no_other(run, tmp_path):
     plain, alone = (
-        ALONE.format(name=name, mark=mark)
+        ALONE.format(name=name, mark=mark, seconds=0.3)
         for name, mark in (("plain", ""), ("alone", "@pytest.mark.alone"))
     )
     assert "6 passed" in run(*FILES, plain=plain, alone=alone)
@@ -146,5 +146,5 @@ def test_a_test_marked_alone_runs_beside_no_other(run, tmp_path):
 
 @pytest.mark.parametrize("options", [("-p", "xdist", "-n0"), ()])
 def test_without_workers_nothing_is_waited_for(run, options):
-    alone = ALONE.format(name="alone", mark="@pytest.mark.alone")
+    alone = ALONE.format(name="alone", mark="@pytest.mark.alone", seconds=0)
     assert "3 passed" in run(*options, alone=alone)

@@ -95,8 +95,12 @@ def native(person: Any, prompt: list[int] | None = None) -> list[dict[str, Any]]
 
 
 def test_displayed_probabilities_are_the_softmax_of_the_logits(answered: Any) -> None:
-    person = answered
-    told = native(person)
+    told = native(answered)
+    in_the_tables(answered, told)
+    at_a_token_and_in_the_live_bars(answered, told)
+
+
+def in_the_tables(person: Any, told: list[dict[str, Any]]) -> None:
     desk, looking = person.app.desk, person.window.section_acts.looking()
     table = person.find(QTableView, "token_table")
     person.wait(lambda: table.model().rowCount() == len(told) and looking.words is not None)
@@ -120,9 +124,7 @@ def test_displayed_probabilities_are_the_softmax_of_the_logits(answered: Any) ->
         assert sum(number_in(share) for _, share in rows) <= 100.5
 
 
-def test_the_card_at_a_token_and_the_live_bars_say_the_same(answered: Any) -> None:
-    person = answered
-    told = native(person)
+def at_a_token_and_in_the_live_bars(person: Any, told: list[dict[str, Any]]) -> None:
     looking = person.window.section_acts.looking()
     person.wait(lambda: looking.words is not None and len(looking.traces) == len(told))
     person.window.action_registry.run("toggle_token_view")

@@ -235,6 +235,7 @@ def test_each_word_stands_beside_its_number(reader: Reader, truth: Truth) -> Non
     the_cache(reader, truth)
     the_prompt(reader, truth)
     the_time(reader, truth)
+    ten_words_are_on_screen(reader)
 
 
 def the_token(reader: Reader, truth: Truth) -> None:
@@ -358,9 +359,8 @@ def the_time(reader: Reader, truth: Truth) -> None:
     assert panel.line.figures["decode"].startswith(f"{N_TOKENS} tokens · ")
 
 
-def test_ten_words_are_on_screen(reader: Reader) -> None:
+def ten_words_are_on_screen(reader: Reader) -> None:
     """Each in the panel where it belongs, without hovering."""
-    choose_first(reader)
     for panel, room, words in (
         ("Tokens", "This reply", ("token", "ID")),
         ("Sampling", "Chain", ("Temperature", "Top-k", "Top-p")),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -100,11 +101,11 @@ def test_a_stopped_reply_and_one_without_a_record(open_window: Open) -> None:
 
 
 @pytest.mark.weights
-def test_the_capital_of_france_in_text_mode(open_window: Open) -> None:
-    """Real weights: what the panel says adds up to the engine's clock, and a token's milliseconds
-    are those of its trace."""
-    person = open_window()
-    person.qtbot.waitUntil(lambda: person.app.desk.loader.state.state == "ready", timeout=60_000)
+def test_the_capital_of_france_in_text_mode(open_window: Open, made_gguf: Path) -> None:
+    """The real engine: what the panel says adds up to its clock, and a token's milliseconds are
+    those of its trace."""
+    person = open_window(None, "--gguf", str(made_gguf))
+    person.wait_ready()
     desk = person.app.desk
     desk.settings.set("max_tokens", 12)
     desk.shelf.open_new_text()

@@ -185,7 +185,16 @@ def test_a_turned_query_keeps_its_length(middle: Run) -> None:
     assert not np.allclose(middle.arrays["q_before"], middle.arrays["q_after"])
 
 
+QUICKLY = pytest.mark.parametrize(
+    "name",
+    ["starter_gguf", pytest.param("gemma_gguf", marks=pytest.mark.soak)],
+    indirect=True,
+    scope="module",
+)
+
+
 @pytest.mark.weights
+@QUICKLY
 def test_a_token_knows_nothing_of_what_follows(middle: Run, gguf: str, tmp_path: Path) -> None:
     """The same as the last token of the text that is cut behind it. Both read what is before it
     in the same steps, by one thread, and then the token alone: so there is no tolerance."""
@@ -201,6 +210,7 @@ def test_a_token_knows_nothing_of_what_follows(middle: Run, gguf: str, tmp_path:
 
 
 @pytest.mark.weights
+@QUICKLY
 def test_it_votes_for_what_ask_would_answer(
     middle: Run, gguf: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -318,7 +328,7 @@ def test_the_first_token_sees_itself_alone(
     assert (run.arrays["attention"][:, :, 0] == 1).all()
     assert not run.arrays["attention"][:, :, 1:].any()
     assert [layer["look"] for layer in run.said["layers"]] == [None] * 4
-    assert _inside("one", "--raw", "--gguf", tiny, "--token", "0") == 0
+    assert _inside("one", "--raw", "--gguf", tiny, "--token", "0", "--threads", "1") == 0
     assert "–" in capsys.readouterr().out
 
 

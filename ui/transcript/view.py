@@ -24,7 +24,7 @@ from PySide6.QtGui import (
     QShowEvent,
     QWheelEvent,
 )
-from PySide6.QtWidgets import QToolTip, QWidget
+from PySide6.QtWidgets import QWidget
 
 from models.records import Message, MessageState, Role
 from ui.look.theme import Theme
@@ -44,6 +44,7 @@ from ui.transcript.selection import MIXED, selected_text
 from ui.transcript.sliding import Sliding
 from ui.transcript.tokens.mode import TokenMode
 from ui.transcript.word_choice import WordChoice
+from ui.widgets.kit import show_tip
 
 DONE_MS = 1500
 
@@ -377,7 +378,7 @@ class TranscriptView(RowsArea):
     def viewportEvent(self, event: QEvent) -> bool:
         if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
             words = self.pointer.words_at(QPointF(event.pos()))
-            QToolTip.showText(event.globalPos(), words, self.viewport())
+            show_tip(event.globalPos(), words, self.viewport())
             return True
         if event.type() == QEvent.Type.Leave:
             self.pointer.leave()

@@ -24,18 +24,21 @@ from PySide6.QtGui import (
     QPen,
     QResizeEvent,
 )
-from PySide6.QtWidgets import QToolTip, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.insight.inside.attention_matrix import Cell
 from ui.look.theme import Theme
 from ui.section.inside.rows import LEFT, RIGHT, Picture, bring_into_view, elided
+from ui.widgets.kit import show_tip
 
 Values = npt.NDArray[np.float32]
 
 _LEFT_PX: Final = 64
 _TOP_PX: Final = 52
 _GAP_PX: Final = 4
-_CELL_PX: Final = 20
+_END_PX: Final = 5
+"""Below, since a word is higher than a small cell."""
+_CELL_PX: Final = 22
 """At most."""
 _TILED_PX: Final = 5
 """From this size on there is a gap between cells."""
@@ -116,7 +119,7 @@ class MatrixView(Picture):
         return True
 
     def heightForWidth(self, width: int) -> int:
-        return self._theme.px(_TOP_PX) + self.side(width) * len(self.rows)
+        return self._theme.px(_TOP_PX + _END_PX) + self.side(width) * len(self.rows)
 
     def sizeHint(self) -> QSize:
         return QSize(self._theme.px(300), self.heightForWidth(max(self.width(), 1)))
@@ -222,7 +225,7 @@ class MatrixView(Picture):
             rect = self.cell(row, column)
             bring_into_view(self, rect, 2 * self.side(self.width()))
             below = self.mapToGlobal(rect.bottomRight().toPoint())
-            QToolTip.showText(below, self._words(row, column), self)
+            show_tip(below, self._words(row, column), self)
 
     def focusInEvent(self, event: QFocusEvent) -> None:
         super().focusInEvent(event)

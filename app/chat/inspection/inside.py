@@ -24,10 +24,12 @@ from app.engine.protocol.frames import MAX_FRAME_BYTES
 from app.engine.protocol.inside_messages import (
     BY_TEXT,
     AttributeToken,
+    GraphOffer,
     HeadsMeasured,
     Inside,
     LookInside,
     MeasureHeads,
+    ReadGraph,
     TokenAttributed,
 )
 from app.engine.protocol.messages import TokenTrace
@@ -170,6 +172,7 @@ class Insides:
         self._kept_rows: Kept[HeadRow] = Kept(loader, _row_bytes)
         self._newest_row = Newest(questions)
         self._head_names: tuple[object, HeadNames] | None = None
+        self._lacks: tuple[object, Mapping[str, str]] | None = None
 
     # --- the text -------------------------------------------------------------------------------
 
@@ -378,6 +381,27 @@ class Insides:
     def stop_rows(self) -> None:
         """No row is wanted any more: nobody is called."""
         self._newest_row.begin()
+
+    def learn(self, then: Callable[[Mapping[str, str]], None], *, still: Still) -> None:
+        """What nobody can see of the loaded weights, whatever token is looked at, with the reasons;
+        learned once per load. One token is decoded for it, which touches every page of a mapped
+        file: to be asked when nothing else is going on. Where it fails nobody is called: the first
+        question about a token says why. `still` says that these weights are loaded."""
+        loaded = self._loader.loaded
+        if self._lacks is not None and self._lacks[0] is loaded:
+            then(self._lacks[1])
+            return
+
+        def take(offer: GraphOffer) -> None:
+            lacks = {
+                each.name: each.sentence
+                for each in offer.missing
+                if each.name not in offer.in_some_layers
+            }
+            self._lacks = (loaded, lacks)
+            then(lacks)
+
+        self._questions.ask(ReadGraph(0), GraphOffer, take, lambda _sentence: None, still=still)
 
     # --- heads ----------------------------------------------------------------------------------
 

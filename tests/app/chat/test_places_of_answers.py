@@ -547,6 +547,11 @@ PLACES = {
         "ui/section/tokens/test_vocabulary_browser.py",
         "test_what_is_said_of_the_file_of_other_weights_comes_too_late",
     ),
+    "ui/section/inside/view.py _learn": (
+        "the weights are loaded still",
+        "ui/section/inside/test_panel.py",
+        "test_what_other_weights_lack_comes_too_late",
+    ),
     "ui/tokens/token_view_acts.py _look_for_cut": (
         "always: kept for that text and those weights",
         "ui/tokens/test_token_view_acts.py",

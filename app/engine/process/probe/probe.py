@@ -702,7 +702,7 @@ class Probe:
         targets [n_layer, n_targets]."""
         last = graph.layers[-1].residual
         if streams is None or last is None or graph.logits is None:
-            found.missing["lens"] = graph.missing.get("residual", graph.missing.get("logits", ""))
+            found.missing["lens"] = graph.missing.get("lens", FAILED)
             return
         n_layer, n_vocab = self._weights.n_layer, self._weights.vocabulary.n_vocab
         ids = np.zeros((n_layer, N_LENS), np.int32)

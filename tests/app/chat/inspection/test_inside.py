@@ -14,7 +14,7 @@ from app.chat.inspection.inside import ReadText, Seen
 from app.chat.replies.cut_versions import CUTS, CutVersion, as_recorded
 from app.chat.surroundings import ALWAYS, Still
 from app.engine.protocol.cut_messages import Cut
-from app.engine.protocol.inside_messages import HEAD_SCORES, LookInside
+from app.engine.protocol.inside_messages import HEAD_SCORES, GraphOffer, LookInside, Missing
 from app.engine.protocol.messages import TokenTrace
 from models.records import Message
 
@@ -353,6 +353,38 @@ def test_what_the_heads_do_is_measured_once(make_room: Any) -> None:
     assert found[0].scores.shape == (4, 4, len(HEAD_SCORES))
     room.desk.inside.name_heads(found.append, pytest.fail, still=ALWAYS)
     assert found[1] is found[0]  # at once
+
+
+def test_what_a_graph_lacks_is_learned_once_per_load(make_room: Any) -> None:
+    reasons = {"attention": "This architecture has no attention."}
+    room = make_room({**SCRIPT, "inside": {"missing": reasons}}).start_ready()
+    found: list[Any] = []
+    room.desk.inside.learn(found.append, still=ALWAYS)
+    assert found == []
+    room.until(lambda: found, "what is lacking")
+    assert found[0].items() >= reasons.items()
+    assert "residual" not in found[0]
+    room.desk.inside.learn(found.append, still=ALWAYS)
+    assert found[1] is found[0]  # at once
+    before = room.desk.loader.loaded
+    room.desk.loader.load(before.path)
+    room.until(
+        lambda: room.desk.loader.loaded is not before and room.desk.loader.loaded, "loaded again"
+    )
+    room.desk.inside.learn(found.append, still=ALWAYS)
+    assert len(found) == 2
+    room.until(lambda: len(found) == 3, "asked again")
+
+
+def test_what_some_layers_have_is_not_lacking(looked: Looked) -> None:
+    room, found = looked.room, list[Any]()
+    offer = GraphOffer(3, [Missing("attention", "Some."), Missing("logits", "None.")], [])
+    offer.in_some_layers.append("attention")
+    asked: list[Any] = []
+    room.desk.inside._questions.ask = lambda _command, _kind, then, _failed, **_: asked.append(then)
+    room.desk.inside.learn(found.append, still=ALWAYS)
+    asked[0](offer)
+    assert found == [{"logits": "None."}]
 
 
 def test_the_lens_of_more_places_is_asked_for_once_beside_what_is_looked_at(

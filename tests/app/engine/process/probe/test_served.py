@@ -270,6 +270,9 @@ def test_a_strange_file_gives_reasons_beside_a_reply(
     reasons = {each.name: each.sentence for each in offer.result.missing}
     assert MISSING_OF_MAMBA - {"ffn_out"} <= set(reasons)
     assert all(reasons.values())
+    in_some = {"attention", "heads", "value_norms", "attn_out"} if make is tiny_jamba else set()
+    assert in_some <= set(offer.result.in_some_layers) <= set(reasons)
+    assert bool(offer.result.in_some_layers) is bool(in_some)
     assert {each.name: each.sentence for each in answer.result.missing} == reasons
     assert tokens_of(engine.wait_for(reply, PATIENCE_S)) == alone
 

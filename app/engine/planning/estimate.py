@@ -56,13 +56,14 @@ def looking_bytes(
     """What looking inside takes at most beside weights that are loaded in these parts, estimated or
     measured: a second context like theirs, with a few more cells (`engine/process/probe`).
     `n_tokens`: of the text; None: of the longest one."""
-    n_cells = cells_beside(n_ctx if n_tokens is None else n_tokens, n_ctx, n_layer) + _PADDING
+    longest = cells_beside(n_ctx, n_ctx, n_layer)
+    n_cells = longest if n_tokens is None else cells_beside(n_tokens, n_ctx, n_layer)
     total = 0
     for part in parts:
         if part.what == "kv":
-            total += part.size_bytes * n_cells // max(n_ctx, 1)
-        elif part.what in ("compute", "output"):
-            total += part.size_bytes
+            total += part.size_bytes * (n_cells + _PADDING) // max(n_ctx, 1)
+        elif part.what in ("compute", "output"):  # with its masks, which grow with the cells
+            total += part.size_bytes * max(n_cells, longest) // longest
     return total
 
 

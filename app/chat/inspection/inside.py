@@ -64,7 +64,7 @@ GROWING: Final = "This reply is still being generated. Look inside when it is fi
 NO_TOKENS: Final = "No tokens were recorded for this reply."
 NO_SCORES: Final = "This model's scores can't be read."
 WRITTEN_WITH_CUTS: Final = (
-    "Parts were cut while this reply was written. Here you see it replayed by the whole model."
+    "Parts of the model were cut for this reply. What you see here is the whole model's replay."
 )
 UNKNOWN_PROMPT: Final = "The exact prompt of this reply is unknown, so it can't be replayed. "
 TOO_LONG: Final = (

@@ -38,13 +38,13 @@ KINDS: Final[dict[CutKind, str]] = {
 }
 MODES: Final = dict(zip(get_args(CutMode), ("Mean", "Zero"), strict=True))
 HELP: Final = (
-    "“Mean” replaces what a part writes by its average over the prompt; “Zero” writes nothing, "
-    "which later layers have never met. The text before this token keeps its cells, computed with "
-    "every part. The control cuts as many other parts, chosen at random."
+    "“Mean” replaces a part's output with its average over the prompt. “Zero” removes it, which "
+    "later layers have never seen. Nothing is cut for the text before this token. The control cuts "
+    "as many other parts, chosen at random."
 )
 CHOOSE: Final = "Select a layer or head above, then add it."
-NOT_HERE: Final = "Choose a token of the reply: the prompt isn't written again."
-TAKES: Final = "Takes up to {size} of memory, freed after a minute without use."
+NOT_HERE: Final = "Choose a token of the reply. The prompt can't be rewritten."
+TAKES: Final = "Uses up to {size} more memory, freed after a minute without use."
 _REMOVE_PX: Final = 60
 
 
@@ -95,7 +95,7 @@ class CutCard(InsideCard):
         self.sentence = small_label(CHOOSE, self.content)
         self.sentence.setObjectName("inside_cut_sentence")
         self.write_button = push_button(
-            "Write without them",
+            "Rewrite without them",
             self.content,
             "inside_cut_write",
             hint="Three versions from here on: nothing cut, these parts cut, and a random control",

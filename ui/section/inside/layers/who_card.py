@@ -37,7 +37,10 @@ HELP: Final = (
     "and large parts may cancel each other, so test what you see here."
 )
 ONE_TOKEN: Final = "“{text}” is {n} tokens. Type one that is a single token."
-CAVEAT: Final = "Replaced by its mean over the prompt. Later layers often make up for part of it."
+CAVEAT: Final = (
+    "Each part's output was replaced by its average over the prompt. Later layers often make up "
+    "for some of it."
+)
 _FIGURE_PX: Final = 52
 _NAME_SHARE: Final = 0.42
 _BAR_PX: Final = 7
@@ -279,9 +282,11 @@ class WhoCard(InsideCard):
             difference = float(logits[written.target] - logits[written.other])
             best = self.view.word(int(logits.argmax()))
             what = cut_words(cuts[0])
-            aside = " (control, chosen at random)" if is_control else ""
-            words = f"Without {what}{aside}: {signed(difference, '+.2f')}, best {quoted(best)}."
-            before = f"Before: {signed(written.shown_difference, '+.2f')}. "
+            aside = " (random control)" if is_control else ""
+            words = (
+                f"Without {what}{aside}: {signed(difference, '+.2f')}, top token {quoted(best)}."
+            )
+            before = f"Whole model: {signed(written.shown_difference, '+.2f')}. "
             then(words if is_control else before + words, is_control)
 
         self._tools.desk.inside.without(

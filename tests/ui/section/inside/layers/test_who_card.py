@@ -143,7 +143,7 @@ def test_a_part_is_tested_beside_a_control(card: WhoCard, answers: Answers, qtbo
     before, without, beside = words.split(" Without ")
     assert number_in(before) == pytest.approx(found.difference, abs=0.006)
     assert without.startswith(f"head {cut.index} of layer {cut.layer}: ")
-    assert beside.startswith(f"head {control.index} of layer {cut.layer} (control, chosen at ")
+    assert beside.startswith(f"head {control.index} of layer {cut.layer} (random control): ")
     assert words.endswith(CAVEAT)
     ids = text_of_card(card)
     logits = _logits(ids, [cut])

@@ -58,7 +58,9 @@ def saved(gguf: Path, folder: Path, token: int) -> tuple[list[int], np.ndarray[A
         return file["token_ids"].tolist(), np.asarray(file["attention"])
 
 
-@pytest.mark.parametrize("fixture", ["starter_gguf", "gemma_gguf"])
+@pytest.mark.parametrize(
+    "fixture", ["starter_gguf", pytest.param("gemma_gguf", marks=pytest.mark.soak)]
+)
 def test_each_row_is_the_attention_that_the_command_saves(
     request: pytest.FixtureRequest, fixture: str, tmp_path: Path, native_log: NativeLog
 ) -> None:

@@ -75,19 +75,23 @@ def fits(query: str, text: str) -> tuple[int, tuple[int, ...]] | None:
     """
     wanted = [letter for letter in _plain(query) if not letter.isspace()]
     plain = _plain(text)
-    best: tuple[int, tuple[int, ...]] | None = None
     if not wanted:
         return 0, ()
-    whole = plain.find("".join(wanted))
-    if whole >= 0:
-        places = tuple(range(whole, whole + len(wanted)))
-        best = _score(places, plain) + _WHOLE, places
+    best = _whole("".join(wanted), plain)
     begins = [place for place, letter in enumerate(plain) if letter == wanted[0]]
     for begin in begins[:24]:
         found = _from(begin, wanted, plain)
         if found is not None and (best is None or found[0] > best[0]):
             best = found
     return best
+
+
+def _whole(wanted: str, plain: str) -> tuple[int, tuple[int, ...]] | None:
+    at = plain.find(wanted)
+    if at < 0:
+        return None
+    places = tuple(range(at, at + len(wanted)))
+    return _score(places, plain) + _WHOLE, places
 
 
 def _plain(text: str) -> str:
@@ -151,9 +155,7 @@ def ranked(query: str, actions: Sequence[Row], chats: Iterable[Chat]) -> list[Ro
             scored.append((found[0] + (4 if row.is_enabled else -20), -place, row))
     lowered = _plain(query)
     for place, (title, make) in enumerate(chats):
-        if place >= FUZZY_LIMIT and lowered not in _plain(title):
-            continue
-        found = fits(query, title)
+        found = fits(query, title) if place < FUZZY_LIMIT else _whole(lowered, _plain(title))
         if found is not None:
             scored.append((found[0], -place - len(actions), make))
     scored.sort(key=lambda each: each[:2], reverse=True)

@@ -46,6 +46,8 @@ class Columns(QSplitter):
         self._section_px = SECTION_PX
         self._is_large = False
         self.setObjectName("columns")
+        # The planes are told apart by tone; the handle is there to be taken, not to be seen.
+        self.setProperty("kind", "unseen")
         self.setHandleWidth(1)
         self.setChildrenCollapsible(False)
         self.addWidget(sidebar)
@@ -53,7 +55,6 @@ class Columns(QSplitter):
         self.setStretchFactor(0, 0)
         self.setStretchFactor(1, 1)
         self.handle(1).setAccessibleName("Width of the chat list")
-        # The planes are told apart by tone; the handle is there to be taken, not to be seen.
         self.splitterMoved.connect(self._on_moved)
         self._later = rest_timer(self, self._arrange)
         theme.changed.connect(self._fit)

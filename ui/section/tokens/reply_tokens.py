@@ -192,6 +192,7 @@ class ReplyTokens(Panel):
         self._row.addWidget(self.uncertain_button)
         self._row.addWidget(self.copy_button)
         self._halves = QSplitter(Qt.Orientation.Vertical, self)
+        self._halves.setProperty("kind", "unseen")
         self._halves.setChildrenCollapsible(False)
         self._halves.addWidget(self.table)
         self._halves.addWidget(self.alternatives)

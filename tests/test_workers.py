@@ -45,15 +45,22 @@ def run(tmp_path: Path) -> Callable[..., str]:
 FILES = ("-p", "xdist", "-n2", "--dist=loadfile", "--no-loadscope-reorder")
 
 
-def test_a_test_that_ends_its_worker_fails_once_and_the_rest_of_its_file_runs(run):
+def test_a_test_that_ends_its_worker_or_hangs_fails_once_and_the_rest_of_its_file_runs(run):
     dies = (
         "import os\ndef test_before(): pass\ndef test_dies(): os._exit(3)\ndef test_after(): pass"
     )
     said = run(
-        *FILES, dies=dies, last="import os\ndef test_dies(): os._exit(3)", other="def test(): 0"
+        *FILES,
+        *("-o", "faulthandler_timeout=1", "-o", "faulthandler_exit_on_timeout=true"),
+        dies=dies,
+        hangs="import time\ndef test_sleeps(): time.sleep(90)\ndef test_after(): pass",
+        last="import os\ndef test_dies(): os._exit(3)",
+        other="def test(): 0",
     )
-    assert "2 failed, 3 passed" in said
+    assert "3 failed, 4 passed" in said
     assert "crashed while running 'test_dies.py::test_dies'" in said
+    assert "in test_sleeps" in said
+    assert "crashed while running 'test_hangs.py::test_sleeps'" in said
     assert "crashed while running 'test_last.py::test_dies'" in said
 
 
@@ -104,16 +111,6 @@ def test_a_worker_that_is_still_collecting_gets_no_work():
     assert third.given == [1]
     scheduler.mark_test_complete(third, 1)
     assert third.given == [1, 3]
-
-
-def test_a_test_that_hangs_is_shown_and_ended(run):
-    said = run(
-        *FILES,
-        *("-o", "faulthandler_timeout=1", "-o", "faulthandler_exit_on_timeout=true"),
-        hangs="import time\ndef test_sleeps(): time.sleep(90)\ndef test_after(): pass",
-    )
-    assert "in test_sleeps" in said
-    assert "1 failed, 1 passed" in said
 
 
 ALONE = """

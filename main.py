@@ -82,6 +82,7 @@ REST: Final = (
     "ui.chat.text_mode_following",
     "ui.tokens.token_bar",
     "ui.tokens.token_view_acts",
+    "ui.tokens.word_acts",
     "ui.transcript.tokens.body",
     "ui.transcript.tokens.place",
     "ui.shell.lazy_windows",

@@ -10,6 +10,7 @@ wire lets unknown fields pass, here each is refused, with the nearest known name
 from __future__ import annotations
 
 import difflib
+import functools
 import json
 import math
 import re
@@ -61,7 +62,8 @@ def unknown(name: str, known: Iterable[str], where: str) -> Refusal:
     return bad_setting(f"Unknown setting “{name}” in {where}.{hint}")
 
 
-def field_types(struct: type[msgspec.Struct]) -> dict[str, inspect.Type]:
+@functools.cache  # msgspec reads the annotations anew each time, and settings are read often
+def field_types(struct: type[msgspec.Struct]) -> Mapping[str, inspect.Type]:
     """The types of a struct's fields."""
     info = inspect.type_info(struct)
     assert isinstance(info, inspect.StructType)
@@ -130,6 +132,7 @@ def read_stage(value: object, structs: list[type[msgspec.Struct]], place: str) -
     return read_struct(named[name], rest, f"{place} ({name})")
 
 
+@functools.cache
 def snake(name: str) -> str:
     """A class name as it stands in a file.
 

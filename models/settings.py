@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import Connection, delete, select
 from sqlalchemy.dialects.sqlite import insert as upsert
@@ -20,9 +20,19 @@ from models.rows import add_once, change
 from models.store.errors import NotFoundError, RefusedError
 from models.tables import PresetRow, SettingRow
 
+_NEW: Final = upsert(SettingRow)
+_SET: Final = _NEW.on_conflict_do_update(
+    index_elements=["name"], set_={"value": _NEW.excluded.value}
+)
+
 
 def get_setting(connection: Connection, name: str, default: Any = None) -> Any:
-    value = connection.scalar(select(SettingRow.value).where(SettingRow.name == name))
+    return _read(
+        connection.scalar(select(SettingRow.value).where(SettingRow.name == name)), default
+    )
+
+
+def _read(value: Any, default: Any) -> Any:
     if value is None:
         return default
     try:
@@ -34,18 +44,15 @@ def get_setting(connection: Connection, name: str, default: Any = None) -> Any:
 def all_settings(connection: Connection) -> dict[str, Any]:
     """Every setting that can be read."""
     nothing = object()
-    question = select(SettingRow.name).where(SettingRow.name.not_like("store.%"))
-    names = connection.execute(question.order_by(SettingRow.name)).scalars().all()
-    values = {name: get_setting(connection, name, nothing) for name in names}
+    question = select(SettingRow.name, SettingRow.value).where(SettingRow.name.not_like("store.%"))
+    rows = connection.execute(question.order_by(SettingRow.name)).all()
+    values = {name: _read(value, nothing) for name, value in rows}
     return {name: value for name, value in values.items() if value is not nothing}
 
 
 def set_setting(connection: Connection, name: str, text: str) -> None:
     """text: the value as JSON."""
-    statement = upsert(SettingRow).values(name=name, value=text)
-    connection.execute(
-        statement.on_conflict_do_update(index_elements=["name"], set_={"value": text})
-    )
+    connection.execute(_SET, {"name": name, "value": text})
 
 
 # --- presets ------------------------------------------------------------------------------------

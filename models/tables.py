@@ -16,10 +16,8 @@ converts would raise on a row it cannot convert, and one bad row would hide a wh
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, ForeignKey, Index, MetaData, event, text
+from sqlalchemy import ForeignKey, Index, MetaData, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
-
-from models.search.index import create_search_index
 
 STAGED_US = 1
 """A microsecond after 1970: no time at which anybody deletes anything."""
@@ -231,8 +229,3 @@ class SettingRow(Base):
     name: Mapped[str] = mapped_column(primary_key=True)
     value: Mapped[str]
     """JSON."""
-
-
-@event.listens_for(Base.metadata, "after_create")
-def _create_search_index(_target: MetaData, connection: Connection, **_options: object) -> None:
-    create_search_index(connection)

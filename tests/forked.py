@@ -1,9 +1,12 @@
-"""Children of the program, forked from a process that has imported what they need.
+"""Children of the program, and the program itself, forked from a process that has imported what
+they need.
 
 Starting an interpreter and importing take thirty times as long as a fork, and hundreds of tests
 want a child that is not what they are about. Such a child is a process like any other: a child
 of the tests' process, with pipes, signals and an exit code of its own. A test about the start
 itself, or about who ends with whom, takes none.
+
+A forked engine's first child for templates is forked, too: by the engine, before it has threads.
 
 Only Linux lets a grandchild become a child; elsewhere children are started as ever.
 """
@@ -12,26 +15,36 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import faulthandler
 import gc
 import importlib
 import json
 import os
+import runpy
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+if TYPE_CHECKING:
+    import pytest
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 MAINS: Final = {
     "engine": "app.engine.process.child",
+    "patched": "patched_engine",
     "scripted": "app.engine.process.scripted.scripted",
     "templates": "app.engine.templates.renderer",
 }
-"""The kinds that are forked, and the modules whose `main` they run."""
+"""The program's own children that are forked, by kind, and the modules whose `main` they run."""
+WINDOW: Final = "window"
+"""The kind of whatever Python runs in a process of its own (`python -c CODE`, `python FILE`), with
+Qt and the window imported."""
 SERVING: Final = "app.engine.process.serving"
 """What an engine imports first: llama.cpp's library and numpy."""
 
@@ -55,9 +68,11 @@ class Source:
                 pass_fds=[theirs.fileno()],
             )
 
-    def fork(self, kind: str, arguments: list[str], env: dict[str, str], fds: list[int]) -> int:
+    def fork(
+        self, kind: str, arguments: list[str], env: dict[str, str], folder: Path, fds: list[int]
+    ) -> int:
         """A new child of this process, with these as its stdin, stdout and stderr; its pid."""
-        request = json.dumps([kind, arguments, env, str(Path.cwd())]).encode()
+        request = json.dumps([kind, arguments, env, str(folder)]).encode()
         with self._lock, _taking_orphans():
             socket.send_fds(self._socket, [request], fds)
             return int(self._socket.recv(16))
@@ -81,24 +96,89 @@ def _taking_orphans() -> Iterator[None]:
 class Forking(subprocess.Popen[Any]):
     """Popen that forks the program's own children, and starts whatever else it is given."""
 
-    sources: ClassVar[dict[str, Source]] = {}
+    sources: ClassVar[dict[str, Source | Standby]] = {}
     """By kind; what is not there is started."""
 
     def _execute_child(self, args: Any, *rest: Any) -> None:
         """subprocess's step between making the pipes and using them (3.11 to 3.14)."""
-        from app.engine.client.process import child_command
-
-        cwd, env, pipes = rest[4], rest[5], rest[9:15]
-        kind = next((kind for kind in self.sources if args[:3] == child_command(kind)), None)
-        if kind is None or cwd is not None or -1 in pipes:
+        pass_fds, cwd, env, pipes = rest[3], rest[4], rest[5], rest[9:15]
+        kind, arguments = self._kind_of(args)
+        if not kind or pass_fds:
             super()._execute_child(args, *rest)  # type: ignore[misc]
             return
-        stdin, _, _, stdout, _, stderr = pipes
-        theirs = [stdin, stdout, stderr]
-        self.pid = self.sources[kind].fork(kind, args[3:], dict(env or os.environ), theirs)
+        theirs = [pipes[0], pipes[3], pipes[5]]  # what was left out is inherited
+        fds = [own if fd == -1 else fd for own, fd in enumerate(theirs)]
+        folder = Path.cwd() / (cwd or "")
+        self.pid = self.sources[kind].fork(kind, arguments, dict(env or os.environ), folder, fds)
         self._child_created = True
-        for fd in theirs:
-            os.close(fd)
+        self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]
+
+    def _kind_of(self, command: Any) -> tuple[str, list[str]]:
+        """Which kind that is forked, "" for none, and the arguments of its main."""
+        for kind in MAINS:
+            begin = _begin(kind)
+            if command[: len(begin)] == begin:
+                return (kind, command[len(begin) :]) if kind in self.sources else ("", [])
+        program, first, *_ = (*command, "", "")
+        is_python = program == sys.executable and (first == "-c" or first.endswith(".py"))
+        return (WINDOW, command[1:]) if is_python and WINDOW in self.sources else ("", [])
+
+
+def fork_from(source: Source | None, patch: pytest.MonkeyPatch, *kinds: str) -> None:
+    """Let children of these kinds be forked, where there is a source, until `patch` is undone."""
+    if source is not None:
+        for kind in kinds:
+            patch.setitem(Forking.sources, kind, source)
+        patch.setattr(subprocess, "Popen", Forking)
+
+
+class Standby:
+    """A child that waits until it is wanted as one for templates."""
+
+    def __init__(self, main: Callable[[], int], not_its: Sequence[int]) -> None:
+        """`not_its`: open files whose end others wait for."""
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._is_wanted = False
+        self._pid = os.fork()
+        with theirs:
+            if self._pid:
+                return
+            self._socket.close()
+            for fd in not_its:
+                os.close(fd)
+            request, fds, _flags, _address = socket.recv_fds(theirs, _MAX_REQUEST_BYTES, 3)
+        if not request:
+            os._exit(0)
+        _, _, env, folder = json.loads(request)
+        _become(fds, env, folder)
+        exit_code = main() or 0
+        sys.stderr.flush()
+        os._exit(exit_code)
+
+    def fork(
+        self, kind: str, arguments: list[str], env: dict[str, str], folder: Path, fds: list[int]
+    ) -> int:
+        """It is that child from now on; the next one is started. Its pid."""
+        del Forking.sources[kind]
+        self._is_wanted = True
+        request = json.dumps([kind, arguments, env, str(folder)]).encode()
+        socket.send_fds(self._socket, [request], fds)
+        self._socket.close()
+        return self._pid
+
+    def close(self) -> None:
+        if not self._is_wanted:
+            self._socket.close()
+            os.waitpid(self._pid, 0)
+
+
+def _begin(kind: str) -> list[str]:
+    """The argv that starts such a child, without its own arguments."""
+    from patched_engine import engine_with
+
+    from app.engine.client.process import child_command
+
+    return engine_with("")[:-1] if kind == "patched" else child_command(kind)
 
 
 # --- the process that is forked -----------------------------------------------------------------
@@ -106,7 +186,7 @@ class Forking(subprocess.Popen[Any]):
 
 def _serve(asked: socket.socket, kinds: Sequence[str]) -> int:
     """Fork at each request until there are no more; in a child, be it and return its exit code."""
-    mains = {kind: importlib.import_module(MAINS[kind]).main for kind in kinds}
+    mains = {kind: _main_of(kind) for kind in kinds}
     if "engine" in kinds:
         importlib.import_module(SERVING)
     gc.collect()
@@ -121,16 +201,69 @@ def _serve(asked: socket.socket, kinds: Sequence[str]) -> int:
             _fork_again()
             asked.send(str(os.getpid()).encode())
             asked.close()
-            for number, fd in enumerate(fds):
-                os.dup2(fd, number)
-                os.close(fd)
-            os.environ.clear()
-            os.environ.update(env)
-            os.chdir(folder)
-            return mains[kind](*arguments) or 0
+            renderer = Standby(mains["templates"], fds) if kind == "engine" else None
+            _become(fds, env, folder)
+            if renderer is None:
+                return mains[kind](*arguments) or 0
+            Forking.sources["templates"] = renderer
+            subprocess.Popen = Forking  # type: ignore[misc]
+            exit_code = mains[kind](*arguments) or 0
+            renderer.close()
+            return exit_code
         for fd in fds:
             os.close(fd)
         os.waitpid(between, 0)
+
+
+def _become(fds: Sequence[int], env: dict[str, str], folder: str) -> None:
+    """Take these as stdin, stdout and stderr, and the environment."""
+    for number, fd in enumerate(fds):
+        os.dup2(fd, number)
+        os.close(fd)
+    os.environ.clear()
+    os.environ.update(env)
+    os.chdir(folder)
+
+
+def _main_of(kind: str) -> Callable[..., int | None]:
+    if kind == WINDOW:
+        _import_the_window()
+        return _run_python
+    main: Callable[..., int | None] = importlib.import_module(MAINS[kind]).main
+    return main
+
+
+def _import_the_window() -> None:
+    """As main.py does it, and what is imported beside the window later on."""
+    from ui.shell.life import drop_import_hook, warm_up
+
+    drop_import_hook()
+    import main
+
+    for name in ("ui.shell.window", *main.READABLE, *main.REST):
+        importlib.import_module(name)
+    warm_up().join()
+
+
+def _run_python(*arguments: str) -> int:
+    """What `python ARGUMENTS` would do; its exit code."""
+    faulthandler.enable()
+    try:
+        if arguments[0] == "-c":
+            sys.argv = ["-c", *arguments[2:]]
+            exec(compile(arguments[1], "<string>", "exec"), {"__name__": "__main__"})
+        else:
+            sys.argv = list(arguments)
+            runpy.run_path(arguments[0], run_name="__main__")
+    except SystemExit as ended:
+        if ended.code is not None and not isinstance(ended.code, int):
+            print(ended.code, file=sys.stderr)
+            return 1
+        return ended.code or 0
+    except BaseException:
+        traceback.print_exc()
+        return 1
+    return 0
 
 
 def _fork_again() -> None:
@@ -143,7 +276,8 @@ def _fork_again() -> None:
 
 
 if __name__ == "__main__":
-    sys.path[0] = str(ROOT)
+    sys.path[:1] = [str(ROOT), str(ROOT / "tests")]
     exit_code = _serve(socket.socket(fileno=int(sys.argv[1])), sys.argv[2:])
+    sys.stdout.flush()
     sys.stderr.flush()
     os._exit(exit_code)  # taking an interpreter apart takes twice as long as all of the above

@@ -22,6 +22,7 @@ import itertools
 import math
 import random
 import struct
+import sys
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -56,6 +57,7 @@ _SCALARS: Final = {
 }
 _STRING: Final = 8
 _ARRAY: Final = 9
+_IS_LITTLE_ENDIAN: Final = sys.byteorder == "little"
 _TENSOR_TYPES: Final = {"f32": (0, "f", 4), "f16": (1, "e", 2)}
 
 
@@ -87,6 +89,9 @@ class Tensor:
     @functools.cached_property
     def data(self) -> bytes:
         code = _TENSOR_TYPES[self.kind][1]
+        values = self.values
+        if isinstance(values, array.array) and values.typecode == code and _IS_LITTLE_ENDIAN:
+            return values.tobytes()
         return struct.pack(f"<{len(self.values)}{code}", *self.values)
 
 

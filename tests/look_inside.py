@@ -41,6 +41,8 @@ SETTINGS = {"seed": 7, "max_tokens": 40, "temperature": 0.8}
 TEXT = "The capital of France is"
 QUESTION = "What is the capital of France, and what is it known for?"
 LOOKED_AT = b" Paris"
+HEAD = (9, 1)
+"""Of the matrix: one that looks at more than the first token."""
 ROOMS = (
     ("Tokens", "Try a text", "tokens-try"),
     ("Tokens", "Vocabulary", "tokens-vocabulary"),
@@ -234,6 +236,8 @@ def inside(visit: Visit, wanted: set[str]) -> None:
                 other.set_open(other is card)
             visit.wait_answered()
             visit.picture(scene, small=visit.section, to=card)
+    if is_wanted("inside-attention-matrix"):
+        matrix(visit, panel)
     for scene, to in (("inside-large", "begin"), ("inside-large-end", "end")):
         if is_wanted(scene):
             for card in panel.cards:
@@ -244,6 +248,24 @@ def inside(visit: Visit, wanted: set[str]) -> None:
             visit.do("enlarge_section")
     for card in panel.cards:
         card.set_open(card in first)
+
+
+def matrix(visit: Visit, panel: Any) -> None:
+    """A head of the attention card, at the reply's last token."""
+    (card,) = (each for each in panel.cards if each.name == "attention")
+    for other in panel.cards:
+        other.set_open(other is card)
+    looking = visit.window.section_acts.looking()
+    before = looking.index
+    looking.select(len(looking.traces) - 1)
+    panel.view.choose_head(*HEAD)
+    card.form.setCurrentIndex(1)
+    visit.wait_answered()
+    visit.picture("inside-attention-matrix", small=visit.section, to=card)
+    card.form.setCurrentIndex(0)
+    panel.view.choose_head(None, None)
+    looking.select(before)
+    visit.wait_answered()
 
 
 def token_view(visit: Visit, place: str, wanted: set[str]) -> None:

@@ -71,10 +71,20 @@ class FakePart:
 
     def _signature(self, name: str) -> inspect.Signature | None:
         """Of a method; None: it is no method."""
-        if name not in dir(self._real):
+        if name not in _names_of(self._name):
             raise AttributeError(f"desk.{self._name} has no {name}")
-        method = inspect.getattr_static(type(self._real), name, None)
-        return inspect.signature(method) if inspect.isfunction(method) else None
+        return _signature_in(type(self._real), name)
+
+
+@cache
+def _names_of(part: str) -> frozenset[str]:
+    return frozenset(dir(real_parts()[part]))
+
+
+@cache
+def _signature_in(kind: type, name: str) -> inspect.Signature | None:
+    method = inspect.getattr_static(kind, name, None)
+    return inspect.signature(method) if inspect.isfunction(method) else None
 
 
 def _checked(signature: inspect.Signature, answer: Callable[..., Any]) -> Callable[..., Any]:

@@ -133,6 +133,20 @@ os.kill(os.getpid(), signal.SIGKILL)
     wait_until_gone(int(done.stdout), PATIENCE_S)
 
 
+@pytest.mark.usefixtures("forked_windows")
+def test_python_is_forked_with_its_arguments_folder_and_exit_code(tmp_path: Path) -> None:
+    file = tmp_path / "ends.py"
+    file.write_text("import sys\nsys.exit('No ' + ' '.join(sys.argv[1:]))")
+    code = "import os, sys; print(os.getcwd(), sys.argv[1:], 'ui.shell.window' in sys.modules)"
+    command = [sys.executable, "-c", code, "a", "b"]
+    done = subprocess.run(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, check=True)
+    assert done.stdout == f"{tmp_path} ['a', 'b'] True\n"
+    failed = subprocess.run(
+        [sys.executable, str(file), "luck"], capture_output=True, text=True, check=False
+    )
+    assert (failed.returncode, failed.stdout, failed.stderr) == (1, "", "No luck\n")
+
+
 def test_other_programs_are_started() -> None:
     done = subprocess.run([sys.executable, "-c", "print('hi')"], capture_output=True, check=True)
     assert done.stdout.strip() == b"hi"

@@ -73,7 +73,9 @@ def imports(source: str, place: PurePosixPath) -> list[tuple[int, str]]:
 
 def _imports(source: str, place: PurePosixPath) -> Iterator[tuple[int, str]]:
     package = list(place.parent.parts)
-    for node in ast.walk(ast.parse(source)):
+    tree = ast.parse(source)
+    has_calls = "import_module" in source or "__import__" in source
+    for node in ast.walk(tree) if has_calls else _statements(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield node.lineno, alias.name
@@ -86,6 +88,14 @@ def _imports(source: str, place: PurePosixPath) -> Iterator[tuple[int, str]]:
             first = node.args[0] if node.args else None
             if isinstance(first, ast.Constant) and isinstance(first.value, str):
                 yield node.lineno, first.value
+
+
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Those below it. Most of a tree are expressions, in which no statement imports anything."""
+    for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for each in getattr(node, field, ()):
+            yield each
+            yield from _statements(each)
 
 
 def _callee(call: ast.Call) -> str:

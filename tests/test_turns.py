@@ -16,7 +16,9 @@ import sys
 from pathlib import Path
 from turns import Turns
 
-with Turns(Path(sys.argv[1])).turn(alone=sys.argv[2] == "alone"):
+turn = Turns(Path(sys.argv[1])).turn(alone=sys.argv[2] == "alone")
+print("asks", file=sys.stderr, flush=True)
+with turn:
     print("in", flush=True)
     sys.stdin.readline()
 """
@@ -35,9 +37,12 @@ def start(tmp_path: Path) -> Iterator[Callable[[str], Worker]]:
             cwd=Path(__file__).parent,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
         )
         workers.append(worker)
+        assert worker.stderr is not None
+        assert worker.stderr.readline() == "asks\n"
         return worker
 
     yield start_one
@@ -57,10 +62,7 @@ def let_go(worker: Worker) -> None:
 
 def waits(worker: Worker) -> bool:
     """Whether it is neither in nor through after a while that is long for taking a lock."""
-    assert worker.stdout is not None
-    with pytest.raises(subprocess.TimeoutExpired):
-        worker.wait(1.0)
-    return not select.select([worker.stdout], [], [], 0)[0]
+    return not select.select([worker.stdout], [], [], 0.3)[0]
 
 
 def test_ordinary_tests_run_beside_each_other(start):

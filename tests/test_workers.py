@@ -45,15 +45,22 @@ def run(tmp_path: Path) -> Callable[..., str]:
 FILES = ("-p", "xdist", "-n2", "--dist=loadfile", "--no-loadscope-reorder")
 
 
-def test_a_test_that_ends_its_worker_fails_once_and_the_rest_of_its_file_runs(run):
+def test_a_test_that_ends_its_worker_or_hangs_fails_once_and_the_rest_of_its_file_runs(run):
     dies = (
         "import os\ndef test_before(): pass\ndef test_dies(): os._exit(3)\ndef test_after(): pass"
     )
     said = run(
-        *FILES, dies=dies, last="import os\ndef test_dies(): os._exit(3)", other="def test(): 0"
+        *FILES,
+        *("-o", "faulthandler_timeout=1", "-o", "faulthandler_exit_on_timeout=true"),
+        dies=dies,
+        hangs="import time\ndef test_sleeps(): time.sleep(90)\ndef test_after(): pass",
+        last="import os\ndef test_dies(): os._exit(3)",
+        other="def test(): 0",
     )
-    assert "2 failed, 3 passed" in said
+    assert "3 failed, 4 passed" in said
     assert "crashed while running 'test_dies.py::test_dies'" in said
+    assert "in test_sleeps" in said
+    assert "crashed while running 'test_hangs.py::test_sleeps'" in said
     assert "crashed while running 'test_last.py::test_dies'" in said
 
 
@@ -106,16 +113,6 @@ def test_a_worker_that_is_still_collecting_gets_no_work():
     assert third.given == [1, 3]
 
 
-def test_a_test_that_hangs_is_shown_and_ended(run):
-    said = run(
-        *FILES,
-        *("-o", "faulthandler_timeout=2", "-o", "faulthandler_exit_on_timeout=true"),
-        hangs="import time\ndef test_sleeps(): time.sleep(90)\ndef test_after(): pass",
-    )
-    assert "in test_sleeps" in said
-    assert "1 failed, 1 passed" in said
-
-
 ALONE = """
 import pathlib, time, pytest
 NOTES = pathlib.Path("notes")
@@ -125,7 +122,7 @@ NOTES = pathlib.Path("notes")
 def test(number):
     with NOTES.open("a") as notes:
         notes.write("in {name}\\n")
-    time.sleep(0.3)
+    time.sleep({seconds})
     with NOTES.open("a") as notes:
         notes.write("out {name}\\n")
 """
@@ -133,7 +130,7 @@ def test(number):
 
 def test_a_test_marked_alone_runs_beside_no_other(run, tmp_path):
     plain, alone = (
-        ALONE.format(name=name, mark=mark)
+        ALONE.format(name=name, mark=mark, seconds=0.3)
         for name, mark in (("plain", ""), ("alone", "@pytest.mark.alone"))
     )
     assert "6 passed" in run(*FILES, plain=plain, alone=alone)
@@ -146,5 +143,5 @@ def test_a_test_marked_alone_runs_beside_no_other(run, tmp_path):
 
 @pytest.mark.parametrize("options", [("-p", "xdist", "-n0"), ()])
 def test_without_workers_nothing_is_waited_for(run, options):
-    alone = ALONE.format(name="alone", mark="@pytest.mark.alone")
+    alone = ALONE.format(name="alone", mark="@pytest.mark.alone", seconds=0)
     assert "3 passed" in run(*options, alone=alone)

@@ -10,13 +10,17 @@ from gguf_writer import CHATML, Layout, Tensor, Vocabulary, bpe_vocabulary, writ
 
 _EMBD: Final = 64
 _FF: Final = 64
-_HEAD: Final = 16
 _N_LAYER: Final = 6
 """Every sixth layer sees everything, the others a window."""
 
 
 def tiny_gemma(
-    path: Path, *, vocabulary: Vocabulary | None = None, window: int = 512, seed: int = 0
+    path: Path,
+    *,
+    vocabulary: Vocabulary | None = None,
+    window: int = 512,
+    d_head: int = 16,
+    seed: int = 0,
 ) -> Layout:
     vocabulary = vocabulary or bpe_vocabulary()
     source = random.Random(seed)
@@ -27,12 +31,12 @@ def tiny_gemma(
     for layer in range(_N_LAYER):
         parts = {
             "attn_norm": (_EMBD,),
-            "attn_q": (_EMBD, 4 * _HEAD),
-            "attn_k": (_EMBD, _HEAD),
-            "attn_v": (_EMBD, _HEAD),
-            "attn_q_norm": (_HEAD,),
-            "attn_k_norm": (_HEAD,),
-            "attn_output": (4 * _HEAD, _EMBD),
+            "attn_q": (_EMBD, 4 * d_head),
+            "attn_k": (_EMBD, d_head),
+            "attn_v": (_EMBD, d_head),
+            "attn_q_norm": (d_head,),
+            "attn_k_norm": (d_head,),
+            "attn_output": (4 * d_head, _EMBD),
             "post_attention_norm": (_EMBD,),
             "ffn_norm": (_EMBD,),
             "ffn_gate": (_EMBD, _FF),
@@ -56,8 +60,8 @@ def tiny_gemma(
             "gemma3.feed_forward_length": _FF,
             "gemma3.attention.head_count": 4,
             "gemma3.attention.head_count_kv": 1,
-            "gemma3.attention.key_length": _HEAD,
-            "gemma3.attention.value_length": _HEAD,
+            "gemma3.attention.key_length": d_head,
+            "gemma3.attention.value_length": d_head,
             "gemma3.attention.layer_norm_rms_epsilon": 1e-6,
             "gemma3.attention.sliding_window": window,
             "gemma3.rope.freq_base": 1000000.0,

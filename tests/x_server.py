@@ -225,7 +225,7 @@ class Program:
         self._tool("xdotool", "key", "--delay", "30", *names)
 
     def type(self, text: str) -> None:
-        self._tool("xdotool", "type", "--delay", "15", text)
+        self._tool("xdotool", "type", "--delay", "4", text)
 
     def click(self, x: int, y: int) -> None:
         self._tool("xdotool", "mousemove", "--sync", str(x), str(y), "click", "1")

@@ -115,14 +115,17 @@ def beside(session: Session, tokens: int, rounds: int) -> tuple[list[float], lis
 
 
 class LongChat:
-    """Clicks in a text of 8,000 tokens that a chat's cells hold, and in one that nobody has read.
+    """Clicks in a text of so many tokens that a chat's cells hold, and in one that nobody has read.
     Raises BenchError where there is no room for it."""
 
-    def __init__(self, session: Session, tell: Callable[[str], None]) -> None:
-        if session.loaded.n_ctx < LONG_TOKENS + 2:
+    def __init__(
+        self, session: Session, tell: Callable[[str], None], n_tokens: int = LONG_TOKENS
+    ) -> None:
+        if session.loaded.n_ctx < n_tokens + 2:
             raise BenchError(f"The context window has {session.loaded.n_ctx:,} tokens.")
-        ids = text_of(session, LONG_TOKENS)
-        tell(f"a chat of {LONG_TOKENS:,} tokens")
+        self._n_tokens = n_tokens
+        ids = text_of(session, n_tokens)
+        tell(f"a chat of {n_tokens:,} tokens")
         have_read(session, ids)
         self.cached, self.cached_s = look(session, ids, FIRST)
         self.next, self.next_s = look(session, ids[:-100], FIRST)
@@ -136,7 +139,7 @@ class LongChat:
         seen = self.cached if is_cached else self.unread
         return {
             "app": seen.n_read + 1,
-            "bare": 1 if is_cached else LONG_TOKENS,
+            "bare": 1 if is_cached else self._n_tokens,
             "copied": seen.n_copied,
             "seconds": self.cached_s if is_cached else self.unread_s,
             "next_token_seconds": self.next_s,

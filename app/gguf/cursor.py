@@ -106,7 +106,33 @@ class Cursor:
     def texts(self, count: int, limit: int) -> list[str]:
         """The next `count` strings, kept."""
         self.hold(8 * count)
-        return [self.text(limit) for _ in range(count)]
+        found: list[str] = []
+        while len(found) < count:
+            found.append(self.text(limit))
+            found += self._texts_at_hand(count - len(found), limit)
+        return found
+
+    def _texts_at_hand(self, count: int, limit: int) -> list[str]:
+        """Of the next `count` strings those that lie in the buffer as a whole, without a call for
+        each: up to the first that `text` has to refuse or to read on for."""
+        unpack, size_of = _LENGTH.unpack_from, sys.getsizeof
+        buffer, at, end = self._buffer, self._at, len(self._buffer)
+        found: list[str] = []
+        for _ in range(count):
+            begin = at + 8
+            if begin > end:
+                break
+            behind = begin + unpack(buffer, at)[0]
+            if behind > end or behind - begin > limit:
+                break
+            text = buffer[begin:behind].decode("utf-8", "replace")
+            if size_of(text) > self._may_hold:
+                break
+            self._may_hold -= size_of(text)
+            found.append(text)
+            at = behind
+        self._at = at
+        return found
 
     def skip_texts(self, count: int) -> None:
         """Skip `count` strings: vocabularies have 262,144 of them."""

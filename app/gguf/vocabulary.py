@@ -182,9 +182,9 @@ def read_vocabulary(path: Path | str) -> FileVocabulary:
     ).metadata
 
     def items(name: str, kind: type) -> list[Any]:
+        """Those of an array, which are all of one kind."""
         found = values.get(_PREFIX + name)
-        is_sound = isinstance(found, list) and all(isinstance(item, kind) for item in found)
-        return found if is_sound and isinstance(found, list) else []
+        return found if isinstance(found, list) and found and isinstance(found[0], kind) else []
 
     tokens = tuple(items("tokens", str))
     types, scores = items("token_type", int), items("scores", float)

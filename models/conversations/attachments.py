@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from models.mapping import attached_to, attachment_from, clean, columns_for, fields_of, to_us
 from models.records import Attachment, Message
@@ -21,6 +21,20 @@ from models.tables import AttachmentRow, ConversationRow, MessageRow
 _FEW = 1000
 """So many messages are asked for by name; of more, the whole conversation's are read."""
 
+_ALL: Final = (
+    select(
+        *AttachmentRow.__table__.columns,
+        ConversationRow.id.label("conversation_id"),
+        MessageRow.id.label("message_id"),
+    )
+    .join(ConversationRow, ConversationRow.row_id == AttachmentRow.conversation_row_id)
+    .join(MessageRow, MessageRow.row_id == AttachmentRow.message_row_id)
+    .where(ConversationRow.id == bindparam("conversation"))
+    .order_by(AttachmentRow.position, AttachmentRow.row_id)
+)
+_SOME: Final = _ALL.where(MessageRow.id.in_(bindparam("messages", expanding=True)))
+"""What belongs to messages of a conversation."""
+
 
 def with_attachments(
     connection: Connection, conversation_id: str, messages: tuple[Message, ...]
@@ -28,20 +42,11 @@ def with_attachments(
     """The messages with what was attached to them."""
     if not messages:
         return messages
-    question: Any = (
-        select(
-            *AttachmentRow.__table__.columns,
-            ConversationRow.id.label("conversation_id"),
-            MessageRow.id.label("message_id"),
-        )
-        .join(ConversationRow, ConversationRow.row_id == AttachmentRow.conversation_row_id)
-        .join(MessageRow, MessageRow.row_id == AttachmentRow.message_row_id)
-        .where(ConversationRow.id == conversation_id)
-        .order_by(AttachmentRow.position, AttachmentRow.row_id)
-    )
+    question: Any = _ALL
+    of: dict[str, Any] = {"conversation": conversation_id}
     if len(messages) <= _FEW:
-        question = question.where(MessageRow.id.in_([message.id for message in messages]))
-    rows = connection.execute(question).all()
+        question, of = _SOME, of | {"messages": [message.id for message in messages]}
+    rows = connection.execute(question, of).all()
     attached: dict[str, list[Attachment]] = {}
     for row in rows:
         attached.setdefault(str(row.message_id), []).append(attachment_from(row))
@@ -55,6 +60,8 @@ def claim(
     attachments: Iterable[Attachment],
 ) -> None:
     """Make them parts of a message that is stored already. Done twice, it is done once."""
+    if not (attachments := tuple(attachments)):
+        return
     message_row_id = connection.scalar(select(MessageRow.row_id).where(MessageRow.id == message.id))
     for place, attachment in enumerate(attachments):
         owner = connection.execute(

@@ -10,11 +10,10 @@ Messages that were deleted are on no path and no version of anything; asked for 
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, select, text
+from sqlalchemy import Connection, Row, bindparam, func, select, text
 
 from models.conversations import attachments
 from models.mapping import conversation_from, message_from
@@ -30,6 +29,20 @@ from models.tables import (
 )
 
 _PATH = text(PATH_SQL)
+
+_ONE = text(
+    f"""
+    SELECT {", ".join(f"m.{name}" for name in MESSAGE_COLUMNS)}, m.rendered_prompt,
+        (SELECT id FROM conversation WHERE row_id = m.conversation_row_id),
+        (SELECT id FROM message WHERE row_id = m.parent_row_id),
+        (SELECT count(*) FROM message AS s WHERE s.conversation_row_id = m.conversation_row_id
+            AND s.parent_row_id IS m.parent_row_id AND s.trashed_us IS NULL
+            AND s.row_id < m.row_id),
+        (SELECT count(*) FROM message AS s WHERE s.conversation_row_id = m.conversation_row_id
+            AND s.parent_row_id IS m.parent_row_id AND s.trashed_us IS NULL)
+    FROM message AS m WHERE m.id = :id
+    """
+)
 
 _LEAF_BELOW = text(
     """
@@ -73,6 +86,20 @@ _NEWEST_VERSION = text(
 
 _COLUMNS = [MessageRow.__table__.columns[name] for name in MESSAGE_COLUMNS]
 
+_LISTED = (
+    select(*ConversationRow.__table__.columns)
+    .where(ConversationRow.trashed_us.is_(None))
+    .order_by(
+        ConversationRow.is_pinned.desc(),
+        ConversationRow.updated_us.desc(),
+        ConversationRow.row_id.desc(),
+    )
+)
+_LEAF = select(MessageRow.row_id, MessageRow.trashed_us).where(
+    MessageRow.id == bindparam("leaf"), MessageRow.conversation_row_id == bindparam("conversation")
+)
+_LAST_ROW = select(func.max(MessageRow.row_id))
+
 _TRASHED = MESSAGE_COLUMNS.index("trashed_us")
 
 # --- conversations ----------------------------------------------------------------------------
@@ -80,16 +107,7 @@ _TRASHED = MESSAGE_COLUMNS.index("trashed_us")
 
 def list_conversations(connection: Connection) -> tuple[Conversation, ...]:
     """All that are not in the trash: pinned first, then the newest activity."""
-    rows = connection.execute(
-        select(*ConversationRow.__table__.columns)
-        .where(ConversationRow.trashed_us.is_(None))
-        .order_by(
-            ConversationRow.is_pinned.desc(),
-            ConversationRow.updated_us.desc(),
-            ConversationRow.row_id.desc(),
-        )
-    )
-    return tuple(conversation_from(row) for row in rows)
+    return tuple(conversation_from(row) for row in connection.execute(_LISTED))
 
 
 def list_trash(connection: Connection) -> tuple[Conversation, ...]:
@@ -190,13 +208,8 @@ def living_above(connection: Connection, message_id: str) -> str | None:
 
 def _living_leaf_row(connection: Connection, conversation: Row[Any]) -> int | None:
     """Where the active leaf was deleted: the newest living one below what is left above it."""
-    leaf = connection.execute(
-        select(MessageRow.row_id, MessageRow.trashed_us).where(
-            MessageRow.id == conversation.active_leaf_id,
-            MessageRow.conversation_row_id == conversation.row_id,
-        )
-    ).one_or_none()
     within = {"conversation": conversation.row_id}
+    leaf = connection.execute(_LEAF, within | {"leaf": conversation.active_leaf_id}).one_or_none()
     if leaf is None:
         alive: int | None = connection.scalar(_NEWEST_ALIVE, within)
         return alive
@@ -216,16 +229,13 @@ def _leaf_row_below(connection: Connection, conversation_row_id: int, row_id: in
 
 def load_message(connection: Connection, message_id: str) -> Message:
     """One message with everything, `rendered_prompt` too; NotFoundError."""
-    row = message_row(connection, message_id)
-    values = connection.execute(
-        select(*_COLUMNS, MessageRow.rendered_prompt).where(MessageRow.row_id == row.row_id)
-    ).one()
-    conversation_id, parent_id = _names_of(connection, row.conversation_row_id, row.parent_row_id)
-    rows = _sibling_rows(connection, row.conversation_row_id, row.parent_row_id)
-    index = bisect_left(rows, row.row_id)
-    count = max(len(rows), index + 1)  # a deleted one is not among them
-    message = message_from(values, conversation_id, parent_id, index, count, values[-1])
-    return attachments.with_attachments(connection, conversation_id, (message,))[0]
+    row = connection.execute(_ONE, {"id": message_id}).one_or_none()
+    if row is None:
+        raise NotFoundError("This message was deleted.")
+    prompt, conversation_id, parent_id, index, n_versions = row[len(MESSAGE_COLUMNS) :]
+    count = max(n_versions, index + 1)  # a deleted one is not among them
+    message = message_from(row, conversation_id or "", parent_id, index, count, prompt)
+    return attachments.with_attachments(connection, message.conversation_id, (message,))[0]
 
 
 def message_count(connection: Connection, conversation_row_id: int) -> int:
@@ -247,7 +257,7 @@ def _path(
     if leaf_row_id is None:
         return ()
     # No path is longer, and unlike the count this is known without looking at every message.
-    bound = newest or connection.scalar(select(func.max(MessageRow.row_id)))
+    bound = newest or connection.scalar(_LAST_ROW)
     rows = connection.execute(_PATH, {"leaf": leaf_row_id, "bound": bound}).all()
     # Sorted here: SQLite would copy every text into a temporary table to sort.
     rows = sorted(rows, key=lambda row: -row[-1])
@@ -285,24 +295,6 @@ def _names_of(
     )
     parent_id = connection.scalar(select(MessageRow.id).where(MessageRow.row_id == parent_row_id))
     return conversation_id or "", parent_id
-
-
-def _sibling_rows(
-    connection: Connection, conversation_row_id: int, parent_row_id: int | None
-) -> Sequence[int]:
-    return (
-        connection.execute(
-            select(MessageRow.row_id)
-            .where(
-                MessageRow.conversation_row_id == conversation_row_id,
-                MessageRow.parent_row_id.is_not_distinct_from(parent_row_id),
-                MessageRow.trashed_us.is_(None),
-            )
-            .order_by(MessageRow.row_id)
-        )
-        .scalars()
-        .all()
-    )
 
 
 # --- settings, traces ---------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, func, or_, select, text, update
+from sqlalchemy import ColumnElement, Connection, and_, delete, func, select, text, update
 
 from models.mapping import to_us
 from models.settings import set_setting
@@ -52,6 +52,14 @@ _LIFT = text(
         WHERE m.trashed_us IS NOT NULL
     )
     UPDATE message SET trashed_us = NULL WHERE row_id IN (SELECT row_id FROM above)
+    """
+)
+
+_DATE_UNSURE = text(
+    """
+    UPDATE conversation SET trashed_us = :now
+    WHERE trashed_us > :staged
+        AND (trashed_us < :born OR trashed_us < updated_us - :slack OR trashed_us > :now)
     """
 )
 
@@ -138,18 +146,11 @@ def _move(connection: Connection, jump: int) -> None:
 
 def _date_again(connection: Connection, now_us: int) -> None:
     """Whatever has a time that cannot be was thrown away now. Acts stay apart."""
-    is_unsure = or_(
-        ConversationRow.trashed_us < _BORN_US,
-        ConversationRow.trashed_us < ConversationRow.updated_us - _SLACK_US,
-        ConversationRow.trashed_us > now_us,
-    )
-    connection.execute(
-        update(ConversationRow)
-        .where(ConversationRow.trashed_us > STAGED_US, is_unsure)
-        .values(trashed_us=now_us)
-    )
     bound = {"born": _BORN_US, "now": now_us, "slack": _SLACK_US}
+    connection.execute(_DATE_UNSURE, bound | {"staged": STAGED_US})
     unsure = connection.scalars(_UNSURE_ACTS, bound).all()
+    if not unsure:
+        return
     latest = connection.scalar(
         select(func.max(MessageRow.trashed_us)).where(MessageRow.trashed_us.not_in(unsure))
     )

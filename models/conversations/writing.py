@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from models.conversations import attachments, reading, trash
@@ -38,12 +38,21 @@ _PLACE_IN_TREE = frozenset(
     {"conversation_id", "parent_id", "sibling_index", "sibling_count", "attachments"}
 )
 
+# Made once (see `models.rows`); the columns come with their values.
+_ADD_CONVERSATION: Final = upsert(ConversationRow).on_conflict_do_nothing()
+_CHANGE_CONVERSATION: Final = update(ConversationRow).where(
+    ConversationRow.id == bindparam("which")
+)
+_ADD_MESSAGE: Final = upsert(MessageRow).on_conflict_do_nothing(index_elements=["id"])
+_CHANGE_MESSAGE: Final = update(MessageRow).where(MessageRow.id == bindparam("which"))
+_CHANGE_GROWING: Final = _CHANGE_MESSAGE.where(MessageRow.state == MessageState.STREAMING.value)
+
 # --- conversations ----------------------------------------------------------------------------
 
 
 def create_conversation(connection: Connection, conversation: Conversation) -> Conversation:
     values = columns_for(fields_of(conversation))
-    connection.execute(upsert(ConversationRow).values(values).on_conflict_do_nothing())
+    connection.execute(_ADD_CONVERSATION, values)
     return conversation_from(conversation_row(connection, conversation.id))
 
 
@@ -52,11 +61,7 @@ def update_conversation(
 ) -> Conversation:
     """Change fields of the record by their names. `updated_at` stays unless it is given."""
     if changes:
-        connection.execute(
-            update(ConversationRow)
-            .where(ConversationRow.id == conversation_id)
-            .values(columns_for(changes))
-        )
+        connection.execute(_CHANGE_CONVERSATION, {"which": conversation_id} | columns_for(changes))
     return conversation_from(conversation_row(connection, conversation_id))
 
 
@@ -93,17 +98,12 @@ def append_message(
         values["trashed_us"] = connection.scalar(
             select(MessageRow.trashed_us).where(MessageRow.row_id == parent_row_id)
         )
-    connection.execute(
-        upsert(MessageRow).values(values).on_conflict_do_nothing(index_elements=["id"])
-    )
+    connection.execute(_ADD_MESSAGE, values)
     attachments.claim(connection, conversation.row_id, message, message.attachments)
+    updated_us = max(conversation.updated_us or 0, values["created_us"])
     connection.execute(
-        update(ConversationRow)
-        .where(ConversationRow.row_id == conversation.row_id)
-        .values(
-            active_leaf_id=message.id,
-            updated_us=max(conversation.updated_us or 0, values["created_us"]),
-        )
+        _CHANGE_CONVERSATION,
+        {"which": conversation.id, "active_leaf_id": message.id, "updated_us": updated_us},
     )
     return reading.load_message(connection, message.id)
 
@@ -111,9 +111,7 @@ def append_message(
 def update_message(connection: Connection, /, message_id: str, **changes: Any) -> Message:
     """Change fields of the record by their names; place in the tree and id are fixed."""
     if changes:
-        connection.execute(
-            update(MessageRow).where(MessageRow.id == message_id).values(columns_for(changes))
-        )
+        connection.execute(_CHANGE_MESSAGE, {"which": message_id} | columns_for(changes))
     return reading.load_message(connection, message_id)
 
 
@@ -127,11 +125,7 @@ def save_streaming_text(
     changes: dict[str, Any] = {"content": content, "reasoning": reasoning}
     if token_ids is not None:
         changes["token_ids"] = token_ids
-    connection.execute(
-        update(MessageRow)
-        .where(MessageRow.id == message_id, MessageRow.state == MessageState.STREAMING.value)
-        .values(columns_for(changes))
-    )
+    connection.execute(_CHANGE_GROWING, {"which": message_id} | columns_for(changes))
 
 
 def set_active_leaf(connection: Connection, conversation_id: str, leaf_id: str | None) -> None:

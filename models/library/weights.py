@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import Connection, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
@@ -13,15 +13,19 @@ from models.mapping import clean, object_value, path_value, to_us, weights_from
 from models.records import Weights
 from models.tables import WeightsRow
 
+_LISTED: Final = select(*WeightsRow.__table__.columns).order_by(
+    WeightsRow.last_used_us.desc().nulls_last(), WeightsRow.name, WeightsRow.path
+)
+_NEW: Final = upsert(WeightsRow)
+_KEEP: Final = _NEW.on_conflict_do_update(
+    index_elements=["path"],
+    set_={each.name: each for each in _NEW.excluded if each.name != "path"},
+)
+
 
 def list_weights(connection: Connection) -> tuple[Weights, ...]:
     """All known weights, the last used first, then by name."""
-    rows = connection.execute(
-        select(*WeightsRow.__table__.columns).order_by(
-            WeightsRow.last_used_us.desc().nulls_last(), WeightsRow.name, WeightsRow.path
-        )
-    )
-    return tuple(weights_from(row) for row in rows)
+    return tuple(weights_from(row) for row in connection.execute(_LISTED))
 
 
 def last_used_weights(connection: Connection) -> Weights | None:
@@ -52,8 +56,7 @@ def upsert_weights(connection: Connection, weights: Weights) -> Weights:
         "sha256": weights.sha256,
         "settings": object_value(weights.settings),
     }
-    statement = upsert(WeightsRow).values(path=path_value(weights.path), **values)
-    connection.execute(statement.on_conflict_do_update(index_elements=["path"], set_=values))
+    connection.execute(_KEEP, values | {"path": path_value(weights.path)})
     return weights
 
 

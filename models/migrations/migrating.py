@@ -6,11 +6,15 @@ never needs it.
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
+from sqlalchemy.dialects.sqlite import dialect
+from sqlalchemy.schema import CreateIndex, CreateTable, DDLElement
 
+from models.search.index import create_search_index
 from models.store.connecting import close, connect_for_writing
 from models.store.errors import StoreError
 from models.store.plain import HEAD_REVISION
@@ -24,12 +28,23 @@ if TYPE_CHECKING:
 
 def create_tables(connection: Connection) -> None:
     """All tables, indexes and triggers at once, stamped as the newest revision."""
-    Base.metadata.create_all(connection, checkfirst=False)
+    for statement in _statements():
+        connection.exec_driver_sql(statement)
+    create_search_index(connection)
     connection.exec_driver_sql(
         "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL, "
         "CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
     )
     connection.exec_driver_sql("INSERT INTO alembic_version VALUES (?)", (HEAD_REVISION,))
+
+
+@cache
+def _statements() -> tuple[str, ...]:
+    """The SQL of all tables and their indexes: to write it takes longer than to run it."""
+    tables = Base.metadata.sorted_tables
+    indexes = sorted((i for table in tables for i in table.indexes), key=lambda i: str(i.name))
+    made: list[DDLElement] = [*map(CreateTable, tables), *map(CreateIndex, indexes)]
+    return tuple(str(each.compile(dialect=dialect())) for each in made)
 
 
 def is_known(revision: str) -> bool:

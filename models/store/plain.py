@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 HEAD_REVISION: Final = "0004"
-"""The newest migration. A database that `create_all` made is stamped with it."""
+"""The newest migration. A new database is stamped with it."""
 
 ERASE: Final = "store.erase"
 """The setting that tells that something was deleted for good and may still be in a file."""

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import sqlite3
 import uuid
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import Connection, Table, text
 from sqlalchemy.dialects.sqlite import dialect, insert
@@ -29,7 +30,10 @@ from models.tables import Base, ConversationRow, MessageRow
 LOST_STATE = "lost"
 """No known state on purpose: it reads as UNREADABLE."""
 
+_Found = tuple[Table, FoundRow]
 _CUT_TEXTS = ("content", "reasoning")
+_AT_ONCE: Final = 50
+"""Rows that are written in one go; one by one takes three times as long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +71,7 @@ def salvage(damaged: Path, target: Connection, backup: Path | None) -> Counted:
         if backup is not None:
             cut += _copy_from(backup, target)
         messages = _count(target, "message")
-        for table, row in cut:
-            _add(target, table, row)
+        _add(target, cut)
         _adopt_messages(target)
         _bridge_gaps(target)
         _drop_strays(target)
@@ -76,10 +79,10 @@ def salvage(damaged: Path, target: Connection, backup: Path | None) -> Counted:
         return Counted(own, conversations, messages, messages - own_messages)
 
 
-def _copy_from(source: Path, target: Connection) -> list[tuple[Table, FoundRow]]:
+def _copy_from(source: Path, target: Connection) -> list[_Found]:
     """By SQLite as far as it reads, table by table; what it does not, page by page. The rows that
     are there only in part, which a backup may have whole."""
-    cut: list[tuple[Table, FoundRow]] = []
+    cut: list[_Found] = []
     tables = Base.metadata.sorted_tables
     unread = [table for table in tables if not _copy_table(source, table, target)]
     if not unread:
@@ -93,12 +96,17 @@ def _copy_from(source: Path, target: Connection) -> list[tuple[Table, FoundRow]]
         wanted = {
             table.name: str(CreateTable(table).compile(dialect=dialect())) for table in unread
         }
-        for name, row in pages.rows(wanted):
-            if row.cut:
-                cut.append((by_name[name], row))
-            else:
-                _add(target, by_name[name], row)
+        _add(target, _uncut(((by_name[name], row) for name, row in pages.rows(wanted)), cut))
     return cut
+
+
+def _uncut(found: Iterable[_Found], cut: list[_Found]) -> Iterator[_Found]:
+    """Those that are whole; the others go into `cut`."""
+    for each in found:
+        if each[1].cut:
+            cut.append(each)
+        else:
+            yield each
 
 
 def _copy_table(source: Path, table: Table, target: Connection) -> bool:
@@ -110,14 +118,29 @@ def _copy_table(source: Path, table: Table, target: Connection) -> bool:
             if not names:
                 return True  # a table that came later
             columns = ", ".join(f'"{name}"' for name in names)
-            for values in raw.execute(f'SELECT {columns} FROM "{table.name}" NOT INDEXED'):
-                _add(target, table, FoundRow(dict(zip(names, values, strict=True))))
+            rows = raw.execute(f'SELECT {columns} FROM "{table.name}" NOT INDEXED')
+            _add(target, ((table, FoundRow(dict(zip(names, row, strict=True)))) for row in rows))
     except sqlite3.Error:
         return False
     return True
 
 
-def _add(target: Connection, table: Table, found: FoundRow) -> None:
+def _add(target: Connection, found: Iterable[_Found]) -> None:
+    """All rows that have their keys. What came before a fault is written, too."""
+    waiting: dict[Table, list[dict[str, Any]]] = {}
+    try:
+        for table, each in found:
+            rows = waiting.setdefault(table, [])
+            if (row := _whole(table, each)) is not None:
+                rows.append(row)
+            if len(rows) >= _AT_ONCE:
+                _write(target, table, waiting.pop(table))
+    finally:
+        for table, rows in waiting.items():
+            _write(target, table, rows)
+
+
+def _whole(table: Table, found: FoundRow) -> dict[str, Any] | None:
     """A row, if its keys are there: with a default for each null that must not be. A message
     whose text is cut is kept as one that cannot be read."""
     row: dict[str, Any] = {c.name: found.values.get(c.name) for c in table.columns}
@@ -126,9 +149,14 @@ def _add(target: Connection, table: Table, found: FoundRow) -> None:
     for column in table.columns:
         if row.get(column.name) is None and not column.nullable:
             if column.primary_key or column.unique or column.foreign_keys:
-                return
+                return None
             row[column.name] = column.type.python_type()
-    target.execute(insert(table).on_conflict_do_nothing(), row)
+    return row
+
+
+def _write(target: Connection, table: Table, rows: list[dict[str, Any]]) -> None:
+    if rows:
+        target.execute(insert(table).on_conflict_do_nothing(), rows)
 
 
 # --- what belongs together ----------------------------------------------------------------------

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
+from shown_numbers import number_in
 
 from app import amounts
 from app.amounts import bytes_words, part_words
@@ -34,14 +35,14 @@ def test_few_bytes_are_bytes(size: int, words: str) -> None:
 @given(st.integers(1, 10**15))
 def test_what_is_said_is_right_to_three_figures(size: int) -> None:
     number, unit = bytes_words(size).split(" ")
-    assert float(number.replace(",", "")) * UNITS[unit] == pytest.approx(size, rel=0.0051)
+    assert number_in(number) * UNITS[unit] == pytest.approx(size, rel=0.0051)
 
 
 @given(st.integers(0, 10**12), st.integers(1, 10**12))
 def test_a_part_is_said_in_the_unit_of_the_whole_or_in_its_own(part: int, whole: int) -> None:
     first, second = part_words(part, whole).split(" of ")
     unit = first.split(" ")[1] if " " in first else second.split(" ")[1]
-    number = float(first.split(" ")[0].replace(",", ""))
+    number = number_in(first.split(" ")[0])
     assert number * UNITS[unit] == pytest.approx(part, rel=0.051, abs=1)
 
 

@@ -37,7 +37,11 @@ def test_the_bare_loop_imports_nothing_of_the_app() -> None:
 
 @pytest.mark.weights
 @pytest.mark.parametrize(
-    "file", ["starter_gguf", pytest.param("gemma_gguf", marks=pytest.mark.soak)]
+    "file",
+    [
+        "made_gguf",
+        *(pytest.param(file, marks=pytest.mark.soak) for file in ("starter_gguf", "gemma_gguf")),
+    ],
 )
 def test_both_sides_say_the_same_tokens(file: str, request: pytest.FixtureRequest) -> None:
     """Same weights, text, seed and chain: the comparison is of like with like."""
@@ -50,10 +54,11 @@ def test_both_sides_say_the_same_tokens(file: str, request: pytest.FixtureReques
 
 
 @pytest.mark.weights
-def test_first_of_several_sequences_is_the_one_alone(starter_gguf: Path) -> None:
+def test_first_of_several_sequences_is_the_one_alone(made_gguf: Path) -> None:
     """The batch of four begins as the single sequence does: same prompt, same first draw."""
-    alone = sides.run_bare(conditions(starter_gguf), 3)
-    four = sides.run_bare(conditions(starter_gguf), 3, sequences=4)
+    fields = conditions(made_gguf, ctx=2048)
+    alone = sides.run_bare(fields, 3)
+    four = sides.run_bare(fields, 3, sequences=4)
     assert four.token_ids[0] == alone.token_ids[0]
     assert four.generated == alone.generated == 3
 
@@ -70,11 +75,11 @@ def test_tokens_are_counted_from_a_point_in_time(starter_gguf: Path) -> None:
 
 @pytest.mark.weights
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only /proc tells peaks")
-def test_peak_memory_is_this_programs_own(starter_gguf: Path) -> None:
+def test_peak_memory_is_this_programs_own(made_gguf: Path) -> None:
     """Not that of whoever started it, as getrusage would have it."""
-    ballast = bytearray(os.urandom(1 << 20)) * 600
-    run = sides.run_bare(conditions(starter_gguf), 2)
-    assert 50 * 2**20 < run.peak_bytes < 500 * 2**20 < len(ballast)
+    ballast = bytearray(os.urandom(1 << 20)) * 300
+    run = sides.run_bare(conditions(made_gguf, ctx=1024), 2)
+    assert 20 * 2**20 < run.peak_bytes < 200 * 2**20 < len(ballast)
     assert sides.peak_bytes(os.getpid()) > len(ballast)
     assert sides.peak_bytes(2**30) == 0
 
@@ -88,6 +93,7 @@ def test_the_bare_loop_refuses_a_file_that_is_no_gguf(tmp_path: Path) -> None:
 
 
 @pytest.mark.weights
+@pytest.mark.usefixtures("forked_engines")
 def test_a_session_measures_replies_alone_and_together(starter_gguf: Path) -> None:
     from app.engine.protocol.loading_messages import LoadOptions
 

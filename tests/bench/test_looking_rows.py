@@ -13,6 +13,7 @@ from bench.looking_rows import PANELS, inside, opening, streaming
 from app.bench import bench
 
 
+@pytest.mark.usefixtures("forked_windows")
 def test_the_trace_of_an_old_reply_of_4000_tokens_is_there_at_once(tmp_path: Path) -> None:
     found = opening(tmp_path / "first")
     if found["cpu_ms"] >= 200 or found["longest_cpu_ms"] >= 50:
@@ -23,6 +24,7 @@ def test_the_trace_of_an_old_reply_of_4000_tokens_is_there_at_once(tmp_path: Pat
     assert found["longest_cpu_ms"] < 50
 
 
+@pytest.mark.usefixtures("forked_windows")
 @pytest.mark.parametrize(
     "panel", [PANELS[0], *(pytest.param(panel, marks=pytest.mark.soak) for panel in PANELS[1:])]
 )

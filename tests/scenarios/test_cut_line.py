@@ -4,13 +4,17 @@ after everything else that moves it."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel, QTabBar, QWidget
+from store_records import a_conversation, a_message
 
 from app.chat.events import ContextCounted
-from models.records import Message
+from models.records import Message, Role
+from models.store.store import Store
 from ui.section.section import Section
 
 QUESTION = "A question of a few words, is it not?"
@@ -25,23 +29,36 @@ def open_cache(person: Any) -> None:
     tabs.setCurrentIndex(next(i for i in range(tabs.count()) if tabs.tabText(i) == "Cache"))
 
 
-def filled(open_window: Open, n_turns: int, reply: str = "Ten words or so.") -> Any:
+def opened(open_window: Open, reply: str = "Ten words or so.") -> Any:
     script = {"load": {"ms": 5, "loaded": {"n_ctx": 256}}, "replies": [{"text": reply}]}
     person = open_window(script)
     person.wait_ready()
     open_cache(person)
-    for _ in range(n_turns):
-        person.send(QUESTION)
-        person.wait_ended()
     return person
 
 
-def too_long(open_window: Open) -> Any:
-    """A chat of which something is left out."""
-    person = filled(open_window, 7)
-    person.type("And one more?")
-    person.wait(lambda: cut_of(person))
-    return person
+@pytest.fixture
+def person(open_window: Open, data_dir: Path) -> Any:
+    """A chat of a former run of which something is left out."""
+    store = Store.open(data_dir, backup_after_s=None)
+    chat, parent = a_conversation(), None
+    store.create_conversation(chat)
+    for number in range(14):
+        is_reply = bool(number % 2)
+        parent = a_message(
+            chat,
+            parent,
+            role=Role.ASSISTANT if is_reply else Role.USER,
+            content="Ten words or so." if is_reply else QUESTION,
+        )
+        store.append_message(parent)
+    store.set_setting("last_conversation_id", chat.id).result()
+    store.close()
+    made = opened(open_window)
+    made.wait(lambda: len(made.app.desk.shelf.path) == 14)
+    made.type("And one more?")
+    made.wait(lambda: cut_of(made))
+    return made
 
 
 def cut_of(person: Any) -> str:
@@ -59,10 +76,7 @@ def policy_words(person: Any) -> str:
     return str(person.find(QLabel, "cache_policy_caption").text())
 
 
-def test_it_goes_further_down_as_somebody_types_and_there_the_prompt_is_cut(
-    open_window: Open,
-) -> None:
-    person = too_long(open_window)
+def test_it_goes_further_down_as_somebody_types_and_there_the_prompt_is_cut(person: Any) -> None:
     ids = [message.id for message in person.app.desk.shelf.path]
     first = ids.index(cut_of(person))
     words = " and another word" * 8
@@ -74,8 +88,7 @@ def test_it_goes_further_down_as_somebody_types_and_there_the_prompt_is_cut(
     assert last_left_out(person.wait_ended()) == below
 
 
-def test_it_goes_back_up_when_what_was_typed_is_taken_out(open_window: Open) -> None:
-    person = too_long(open_window)
+def test_it_goes_back_up_when_what_was_typed_is_taken_out(person: Any) -> None:
     ids = [message.id for message in person.app.desk.shelf.path]
     first = cut_of(person)
     person.type(" and another word" * 8)
@@ -87,7 +100,10 @@ def test_it_goes_back_up_when_what_was_typed_is_taken_out(open_window: Open) -> 
 
 def test_after_each_reply_it_is_where_the_next_message_will_be_cut(open_window: Open) -> None:
     """Nobody has to type for it: the reply made the chat longer."""
-    person = filled(open_window, 3, reply="A reply is longer than its question. " * 3)
+    person = opened(open_window, reply="A reply is longer than its question. " * 3)
+    for _ in range(3):
+        person.send(QUESTION)
+        person.wait_ended()
     n_moved, counts = 0, list[str]()
     person.app.bridge.on(
         ContextCounted,
@@ -106,9 +122,8 @@ def test_after_each_reply_it_is_where_the_next_message_will_be_cut(open_window: 
 
 
 def test_under_the_other_policy_there_is_none_and_the_panel_says_what_would_happen(
-    open_window: Open,
+    person: Any,
 ) -> None:
-    person = too_long(open_window)
     desk = person.app.desk
     assert "above the line in the chat" in policy_words(person)
     desk.settings.set("context_policy", "stop")
@@ -124,15 +139,13 @@ def test_under_the_other_policy_there_is_none_and_the_panel_says_what_would_happ
     person.wait(lambda: cut_of(person))
 
 
-def test_what_fits_in_no_way_is_not_said_to_fit(open_window: Open) -> None:
-    person = too_long(open_window)
+def test_what_fits_in_no_way_is_not_said_to_fit(person: Any) -> None:
     person.app.desk.shelf.save_draft("one more word " * 300)
     person.wait(lambda: "even after dropping older messages" in policy_words(person))
     assert not cut_of(person)
 
 
-def test_other_weights_and_a_larger_window_move_it(open_window: Open) -> None:
-    person = too_long(open_window)
+def test_other_weights_and_a_larger_window_move_it(person: Any) -> None:
     desk = person.app.desk
     path = desk.loader.state.loaded.path
     desk.loader.unload()
@@ -143,8 +156,7 @@ def test_other_weights_and_a_larger_window_move_it(open_window: Open) -> None:
     person.wait(lambda: cut_of(person))
 
 
-def test_it_belongs_to_its_chat(open_window: Open) -> None:
-    person = too_long(open_window)
+def test_it_belongs_to_its_chat(person: Any) -> None:
     chat, below = person.app.desk.shelf.open.id, cut_of(person)
     person.app.desk.shelf.open_new()
     assert not cut_of(person)
@@ -154,7 +166,7 @@ def test_it_belongs_to_its_chat(open_window: Open) -> None:
 
 
 def test_of_a_text_its_beginning_is_left_out_and_no_message(open_window: Open) -> None:
-    person = filled(open_window, 0)
+    person = opened(open_window)
     desk = person.app.desk
     desk.shelf.open_new_text()
     text = "a word " * 300

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QTableView
+from shown_numbers import number_in
 
 from app.chat.inspection.prompt_reading import PromptOf
 from app.chat.surroundings import ALWAYS
@@ -36,7 +37,7 @@ FARTHEST = 0.02
 def near(shown: str, p: float) -> bool:
     """Whether a share in percent, as it is written, is that probability: within what its digits
     leave out and what another shape of batches makes."""
-    told = float(shown.replace("%", "").strip()) / 100
+    told = number_in(shown) / 100
     digits = 0.0005 if told >= 0.01 else 0.05 * p + 1e-12
     return math.isclose(told, p, rel_tol=FARTHEST, abs_tol=digits)
 
@@ -94,8 +95,12 @@ def native(person: Any, prompt: list[int] | None = None) -> list[dict[str, Any]]
 
 
 def test_displayed_probabilities_are_the_softmax_of_the_logits(answered: Any) -> None:
-    person = answered
-    told = native(person)
+    told = native(answered)
+    in_the_tables(answered, told)
+    at_a_token_and_in_the_live_bars(answered, told)
+
+
+def in_the_tables(person: Any, told: list[dict[str, Any]]) -> None:
     desk, looking = person.app.desk, person.window.section_acts.looking()
     table = person.find(QTableView, "token_table")
     person.wait(lambda: table.model().rowCount() == len(told) and looking.words is not None)
@@ -103,8 +108,8 @@ def test_displayed_probabilities_are_the_softmax_of_the_logits(answered: Any) ->
     shares, ranks, entropies = (column(table, at) for at in (3, 4, 5))
     for each, share, rank, entropy in zip(told, shares, ranks, entropies, strict=True):
         assert near(share, each["p"])
-        assert int(rank.replace(",", "")) == pytest.approx(each["rank"], rel=0.02, abs=1)
-        assert float(entropy) == pytest.approx(each["entropy"], abs=0.02)
+        assert number_in(rank) == pytest.approx(each["rank"], rel=0.02, abs=1)
+        assert number_in(entropy) == pytest.approx(each["entropy"], abs=0.02)
     person.find(ReplyTokens, "reply_tokens")
     alternatives = person.find(AlternativesTable, "alternatives_table")
     words = desk.words.of(person.reply().weights_hash)
@@ -116,12 +121,10 @@ def test_displayed_probabilities_are_the_softmax_of_the_logits(answered: Any) ->
         common = [(piece, share) for piece, share in rows if piece in by_piece]
         assert len(common) >= 62, "the last ones may change places"
         assert all(near(share, by_piece[piece]) for piece, share in common)
-        assert sum(float(share) for _, share in rows) <= 100.5
+        assert sum(number_in(share) for _, share in rows) <= 100.5
 
 
-def test_the_card_at_a_token_and_the_live_bars_say_the_same(answered: Any) -> None:
-    person = answered
-    told = native(person)
+def at_a_token_and_in_the_live_bars(person: Any, told: list[dict[str, Any]]) -> None:
     looking = person.window.section_acts.looking()
     person.wait(lambda: looking.words is not None and len(looking.traces) == len(told))
     person.window.action_registry.run("toggle_token_view")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+import numpy as np
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLabel
 
 from app.chat.inspection.inside import GROWING, NOTHING_LOADED
+from app.insight.inside.attention_matrix import N_PLACES
+from ui.section.inside.layers.attention_card import AttentionCard
 from ui.section.inside.layers.way_card import WayCard
 from ui.section.inside.panel import InsidePanel
 from ui.section.inside.vectors.map_card import MapCard
@@ -78,6 +81,29 @@ def test_a_token_is_followed_and_then_the_next_one(looker: Looker) -> None:
     assert looker.looking.index is None
     QTest.keyClick(looker.panel, Qt.Key.Key_Period, Qt.KeyboardModifier.AltModifier)
     person.wait(lambda: looker.words() == "“<|assistant|>” → “It”")
+
+
+def test_a_head_is_seen_as_a_matrix_from_token_to_token(looker: Looker) -> None:
+    """Each of its rows is the one that the words show when its token is selected."""
+    looker.looking.select(2)
+    looker.wait_seen()
+    view, person = looker.panel.view, looker.person
+    card = next(card for card in looker.panel.cards if isinstance(card, AttentionCard))
+    matrix = card.matrix.picture
+    QTest.mouseClick(card.grid, LEFT, pos=card.grid._cell(2, 1).center())
+    QTest.mouseClick(card.form, LEFT, pos=card.form.tabRect(1).center())
+    person.wait(lambda: matrix.isVisible() and not np.isnan(matrix.shares).any())
+    assert (matrix.rows[-1], len(matrix.rows)) == ("·is", N_PLACES)  # the text is longer
+    assert matrix.shares.sum(axis=1) == pytest.approx(1, abs=1e-5)
+    first, shares = matrix.n_before, matrix.shares.copy()
+    for row in range(1, 4):
+        whole = card._whole[-N_PLACES:]
+        assert np.array_equal(matrix.shares[-1, first:], whole)  # this token's own
+        assert np.array_equal(shares[-row, first : first + N_PLACES + 1 - row], whole[row - 1 :])
+        place = view.place
+        QTest.mouseClick(matrix, LEFT, pos=matrix.cell(N_PLACES - 2, 0).center().toPoint())
+        person.wait(lambda: view.place == place - 1 and not view.is_waiting)  # noqa: B023
+        person.wait(lambda: not matrix.is_pending and not np.isnan(matrix.shares).any())
 
 
 def test_it_is_enlarged_and_the_chat_comes_back(looker: Looker) -> None:

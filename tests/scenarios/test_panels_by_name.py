@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from PySide6.QtWidgets import QApplication
@@ -41,7 +42,7 @@ def test_the_words_that_one_looks_for_find_it(open_window: Any) -> None:
     registry = person.window.action_registry
     rows = [Row(action.title, action.run) for action in registry]
     titles = ("What is the capital of France, and what is it known for?", "Grammars of Jena")
-    chats = [(title, Row(title, person.app.desk.shelf.open_new)) for title in titles]
+    chats = [(title, partial(Row, title, person.app.desk.shelf.open_new)) for title in titles]
     for words, wanted in (
         ("sampling", "panel_sampling"),
         ("grammar", "panel_grammar"),

@@ -223,9 +223,9 @@ def test_preset_goes_out_as_a_file_and_comes_back(person: Any, tmp_path: Path) -
     assert window.name_field.text() == f"{name} 2"
 
 
-def test_weights_keep_their_own_settings(open_window: Any, starter_gguf: Path) -> None:
+def test_weights_keep_their_own_settings(open_window: Any, made_gguf: Path) -> None:
     """Which a script cannot show: its weights are not remembered."""
-    person = open_window(None, "--gguf", str(starter_gguf))
+    person = open_window(None, "--gguf", str(made_gguf))
     person.app.desk.settings.set("n_threads", 1)
     person.wait_ready()
     window = levels_of(person)
@@ -235,7 +235,7 @@ def test_weights_keep_their_own_settings(open_window: Any, starter_gguf: Path) -
     assert hint(window, "temperature") == "Model: 0.45  ·  overrides App: 0.3"
     window.close()
     person.app.close()
-    again = open_window(None, "--gguf", str(starter_gguf))
+    again = open_window(None, "--gguf", str(made_gguf))
     again.wait_ready()
     loaded = again.app.desk.loader.state.loaded
     assert loaded is not None

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from app.chat.events import TokenRecorded
+from models.records import Message
 from ui.chat.compare import Comparison
 
 pytestmark = pytest.mark.weights
@@ -28,8 +29,16 @@ def person(open_window: Any) -> Any:
     return made
 
 
-def test_several_answers_are_written_in_one_batch(person: Any):
-    desk, prompt = person.app.desk, person.reply().counts.prompt_tokens
+def test_a_reply_has_other_versions(person: Any):
+    """One after another: to load the weights and to answer takes longest."""
+    first = person.reply()
+    it_goes_on_from_its_own_tokens(person, first)
+    it_begins_with_what_was_written(person)
+    several_answers_are_written_in_one_batch(person, first)
+
+
+def several_answers_are_written_in_one_batch(person: Any, first: Message):
+    desk, prompt = person.app.desk, first.counts.prompt_tokens
     desk.settings.set("max_tokens", 24)
     order: list[str] = []
     person.app.bridge.on(TokenRecorded, lambda event: note(order, event))
@@ -46,8 +55,8 @@ def test_several_answers_are_written_in_one_batch(person: Any):
         assert message.counts.reused >= prompt - 1, "the prompt is not read again"
 
 
-def test_a_reply_goes_on_from_its_own_tokens(person: Any):
-    desk, old = person.app.desk, person.reply()
+def it_goes_on_from_its_own_tokens(person: Any, old: Message):
+    desk = person.app.desk
     desk.replies.go_on(old.id)
     person.qtbot.waitUntil(
         lambda: not desk.replies.is_generating and person.reply().id != old.id, timeout=90_000
@@ -60,7 +69,7 @@ def test_a_reply_goes_on_from_its_own_tokens(person: Any):
     assert new.counts.evaluated <= 2, "only what is new is read"
 
 
-def test_a_reply_begins_with_what_was_written(person: Any):
+def it_begins_with_what_was_written(person: Any):
     desk, old = person.app.desk, person.reply()
     desk.replies.begin_with(old.id, "In a dark wood there lived")
     person.qtbot.waitUntil(

@@ -23,7 +23,9 @@ ROOT = Path(__file__).resolve().parents[2]
         ("1.0", 200, 900, 600),
     ],
 )
-def test_nothing_is_cut_off(factor: str, zoom: int, width: int, height: int) -> None:
+def test_nothing_is_cut_off(
+    forked_windows: None, factor: str, zoom: int, width: int, height: int
+) -> None:
     done = subprocess.run(
         [sys.executable, str(Path(__file__).with_name("scaled_window.py")),
          str(zoom), str(width), str(height)],

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QTabBar, QWidget
+from shown_numbers import number_in
 
 from ui.section.section import Section
 from ui.section.time.panel import GROWING, NOT_RECORDED, RECORDED, TimePanel
@@ -50,7 +52,7 @@ def test_it_follows_a_reply_to_its_end_and_is_there_another_day(open_window: Ope
     reply = person.wait_ended()
     person.wait(lambda: panel.caption.text().startswith(RECORDED))
     assert len(panel.line.bars) == 30
-    shown = float(total_of(panel).replace(",", ""))
+    shown = number_in(total_of(panel))
     assert shown == pytest.approx(1000 * reply.counts.total_s, abs=0.1)
     chunks = [one.tokens for one in panel.line.stretches if one.kind == "prefill"]
     assert chunks == [100, 100, 100]
@@ -99,11 +101,11 @@ def test_a_stopped_reply_and_one_without_a_record(open_window: Open) -> None:
 
 
 @pytest.mark.weights
-def test_the_capital_of_france_in_text_mode(open_window: Open) -> None:
-    """Real weights: what the panel says adds up to the engine's clock, and a token's milliseconds
-    are those of its trace."""
-    person = open_window()
-    person.qtbot.waitUntil(lambda: person.app.desk.loader.state.state == "ready", timeout=60_000)
+def test_the_capital_of_france_in_text_mode(open_window: Open, made_gguf: Path) -> None:
+    """The real engine: what the panel says adds up to its clock, and a token's milliseconds are
+    those of its trace."""
+    person = open_window(None, "--gguf", str(made_gguf))
+    person.wait_ready()
     desk = person.app.desk
     desk.settings.set("max_tokens", 12)
     desk.shelf.open_new_text()
@@ -116,9 +118,7 @@ def test_the_capital_of_france_in_text_mode(open_window: Open) -> None:
     reply = person.reply()
     assert 0 < reply.counts.generated <= 12  # it may end by itself
     person.wait(lambda: len(panel.line.bars) == reply.counts.generated)
-    assert float(total_of(panel).replace(",", "")) == pytest.approx(
-        1000 * reply.counts.total_s, abs=1.0
-    )
+    assert number_in(total_of(panel)) == pytest.approx(1000 * reply.counts.total_s, abs=1.0)
     traces = person.app.window.section_acts.looking().traces
     assert panel.line.bars.ms.tolist() == pytest.approx([token.ms for token in traces])
     kinds = {one.kind for one in panel.line.stretches}

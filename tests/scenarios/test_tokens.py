@@ -10,6 +10,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QLabel, QLineEdit, QPlainTextEdit, QTabBar, QTableView, QWidget
+from shown_numbers import number_in
 
 from app.insight.tokenizer.merges import NO_FILE
 from ui.section.chips import ChipView
@@ -52,7 +53,7 @@ def test_the_tokens_of_a_reply_from_the_first_click(open_window: Any) -> None:
     person.wait(lambda: room.plot.points)
 
     person.click("most_uncertain_button")
-    entropies = [float(text) for text in column(table, 5)]
+    entropies = [number_in(text) for text in column(table, 5)]
     assert entropies[table.currentIndex().row()] == max(entropies)
 
     table.setFocus()

@@ -19,14 +19,18 @@ SCRIPT = {"load": {"ms": 5}, "replies": [{"text": "Paris."}]}
 Key, Held = Qt.Key, Qt.KeyboardModifier
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    folder = tmp_path / "files"
-    folder.mkdir()
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("files")
     tiny_llama(folder / "large.gguf", vocabulary=bpe_vocabulary(["hi"]), kind="f32")
     tiny_llama(folder / "draft.gguf", vocabulary=bpe_vocabulary(["hi"]))
     tiny_llama(folder / "other.gguf", vocabulary=bpe_vocabulary(["ho", "hum"]))
-    return folder / "large.gguf"
+    return folder
+
+
+@pytest.fixture
+def file(files: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(files, tmp_path / "files") / "large.gguf"
 
 
 @pytest.fixture

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,8 @@ SCRIPT: dict[str, Any] = {
 }
 LONG = "All happy families are alike; every unhappy family is unhappy in its own way. " * 60
 CONTROL = Qt.KeyboardModifier.ControlModifier
+KILLED_AFTER_S = 1.4
+"""What was there a second before is kept."""
 
 
 def paste(person: Any, text: str = "", files: tuple[str, ...] = ()) -> None:
@@ -362,9 +365,15 @@ def test_a_megabyte_of_text_does_not_hold_the_window(open_window):
 # --- kill -9 ------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def program(forked_windows: None, data_dir: Path, tmp_path: Path) -> Callable[..., Any]:
+    """with program(what) as process: the window as a process of its own; `what` is run again and
+    again as a step(app, desk)."""
+    return functools.partial(_program, data_dir, tmp_path)
+
+
 @contextmanager
-def program(data_dir: Path, tmp_path: Path, what: str) -> Iterator[subprocess.Popen[str]]:
-    """The window as a process of its own; `what` is run again and again as a step(app, desk)."""
+def _program(data_dir: Path, tmp_path: Path, what: str) -> Iterator[subprocess.Popen[str]]:
     script = tmp_path / "killed.json"
     script.write_text(json.dumps({"loop": True, **SCRIPT}))
     code = f"""
@@ -420,13 +429,13 @@ TYPING = """
 @pytest.mark.parametrize(
     ("field", "begin"), [("composer", "pass"), ("text_document", "desk.shelf.open_new_text()")]
 )
-def test_killed_while_typing_without_a_pause(open_window, data_dir, tmp_path, field, begin):
+def test_killed_while_typing_without_a_pause(open_window, program, field, begin):
     reports: list[tuple[float, int]] = []
-    with program(data_dir, tmp_path, TYPING.format(field=field, begin=begin)) as process:
+    with program(TYPING.format(field=field, begin=begin)) as process:
         for line in process.stdout:
             moment, number = line.split()
             reports.append((float(moment), int(number)))
-            if reports[-1][0] - reports[0][0] > 2.0:
+            if reports[-1][0] - reports[0][0] > KILLED_AFTER_S:
                 break
     killed_at = reports[-1][0]
     # 0.4 s of rest, and what a busy machine needs to write it.
@@ -443,7 +452,7 @@ def test_killed_while_typing_without_a_pause(open_window, data_dir, tmp_path, fi
     assert len(words) >= before
 
 
-def test_killed_in_a_temporary_chat_nothing_of_it_is_on_disk(data_dir, tmp_path):
+def test_killed_in_a_temporary_chat_nothing_of_it_is_on_disk(program, data_dir):
     secret, answer = "zanzibar-velvet-teapot", "Understood."
     what = f"""
     if not state:
@@ -457,7 +466,7 @@ def test_killed_in_a_temporary_chat_nothing_of_it_is_on_disk(data_dir, tmp_path)
         tell(desk.temporary.is_open, desk.shelf.path[1].content)
         state["late"] += 100
 """
-    with program(data_dir, tmp_path, what) as process:
+    with program(what) as process:
         assert process.stdout.readline() == f"True {answer}\n"
         process.kill()
         printed = process.stderr.read()
@@ -471,7 +480,7 @@ def test_killed_in_a_temporary_chat_nothing_of_it_is_on_disk(data_dir, tmp_path)
     assert secret not in printed
 
 
-def test_killed_with_a_queue_it_is_a_draft_again(open_window, data_dir, tmp_path):
+def test_killed_with_a_queue_it_is_a_draft_again(open_window, program):
     what = """
     if not state:
         state["sent"] = desk.replies.send("slow")
@@ -484,14 +493,14 @@ def test_killed_with_a_queue_it_is_a_draft_again(open_window, data_dir, tmp_path
         tell("kept")
         state["told"] += 100
 """
-    with program(data_dir, tmp_path, what) as process:
+    with program(what) as process:
         assert process.stdout.readline() == "kept\n"
     person = open_window(SCRIPT)
     person.wait(lambda: person.written())
     assert person.written() == "first in line\n\nsecond\n\nhalf a thought"
 
 
-def test_killed_in_a_continuation_the_document_has_what_came(open_window, data_dir, tmp_path):
+def test_killed_in_a_continuation_the_document_has_what_came(open_window, program):
     what = """
     if not state:
         desk.shelf.open_new_text()
@@ -501,11 +510,11 @@ def test_killed_in_a_continuation_the_document_has_what_came(open_window, data_d
         tell(time.monotonic(), len(desk.shelf.path[-1].content))
 """
     reports: list[tuple[float, int]] = []
-    with program(data_dir, tmp_path, what) as process:
+    with program(what) as process:
         for line in process.stdout:
             moment, length = line.split()
             reports.append((float(moment), int(length)))
-            if reports[-1][0] - reports[0][0] > 2.0:
+            if reports[-1][0] - reports[0][0] > KILLED_AFTER_S:
                 break
     before = max(length for moment, length in reports if moment <= reports[-1][0] - 1.0)
     person = open_window(SCRIPT)

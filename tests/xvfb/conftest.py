@@ -1,4 +1,4 @@
-"""An X server for the session; each test starts its own program in it."""
+"""An X server for the session; each test runs its own program in it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def x_server() -> Iterator[XServer]:
 
 
 @pytest.fixture
-def start(x_server, data_dir, tmp_path) -> Callable[..., Program]:
+def start_anew(x_server, data_dir, tmp_path) -> Iterator[Callable[..., Program]]:
     """Start main.py with a scripted engine that has these replies, or with its own engine."""
     with contextlib.ExitStack() as programs:
 
@@ -35,3 +35,9 @@ def start(x_server, data_dir, tmp_path) -> Callable[..., Program]:
             return programs.enter_context(program)
 
         yield start_program
+
+
+@pytest.fixture
+def start(forked_windows, start_anew) -> Callable[..., Program]:
+    """The same for tests that are not about the start: the program is forked."""
+    return start_anew

@@ -13,6 +13,8 @@ import pytest
 from outside import rows, setting
 from x_server import Program, wait_for
 
+from models.store.store import Store
+
 pytestmark = pytest.mark.xvfb
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -72,8 +74,8 @@ def ask(program: Program, question: str) -> str:
     return window
 
 
-def test_a_typed_question_is_answered_and_kept(start, outside):
-    program = start(SHORT_REPLY)
+def test_a_typed_question_is_answered_and_kept(start_anew, outside):
+    program = start_anew(SHORT_REPLY)
     window = ask(program, "What is the capital of France?")
     wait_for("the reply", lambda: outside.reply("complete"))
     assert [row[:3] for row in outside.messages()] == [
@@ -130,8 +132,8 @@ def test_closing_while_a_reply_grows_keeps_it(start, outside):
     assert last.content.startswith("on and on")
 
 
-def test_a_killed_program_leaves_no_child_and_its_text(start, outside):
-    program = start(LONG_REPLY)
+def test_a_killed_program_leaves_no_child_and_its_text(start_anew, outside):
+    program = start_anew(LONG_REPLY)
     ask(program, "Go on and on.")
     wait_for("growing text", lambda: outside.reply("streaming", "on and on"))
     assert program.children()
@@ -140,7 +142,7 @@ def test_a_killed_program_leaves_no_child_and_its_text(start, outside):
     kept = outside.reply("streaming", "on and on")
     assert kept
 
-    again = start(SHORT_REPLY)
+    again = start_anew(SHORT_REPLY)
     window = again.window("Cutaway")
     interrupted = wait_for("the start to notice", lambda: outside.reply("interrupted"))
     assert interrupted.content == kept.content
@@ -157,7 +159,11 @@ def test_quit_after_ends_by_itself(start, outside):
 
 
 @pytest.mark.weights
-def test_the_included_weights_answer_real_keys(start, outside, starter_gguf):
+def test_the_included_weights_answer_real_keys(start, outside, data_dir, starter_gguf):
+    data_dir.mkdir()
+    store = Store.open(data_dir, backup_after_s=None)
+    store.set_setting("n_threads", 1).result()  # several wait for each other on a busy machine
+    store.close()
     program = start()
     window = ask(program, "Tell me a long story about a city in France.")
     growing = wait_for(

@@ -15,7 +15,7 @@ import pytest
 from outside import rows, setting
 from x_server import Program, wait_for
 
-pytestmark = [pytest.mark.xvfb, pytest.mark.alone]
+pytestmark = pytest.mark.xvfb
 
 STAIRS = "Think of a staircase of blocks."
 REPLIES = (

@@ -2,8 +2,8 @@
 
 Widgets choose a look by dynamic properties: `plane` (chat, side, card, above, none) for a
 background, `kind` for buttons (primary, quiet, chip, danger, choice, compact, tiny), labels (title,
-headline, lead, strong, dim, small, error, refusal, caution), fields (tight, tightest) and tabs
-(pages, panels, segments).
+headline, lead, strong, dim, small, error, refusal, caution), fields (tight, tightest), tabs
+(pages, panels, segments) and splitters (unseen).
 """
 
 from __future__ import annotations
@@ -60,7 +60,9 @@ def _planes(theme: Themed) -> str:
         background: {c.card}; border: 1px solid {c.line}; border-radius: {theme.px(10)}px;
     }}
     QSplitter::handle {{ background: {c.line}; }}
+    #columns::handle {{ background: {c.side}; }}
     QSplitter[plane="none"]::handle {{ background: transparent; }}
+    QSplitter[kind="unseen"]::handle {{ background: {c.side}; }}
     QToolTip {{
         background: {c.card}; color: {c.ink}; border: 1px solid {c.line};
         padding: {theme.px(4)}px {theme.px(8)}px; font-size: {_size(theme, theme.small_px)};

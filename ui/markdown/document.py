@@ -106,6 +106,12 @@ class Document:
             self._is_open = is_open
             self._unread.append("")
 
+    def rewritten(self, source: str) -> Document:
+        """Another text, read as this one is."""
+        return Document(
+            source, is_plain=self._is_plain, is_mono=self._is_mono, is_open=self._is_open
+        )
+
     def take_changes(self, seconds: float | None = None) -> int:
         """Read what was appended, for about so long; the index of the first segment that is
         not the object that it was at the last call."""

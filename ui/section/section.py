@@ -27,9 +27,11 @@ from ui.widgets.plane import Plane
 
 class Section(Plane):
     """`kinds`: the panels, in the order of their tabs. `tab_changed`: the title of the one that
-    the user chose. `hide_requested`, `enlarge_requested`: by its buttons."""
+    the user chose. `hide_requested`, `enlarge_requested`: by its buttons. `shown_changed`: another
+    panel is on screen, or none."""
 
     tab_changed = Signal(str)
+    shown_changed = Signal()
     hide_requested = Signal()
     enlarge_requested = Signal()
 
@@ -126,6 +128,12 @@ class Section(Plane):
         """The one on screen."""
         return self._panels.get(self.tabs.currentIndex())
 
+    @property
+    def follows_token(self) -> bool:
+        """Whether what is on screen is about the chosen token."""
+        shown = self.panel()
+        return self.isVisible() and shown is not None and shown.follows_token
+
     def show_panel(self, title: str) -> None:
         """Another panel, by its title; an unknown one changes nothing."""
         for at, kind in enumerate(self._kinds):
@@ -172,6 +180,7 @@ class Section(Plane):
         self.line.show_open(self._kinds[at].title)
         for other in self._panels.values():
             other.set_active(other is panel)
+        self.shown_changed.emit()
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
@@ -186,6 +195,7 @@ class Section(Plane):
         self.line.set_awake(False)
         for panel in self._panels.values():
             panel.set_active(False)
+        self.shown_changed.emit()
 
     def _say(self) -> None:
         """Which token is looked at, as all panels understand it."""

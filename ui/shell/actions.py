@@ -61,6 +61,8 @@ class Actions(QObject):
         self._actions: dict[str, Action] = {}
         self._shortcuts: dict[str, QShortcut] = {}
         self._names: dict[QKeyCombination, str] = {}
+        self._given: dict[str, str] = {}
+        """Which action a key means everywhere in the window."""
         self._in_focus: QWidget | None = None
         self.collisions: list[str] = []
         application = QApplication.instance()
@@ -85,6 +87,8 @@ class Actions(QObject):
         if action.binds and scope is None:
             action = self._with_free_keys(action)
         self._actions[action.name] = action
+        if action.binds and not action.place:
+            self._given |= {native(key): action.name for key in action.keys}
         if action.binds and action.keys:
             self._shortcuts[action.name] = self._bound(action, scope)
             if scope is None:
@@ -149,12 +153,7 @@ class Actions(QObject):
 
     def _with_free_keys(self, action: Action) -> Action:
         """Two actions on one key would both be deaf: Qt calls that ambiguous."""
-        given = {
-            native(key): other.name
-            for other in self._actions.values()
-            if other.binds and not other.place and not action.place
-            for key in other.keys
-        }
+        given = {} if action.place else self._given
         lost = [key for key in action.keys if native(key) in given]
         if not lost:
             return action
@@ -165,7 +164,7 @@ class Actions(QObject):
 
 @functools.cache
 def native(sequence: str) -> str:
-    """A key as the platform's menus write it. Kept, since each new action asks for all keys."""
+    """A key as the platform's menus write it."""
     return QKeySequence(sequence).toString(QKeySequence.SequenceFormat.NativeText)
 
 

@@ -46,6 +46,8 @@ class Columns(QSplitter):
         self._section_px = SECTION_PX
         self._is_large = False
         self.setObjectName("columns")
+        # The planes are told apart by tone; the handle is there to be taken, not to be seen.
+        self.setProperty("kind", "unseen")
         self.setHandleWidth(1)
         self.setChildrenCollapsible(False)
         self.addWidget(sidebar)
@@ -53,11 +55,10 @@ class Columns(QSplitter):
         self.setStretchFactor(0, 0)
         self.setStretchFactor(1, 1)
         self.handle(1).setAccessibleName("Width of the chat list")
-        # The planes are told apart by tone; the handle is there to be taken, not to be seen.
         self.splitterMoved.connect(self._on_moved)
         self._later = rest_timer(self, self._arrange)
         theme.changed.connect(self._fit)
-        self._fit()
+        self._arrange()
 
     @property
     def is_narrow(self) -> bool:
@@ -94,7 +95,7 @@ class Columns(QSplitter):
         self._is_wanted = is_wanted
         self._width_px = width_px or SIDEBAR_PX
         self._section_px = section_px or SECTION_PX
-        self._fit()
+        self._arrange()
 
     def toggle_sidebar(self) -> None:
         takes_its_room = self.is_section_shown and not (self.fits_all or self._is_large)
@@ -152,7 +153,6 @@ class Columns(QSplitter):
         self._arrange()
 
     def _fit(self) -> None:
-        self.setStyleSheet(f"QSplitter::handle {{ background: {self._theme.colors.side}; }}")
         self._arrange()
         # Until what is in the columns has heard of it, they are held open by the former zoom.
         self._later.start(0)

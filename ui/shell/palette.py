@@ -200,7 +200,7 @@ class Palette(QFrame):
 
     def _show(self, placeholder: str, name: str, *, is_keys: bool) -> None:
         if not self.isVisible():
-            self._had_focus = QApplication.focusWidget()
+            self._had_focus = QApplication.focusWidget() or self._window.focusWidget()
         self._is_keys = is_keys
         self.setAccessibleName(name)
         self.field.setPlaceholderText(placeholder)
@@ -240,11 +240,11 @@ class Palette(QFrame):
 
     def _all_rows(self, query: str) -> list[Row]:
         actions = [self._row(action, action.group) for action in self._actions]
-        chats = (
-            (each.title, Row(each.title, partial(self._open_conversation, each.id), "Chat"))
-            for each in self._conversations()
-        )
+        chats = ((each.title, partial(self._chat_row, each)) for each in self._conversations())
         return ranked(query, actions, chats)
+
+    def _chat_row(self, chat: Conversation) -> Row:
+        return Row(chat.title, partial(self._open_conversation, chat.id), "Chat")
 
     def _key_rows(self, query: str) -> list[Row]:
         rows = [self._row(action, action.place) for action in self._actions if action.keys]

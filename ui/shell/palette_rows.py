@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 LIMIT: Final = 60
@@ -32,6 +33,9 @@ class Row:
     is_heading: bool = False
     also: tuple[str, ...] = ()
 
+
+Chat = tuple[str, Callable[[], Row]]
+"""Its title, and what makes its row."""
 
 ALSO: Final[dict[str, tuple[str, ...]]] = {
     "new_chat": ("new conversation", "start over"),
@@ -71,19 +75,23 @@ def fits(query: str, text: str) -> tuple[int, tuple[int, ...]] | None:
     """
     wanted = [letter for letter in _plain(query) if not letter.isspace()]
     plain = _plain(text)
-    best: tuple[int, tuple[int, ...]] | None = None
     if not wanted:
         return 0, ()
-    whole = plain.find("".join(wanted))
-    if whole >= 0:
-        places = tuple(range(whole, whole + len(wanted)))
-        best = _score(places, plain) + _WHOLE, places
+    best = _whole("".join(wanted), plain)
     begins = [place for place, letter in enumerate(plain) if letter == wanted[0]]
     for begin in begins[:24]:
         found = _from(begin, wanted, plain)
         if found is not None and (best is None or found[0] > best[0]):
             best = found
     return best
+
+
+def _whole(wanted: str, plain: str) -> tuple[int, tuple[int, ...]] | None:
+    at = plain.find(wanted)
+    if at < 0:
+        return None
+    places = tuple(range(at, at + len(wanted)))
+    return _score(places, plain) + _WHOLE, places
 
 
 def _plain(text: str) -> str:
@@ -132,30 +140,26 @@ def _word_place(plain: str, letter: str, after: int) -> int:
     return place
 
 
-def ranked(query: str, actions: Sequence[Row], chats: Iterable[tuple[str, Row]]) -> list[Row]:
-    """The rows that fit, the best first. Without a query: all actions, then the newest chats.
-
-    `chats` are (title, row), the newest first.
-    """
+def ranked(query: str, actions: Sequence[Row], chats: Iterable[Chat]) -> list[Row]:
+    """The rows that fit, the best first. Without a query: all actions, then the newest chats,
+    which `chats` has first. Rows of chats are made for those only that are shown."""
     query = query.strip()
     if not query:
-        newest = [row for _, row in _first(chats, LIMIT // 4)]
+        newest = [make() for _, make in islice(chats, LIMIT // 4)]
         return [*(row for row in actions if row.is_enabled), *newest]
-    scored: list[tuple[int, int, Row]] = []
+    scored: list[tuple[int, int, Row | Callable[[], Row]]] = []
     for place, row in enumerate(actions):
         found = _best(query, row)
         if found is not None:
             # Of two that fit alike the action comes first, and what cannot be done now last.
             scored.append((found[0] + (4 if row.is_enabled else -20), -place, row))
     lowered = _plain(query)
-    for place, (title, row) in enumerate(chats):
-        if place >= FUZZY_LIMIT and lowered not in _plain(title):
-            continue
-        found = fits(query, title)
+    for place, (title, make) in enumerate(chats):
+        found = fits(query, title) if place < FUZZY_LIMIT else _whole(lowered, _plain(title))
         if found is not None:
-            scored.append((found[0], -place - len(actions), row))
+            scored.append((found[0], -place - len(actions), make))
     scored.sort(key=lambda each: each[:2], reverse=True)
-    return [row for _, _, row in scored[:LIMIT]]
+    return [row if isinstance(row, Row) else row() for _, _, row in scored[:LIMIT]]
 
 
 def _best(query: str, row: Row) -> tuple[int, tuple[int, ...]] | None:
@@ -168,12 +172,3 @@ def _best(query: str, row: Row) -> tuple[int, tuple[int, ...]] | None:
     if by_title is not None and by_title[0] >= by_word[0] - _OTHER_WORD:
         return by_title
     return by_word[0] - _OTHER_WORD, ()
-
-
-def _first(chats: Iterable[tuple[str, Row]], count: int) -> list[tuple[str, Row]]:
-    found: list[tuple[str, Row]] = []
-    for each in chats:
-        if len(found) == count:
-            break
-        found.append(each)
-    return found

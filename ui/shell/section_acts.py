@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from PySide6.QtCore import QObject, Qt
+from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtWidgets import QApplication, QWidget
 from shiboken6 import isValid
 
@@ -39,6 +39,10 @@ OTHER_KEYS: Final = {"panel_inside": "Ctrl+Shift+I"}
 
 
 class SectionActs(QObject):
+    """`panel_changed`: another panel is on screen, or none."""
+
+    panel_changed = Signal()
+
     def __init__(
         self, desk: Desk, bridge: Bridge, theme: Theme, columns: Columns, header: ChatHeader
     ) -> None:
@@ -148,8 +152,14 @@ class SectionActs(QObject):
             )
             self._section.enlarge_requested.connect(self.enlarge)
             self._section.hide_requested.connect(lambda: self.show(False))
+            self._section.shown_changed.connect(self.panel_changed)
             self._columns.set_section(self._section)
         return self._section
+
+    @property
+    def follows_token(self) -> bool:
+        """Whether a panel is on screen that is about the chosen token."""
+        return self._section is not None and self._section.follows_token
 
     def looking(self) -> Looking:
         """What is looked at, by the panels and by the token view."""

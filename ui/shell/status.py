@@ -234,4 +234,5 @@ def _memory_parts(loaded: Loaded) -> str:
     return "\n".join(
         [f"{part.what} on {part.device}: {bytes_words(part.size_bytes)}" for part in loaded.memory]
         + [f"Looking inside: up to {bytes_words(more)} more while it is used"]
+        + ["A reply with parts cut: about as much again"]
     )

@@ -120,6 +120,7 @@ class MainWindow(QMainWindow):
         from ui.sidebar.sidebar_acts import SidebarActs
         from ui.tokens.step_acts import StepActs
         from ui.tokens.token_view_acts import TokenViewActs
+        from ui.tokens.word_acts import WordActs
         from ui.windows.exchange_acts import ExchangeActs
 
         theme, composer = self._theme, self._frame.composer
@@ -135,6 +136,7 @@ class MainWindow(QMainWindow):
         self.section_acts = SectionActs(desk, bridge, theme, self.columns, self.chat.header)
         self.step_acts = StepActs(desk, bridge, theme, self.chat)
         self.token_view_acts = TokenViewActs(desk, bridge, theme, self.chat, self.section_acts)
+        self._word_acts = WordActs(desk, self.chat, self.section_acts)
         self._zoom = ZoomControl(self)
         self.action_registry = Actions(self)
         self.following = Following(desk, bridge, self.sidebar, self.chat)

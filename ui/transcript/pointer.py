@@ -16,6 +16,7 @@ from ui.transcript.offers import LINE, ActsOnMessages, Offer
 from ui.transcript.selection import MIXED, RAW, SHOWN, RowSpot, Selection
 from ui.transcript.sliding import Sliding
 from ui.transcript.tokens.mode import TokenMode
+from ui.transcript.word_choice import WordChoice, word_around
 
 SCROLL_MS = 30
 KEYBOARD_ONLY = frozenset({"open_link", "scroll_sideways"})
@@ -28,12 +29,18 @@ class Pointer(QObject):
     link_clicked = Signal(str)
 
     def __init__(
-        self, view: RowsArea, sliding: Sliding, tokens: TokenMode, acts: ActsOnMessages
+        self,
+        view: RowsArea,
+        sliding: Sliding,
+        tokens: TokenMode,
+        words: WordChoice,
+        acts: ActsOnMessages,
     ) -> None:
         super().__init__(view)
         self._view = view
         self._sliding = sliding
         self._tokens = tokens
+        self._words = words
         self._acts = acts
         self.index: int | None = None
         self.hovered: Pressable | None = None
@@ -41,7 +48,7 @@ class Pointer(QObject):
         self._pressed_link = ""
         self._pressed_at = QPointF()
         self._last = QPointF()
-        self._is_selecting = False
+        self._is_selecting = self._had_selection = False
         self._scroll = QTimer(self)
         self._scroll.setInterval(SCROLL_MS)
         self._scroll.timeout.connect(self._on_scroll_due)
@@ -80,6 +87,8 @@ class Pointer(QObject):
             self._pressed = (self.index, self.hovered)
             return
         self._pressed_link = self.link_at(point)
+        former = self._view.selection
+        self._had_selection = former is not None and not former.is_empty
         place = self.place_at(point)
         if place is None:
             return
@@ -128,8 +137,15 @@ class Pointer(QObject):
         if self._pressed_link and self._is_click(point) and self._view.selection is None:
             self.link_clicked.emit(self._pressed_link)
         elif self._is_click(point) and self._view.selection is None:
-            self._tokens.click(point)
+            self._choose_at(point)
         self._pressed_link = ""
+
+    def _choose_at(self, point: QPointF) -> None:
+        """A token, or a word; a click that lets go of a selection chooses no word."""
+        if self._tokens.is_on:
+            self._tokens.click(point)
+        elif not self._had_selection:
+            self._words.click(point)
 
     def double_click(self, event: QMouseEvent) -> None:
         """Select a word."""
@@ -143,7 +159,7 @@ class Pointer(QObject):
         self._double_at = event.position()
         self._double_time = event.timestamp()
         text = self._block_text(place)
-        start, end = _word_around(text, place[4])
+        start, end = word_around(text, place[4])
         self._view.selection = Selection((*place[:4], start), (*place[:4], end))
         self._view.viewport().update()
 
@@ -307,15 +323,3 @@ class Pointer(QObject):
 def _is_near(first: QPointF, second: QPointF) -> bool:
     distance = (first - second).manhattanLength()
     return distance < QApplication.startDragDistance()
-
-
-def _word_around(text: str, position: int) -> tuple[int, int]:
-    """The word at a UTF-16 position: letters, digits and underscores together."""
-    from PySide6.QtCore import QTextBoundaryFinder
-
-    finder = QTextBoundaryFinder(QTextBoundaryFinder.BoundaryType.Word, text)
-    finder.setPosition(position)
-    start = position if finder.isAtBoundary() else max(0, finder.toPreviousBoundary())
-    finder.setPosition(start)
-    end = finder.toNextBoundary()
-    return start, end if end > 0 else start

@@ -24,7 +24,7 @@ from PySide6.QtGui import (
     QShowEvent,
     QWheelEvent,
 )
-from PySide6.QtWidgets import QToolTip, QWidget
+from PySide6.QtWidgets import QWidget
 
 from models.records import Message, MessageState, Role
 from ui.look.theme import Theme
@@ -43,6 +43,8 @@ from ui.transcript.reading import SliceReader
 from ui.transcript.selection import MIXED, selected_text
 from ui.transcript.sliding import Sliding
 from ui.transcript.tokens.mode import TokenMode
+from ui.transcript.word_choice import WordChoice
+from ui.widgets.kit import show_tip
 
 DONE_MS = 1500
 
@@ -88,8 +90,9 @@ class TranscriptView(RowsArea):
         self.sliding = Sliding(self)
         self.keyboard = Keyboard(self, self.sliding, self)
         self.tokens = TokenMode(self, self.keyboard)
+        self.words = WordChoice(self)
         self.finder = Finder(self, self.tokens)
-        self.pointer = Pointer(self, self.sliding, self.tokens, self)
+        self.pointer = Pointer(self, self.sliding, self.tokens, self.words, self)
         self._pace = PaintPace(self, self.tokens)
         self.keyboard.moved.connect(self.current_changed)
         self.keyboard.typed.connect(self.typed)
@@ -337,6 +340,7 @@ class TranscriptView(RowsArea):
         item = self.rows.item(index)
         item.paint(painter, clip, self._look(index))
         self.finder.paint(painter, index, item, clip)
+        self.words.paint(painter, item, clip)
         painter.restore()
 
     def _look(self, index: int) -> ItemLook:
@@ -374,7 +378,7 @@ class TranscriptView(RowsArea):
     def viewportEvent(self, event: QEvent) -> bool:
         if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
             words = self.pointer.words_at(QPointF(event.pos()))
-            QToolTip.showText(event.globalPos(), words, self.viewport())
+            show_tip(event.globalPos(), words, self.viewport())
             return True
         if event.type() == QEvent.Type.Leave:
             self.pointer.leave()

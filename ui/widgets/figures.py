@@ -116,6 +116,18 @@ def loaded_details(loaded: Loaded) -> str:
     return "\n".join([*lines, *loaded.notes])
 
 
+def signed(value: float, form: str = ".2f") -> str:
+    """A number that may be below zero, with a minus sign and not a hyphen. `form`: as Python
+    formats it.
+
+    >>> signed(-2.22), signed(1.5, "+.2f"), signed(-0.001), signed(-1234.5, ",.1f")
+    ('−2.22', '+1.50', '0.00', '−1,234.5')
+    """
+    text = format(value, form)
+    is_zero = not text.strip("+-0.")
+    return text.removeprefix("-") if is_zero else text.replace("-", "−")
+
+
 def rate_text(tokens_per_s: float) -> str:
     """Tokens per second with about three figures."""
     digits = 1 if tokens_per_s < 100 else 0

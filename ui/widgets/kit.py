@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QObject, Qt, QTimer, SignalInstance
-from PySide6.QtWidgets import QLabel, QPushButton, QWidget
+from PySide6.QtCore import QObject, QPoint, Qt, QTimer, SignalInstance
+from PySide6.QtWidgets import QLabel, QPushButton, QToolTip, QWidget
 
 
 def plain_label(
@@ -47,6 +47,15 @@ def push_button(
     if act is not None:
         button.clicked.connect(act)
     return button
+
+
+def show_tip(where: QPoint, words: str, widget: QWidget) -> None:
+    """Whatever the words are, they are no markup: Qt would take a token like `<s>` for some."""
+    if "<" in words:
+        for sign, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
+            words = words.replace(sign, entity)
+        words = f'<p style="white-space: pre-wrap">{words}</p>'
+    QToolTip.showText(where, words, widget)
 
 
 def rest_timer(

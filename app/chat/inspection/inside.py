@@ -24,10 +24,12 @@ from app.engine.protocol.frames import MAX_FRAME_BYTES
 from app.engine.protocol.inside_messages import (
     BY_TEXT,
     AttributeToken,
+    GraphOffer,
     HeadsMeasured,
     Inside,
     LookInside,
     MeasureHeads,
+    ReadGraph,
     TokenAttributed,
 )
 from app.engine.protocol.messages import TokenTrace
@@ -40,12 +42,16 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from app.insight.inside.attention_matrix import HeadRow
     from app.insight.inside.wrote import Written
 
     Values = npt.NDArray[np.float32] | npt.NDArray[np.int32]
 
 KEPT_BYTES: Final = 64 * 2**20
 """Of answers, the newest aside."""
+
+KEPT_ROWS_BYTES: Final = 32 * 2**20
+"""Of rows of attention, the newest aside: while one goes from token to token most stay."""
 
 ROOM_BYTES: Final = MAX_FRAME_BYTES // 2
 """Of what grows with the text, in one answer; the rest of the frame is for what does not."""
@@ -58,12 +64,16 @@ GROWING: Final = "This reply is still being generated. Look inside when it is fi
 NO_TOKENS: Final = "No tokens were recorded for this reply."
 NO_SCORES: Final = "This model's scores can't be read."
 WRITTEN_WITH_CUTS: Final = (
-    "Parts were cut while this reply was written. Here you see it replayed by the whole model."
+    "Parts of the model were cut for this reply. What you see here is the whole model's replay."
 )
 UNKNOWN_PROMPT: Final = "The exact prompt of this reply is unknown, so it can't be replayed. "
 TOO_LONG: Final = (
     "The attention of all layers to {n:,} tokens is too large to show. Choose an earlier token."
 )
+LAYER_TOO_LONG: Final = (
+    "The attention of a layer to {n:,} tokens is too large to show. Choose an earlier token."
+)
+NO_ROW: Final = "This layer has no attention. Choose another one."
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +169,10 @@ class Insides:
         self._text: ReadText | None = None
         self._kept: Kept[Seen] = Kept(loader, lambda seen: seen.size_bytes)
         self._newest = Newest(questions)
+        self._kept_rows: Kept[HeadRow] = Kept(loader, _row_bytes)
+        self._newest_row = Newest(questions)
         self._head_names: tuple[object, HeadNames] | None = None
+        self._lacks: tuple[object, Mapping[str, str]] | None = None
 
     # --- the text -------------------------------------------------------------------------------
 
@@ -308,6 +321,88 @@ class Insides:
         """No answer is wanted any more: nobody is called."""
         self._newest.begin()
 
+    # --- a row of the matrix --------------------------------------------------------------------
+
+    def row_at(
+        self,
+        text: ReadText,
+        place: int,
+        layer: int,
+        then: Callable[[HeadRow], None],
+        failed: Callable[[str], None],
+        *,
+        still: Still,
+    ) -> None:
+        """What a layer's heads take from each token up to `place`, beside what `look` is about; a
+        newer question of this kind ends an older one. At once where it is known. Whoever wants
+        several asks for the earliest first: then each token is replayed behind the one before it,
+        and nothing is read twice, of a window or a state neither."""
+        is_newest = self._newest_row.begin()
+        known = self._at(text, place)[1]
+        key = (text.weights_hash, text.ids[: place + 1].tobytes(), layer)
+        row = self._kept_rows.get(key)
+        if row is not None:
+            then(row)
+            return
+        want = [name for name in ROW_WANTED if not known.has(name)]
+        loaded = self._loader.loaded
+        if loaded is not None and 4 * loaded.n_head * (place + 1) > MAX_FRAME_BYTES - 2**20:
+            failed(LAYER_TOO_LONG.format(n=place + 1))
+            return
+
+        def take(arrays: Mapping[str, Values], missing: Mapping[str, str]) -> None:
+            found = _row_of({**arrays, **_layer_of(known.arrays, layer)})
+            if found is None:
+                failed(missing.get("attention") or NO_ROW)
+            else:
+                self._kept_rows.put(key, found, KEPT_ROWS_BYTES)
+                then(found)
+
+        def told(answer: Inside) -> None:
+            from app.insight.inside.arrays import arrays_of
+
+            arrays = arrays_of(answer)
+            rows = {"attention": arrays["attention"][0]} if "attention" in arrays else {}
+            rest = {name: arrays[name] for name in arrays if name != "attention"}
+            missing = {each.name: each.sentence for each in answer.missing}
+            take({**_layer_of(rest, layer), **rows}, missing)
+
+        if not want:
+            take({}, known.missing)
+            return
+        self._newest_row.request_id = self._questions.ask(
+            LookInside(0, text.ids[: place + 1].tolist(), want, layers=[layer], only_layers=True),
+            Inside,
+            told,
+            failed,
+            still=lambda: is_newest() and still(),
+        )
+
+    def stop_rows(self) -> None:
+        """No row is wanted any more: nobody is called."""
+        self._newest_row.begin()
+
+    def learn(self, then: Callable[[Mapping[str, str]], None], *, still: Still) -> None:
+        """What nobody can see of the loaded weights, whatever token is looked at, with the reasons;
+        learned once per load. One token is decoded for it, which touches every page of a mapped
+        file: to be asked when nothing else is going on. Where it fails nobody is called: the first
+        question about a token says why. `still` says that these weights are loaded."""
+        loaded = self._loader.loaded
+        if self._lacks is not None and self._lacks[0] is loaded:
+            then(self._lacks[1])
+            return
+
+        def take(offer: GraphOffer) -> None:
+            lacks = {
+                each.name: each.sentence
+                for each in offer.missing
+                if each.name not in offer.in_some_layers
+            }
+            self._lacks = (loaded, lacks)
+            then(lacks)
+
+        self._questions.ask(ReadGraph(0), GraphOffer, take, lambda _sentence: None, still=still)
+
     # --- heads ----------------------------------------------------------------------------------
 
     def name_heads(
@@ -394,6 +489,35 @@ class Insides:
         key = (text.weights_hash, text.ids[: place + 1].tobytes(), target)
         self.take_state()
         return key, self._kept.get(key) or Seen(place, target, {}, {})
+
+
+ROW_WANTED: Final = ("attention", "q_after", "k_after")
+"""What a row of the matrix is made of."""
+
+
+def _layer_of(arrays: Mapping[str, Values], layer: int) -> dict[str, Values]:
+    """One layer's part of what makes a row."""
+    return {name: arrays[name][layer] for name in ROW_WANTED if name in arrays}
+
+
+def _row_of(arrays: Mapping[str, Values]) -> HeadRow | None:
+    """Of a layer's arrays; None where it has no attention."""
+    import numpy as np  # when somebody looks
+
+    from app.insight.inside.attention_matrix import HeadRow
+
+    found = {
+        name: np.array(values, np.float32)  # the answer, which has all layers, goes
+        for name, values in arrays.items()
+        if np.isfinite(values).all()
+    }
+    if "attention" not in found:
+        return None
+    return HeadRow(found["attention"], found.get("q_after"), found.get("k_after"))
+
+
+def _row_bytes(row: HeadRow) -> int:
+    return sum(values.nbytes for values in row if values is not None)
 
 
 def _ids_of(traces: Sequence[TokenTrace], first: int) -> list[int]:

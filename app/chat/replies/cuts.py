@@ -23,6 +23,7 @@ from app.chat.settings.resolved import IN_CHAIN, SHAPING
 from app.chat.settings.settings import as_stored
 from app.chat.surroundings import Surroundings
 from app.chat.weights.loading import Loader
+from app.engine.planning.estimate import cut_bytes
 from app.engine.protocol.bounds import BadSetting
 from app.engine.protocol.cut_messages import Cut, CutMode, check_cuts
 from app.insight.inside.cuts import control_of
@@ -57,6 +58,15 @@ class Cuts:
             self._around.emit(Noticed("warning", refusal))
         else:
             self._branch_at.at(message_id, index, settings=answers)
+
+    def takes_bytes(self, message_id: str, n_before: int) -> int:
+        """What such a reply takes at most, beside what is loaded, going on from so many tokens of
+        prompt and reply; 0 where nobody can tell."""
+        message, loaded = self._shelf.message(message_id), self._loader.loaded
+        if message is None or loaded is None:
+            return 0
+        refusal, shaping = self._shaping(message)
+        return 0 if refusal else cut_bytes(loaded, n_before, shaping["max_tokens"])
 
     def _answers(
         self, message_id: str, index: int, cuts: Sequence[Cut], mode: CutMode, seed: int | None

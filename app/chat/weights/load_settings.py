@@ -7,7 +7,6 @@ taken is left out, and the engine then decides.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -89,11 +88,8 @@ def _read(name: str, value: object) -> Any:
     if name == "rope":
         if not isinstance(value, Mapping):
             raise bad_setting("The RoPE scaling must be an object.")
-        return RopeScaling(**read_fields(dict(value), _types(RopeScaling), "this model"))
-    return read_fields({name: value}, _types(LoadOptions), "this model")[name]
-
-
-_types = functools.cache(field_types)  # it reads annotations anew each time
+        return RopeScaling(**read_fields(dict(value), field_types(RopeScaling), "this model"))
+    return read_fields({name: value}, field_types(LoadOptions), "this model")[name]
 
 
 def _lora(value: object) -> Lora:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from app.engine.planning.placement import Placement
 from app.engine.planning.sizes import WeightSizes
-from app.engine.protocol.loading_messages import MemoryPart
+from app.engine.protocol.loading_messages import Loaded, MemoryPart
 
 HOST = "CPU"
 
@@ -20,16 +20,50 @@ _PADDING = 264
 """Cells by which a cache may be longer than its text."""
 
 
-def looking_bytes(parts: Iterable[MemoryPart], n_ctx: int, n_layer: int) -> int:
+MEAN_OVER = 128
+"""Positions that the mean of a part that is cut is taken over, at most: the prompt's last ones."""
+
+
+def cells_beside(n_tokens: int, n_ctx: int, n_layer: int) -> int:
+    """Cells of a second context for so many tokens, and for the rows of the lens behind them.
+    Doubled sizes, so that a growing chat does not need a new context for each token."""
+    wanted = n_tokens + n_layer + 1
+    size = 512
+    while size < wanted:
+        size *= 2
+    return min(size, max(n_ctx, wanted))
+
+
+def mean_cells(n_tokens: int, *, can_share: bool) -> int:
+    """Cells that means take beside a text of so many tokens. `can_share`: those of its beginning
+    serve them, too."""
+    return min(n_tokens, MEAN_OVER) if can_share else n_tokens
+
+
+def cut_bytes(loaded: Loaded, n_before: int, max_tokens: int) -> int:
+    """What a reply with cuts takes at most beside loaded weights: a context of its own.
+    `n_before`: tokens that it goes on from."""
+    n_ctx, shape = loaded.n_ctx, loaded.cache
+    can_share = shape is not None and not (shape.n_window_layers or shape.is_state)
+    most = min(n_before + max_tokens, n_ctx) if max_tokens else n_ctx
+    n_tokens = max(most, n_before + mean_cells(n_before, can_share=can_share))
+    return looking_bytes(loaded.memory, n_ctx, loaded.n_layer, n_tokens)
+
+
+def looking_bytes(
+    parts: Iterable[MemoryPart], n_ctx: int, n_layer: int, n_tokens: int | None = None
+) -> int:
     """What looking inside takes at most beside weights that are loaded in these parts, estimated or
-    measured: a second context like theirs, with a few more cells (`engine/process/probe`)."""
-    n_cells = n_ctx + n_layer + 1 + _PADDING
+    measured: a second context like theirs, with a few more cells (`engine/process/probe`).
+    `n_tokens`: of the text; None: of the longest one."""
+    longest = cells_beside(n_ctx, n_ctx, n_layer)
+    n_cells = longest if n_tokens is None else cells_beside(n_tokens, n_ctx, n_layer)
     total = 0
     for part in parts:
         if part.what == "kv":
-            total += part.size_bytes * n_cells // max(n_ctx, 1)
-        elif part.what in ("compute", "output"):
-            total += part.size_bytes
+            total += part.size_bytes * (n_cells + _PADDING) // max(n_ctx, 1)
+        elif part.what in ("compute", "output"):  # with its masks, which grow with the cells
+            total += part.size_bytes * max(n_cells, longest) // longest
     return total
 
 

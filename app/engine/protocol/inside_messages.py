@@ -155,8 +155,9 @@ class Missing(WireMessage, frozen=True, tag=True):
 
 
 class GraphOffer(WireMessage, frozen=True, tag=True):
-    """`missing`: what can't be had of these weights. `window_layers`: those that look back no
-    further than the window. `bytes_per_token` and `fixed_bytes`: what looking inside takes."""
+    """`missing`: what can't be had of these weights; of `in_some_layers` some layers have it.
+    `window_layers`: those that look back no further than the window. `bytes_per_token` and
+    `fixed_bytes`: what looking inside takes."""
 
     n_layer: Count
     missing: Annotated[list[Missing], FEW]
@@ -164,6 +165,7 @@ class GraphOffer(WireMessage, frozen=True, tag=True):
     bytes_per_token: Amount = 0
     fixed_bytes: Amount = 0
     notes: Annotated[list[Sentence], FEW] = msgspec.field(default_factory=list)
+    in_some_layers: Annotated[list[Word], FEW] = msgspec.field(default_factory=list)
 
 
 class FloatArray(WireMessage, frozen=True, tag=True):

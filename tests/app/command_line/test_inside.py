@@ -35,6 +35,8 @@ from app.refusal import Refusal
 
 ROOT = Path(__file__).resolve().parents[3]
 
+pytestmark = pytest.mark.usefixtures("forked_engines_here")
+
 TEXT = "The capital of France is Paris, and the capital of Germany is"
 CUT = "The capital of France is"
 
@@ -43,6 +45,8 @@ SHAPES = {
     "gemma_gguf": {"n_layer": 18, "n_head": 4, "n_kv_head": 1, "d_head": 256, "n_embd": 640},
 }
 VOCABULARIES = {"starter_gguf": 49_152, "gemma_gguf": 262_144}
+MIDDLE = {"starter_gguf": 4, "gemma_gguf": 5}
+"""Where “ is” stands; Gemma's text begins with <bos>."""
 
 
 @dataclass
@@ -111,13 +115,14 @@ def gguf(name: str, request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def middle(gguf: str, tmp_path_factory: pytest.TempPathFactory) -> Run:
+def middle(
+    forked_engines_here: None, name: str, gguf: str, tmp_path_factory: pytest.TempPathFactory
+) -> Run:
     """“ is”, in the middle of a text."""
-    folder = tmp_path_factory.mktemp("middle")
-    argv = (TEXT, "--raw", "--gguf", gguf, "--ctx", "512")
-    ids = _run(folder, *argv).said["tokens"]
-    at = next(token["position"] for token in ids if token["text"] == " is")
-    return _run(folder, *argv, "--token", str(at))
+    argv = (TEXT, "--raw", "--gguf", gguf, "--ctx", "512", "--token", str(MIDDLE[name]))
+    run = _run(tmp_path_factory.mktemp("middle"), *argv)
+    assert run.said["tokens"][run.token]["text"] == " is"
+    return run
 
 
 @pytest.mark.weights
@@ -180,7 +185,16 @@ def test_a_turned_query_keeps_its_length(middle: Run) -> None:
     assert not np.allclose(middle.arrays["q_before"], middle.arrays["q_after"])
 
 
+QUICKLY = pytest.mark.parametrize(
+    "name",
+    ["starter_gguf", pytest.param("gemma_gguf", marks=pytest.mark.soak)],
+    indirect=True,
+    scope="module",
+)
+
+
 @pytest.mark.weights
+@QUICKLY
 def test_a_token_knows_nothing_of_what_follows(middle: Run, gguf: str, tmp_path: Path) -> None:
     """The same as the last token of the text that is cut behind it. Both read what is before it
     in the same steps, by one thread, and then the token alone: so there is no tolerance."""
@@ -196,6 +210,7 @@ def test_a_token_knows_nothing_of_what_follows(middle: Run, gguf: str, tmp_path:
 
 
 @pytest.mark.weights
+@QUICKLY
 def test_it_votes_for_what_ask_would_answer(
     middle: Run, gguf: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -313,7 +328,7 @@ def test_the_first_token_sees_itself_alone(
     assert (run.arrays["attention"][:, :, 0] == 1).all()
     assert not run.arrays["attention"][:, :, 1:].any()
     assert [layer["look"] for layer in run.said["layers"]] == [None] * 4
-    assert _inside("one", "--raw", "--gguf", tiny, "--token", "0") == 0
+    assert _inside("one", "--raw", "--gguf", tiny, "--token", "0", "--threads", "1") == 0
     assert "–" in capsys.readouterr().out
 
 

@@ -1,6 +1,6 @@
-"""A program of its own: loads a file with many combinations of cache types and answers with each.
+"""A program of its own: loads files with many combinations of cache types and answers with each.
 
-    python cache_type_trials.py FILE < combinations.json
+    python cache_type_trials.py < combinations.json
 
 It prints one JSON line per combination, at once, so that whoever runs it sees at which one it
 died. It comes to answered (flash attention used, stop reason, tokens) or refused (sentence).
@@ -22,10 +22,10 @@ from app.refusal import Refusal
 def main() -> int:
     log = NativeLog()
     native.start(log)
-    for key, value, flash, tokens in json.load(sys.stdin):
+    for path, key, value, flash, tokens in json.load(sys.stdin):
         try:
             opened = load_quietly(
-                Path(sys.argv[1]),
+                Path(path),
                 log,
                 n_ctx=256,
                 n_ubatch=64,

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from forked import Source, fork_from
 
 sys.path.append(str(Path(__file__).parent))
 sys.path.append(str(Path(__file__).parent / "prompts"))
 
 if TYPE_CHECKING:
+    from conversation import Conversation
     from gguf_writer import Vocabulary
     from native_session import NativeSession
 
@@ -52,14 +54,21 @@ def gemma(gemma_gguf: Path, native_log: NativeLog) -> Iterator[Weights]:
 
 
 @pytest.fixture(scope="session")
-def made(native_log: NativeLog, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Weights]:
-    """Small random weights with the same settings, for what any weights show."""
+def made_gguf(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Small random weights, for what any weights show."""
     from gguf_writer import tiny_llama
-    from native_session import load_quietly
 
     path = tmp_path_factory.mktemp("made") / "llama.gguf"
     tiny_llama(path, vocabulary=_many_words(), n_ctx_train=1024)
-    weights = load_quietly(path, native_log, n_ctx=1024, n_ubatch=64, n_threads=1)
+    return path
+
+
+@pytest.fixture(scope="session")
+def made(made_gguf: Path, native_log: NativeLog) -> Iterator[Weights]:
+    """Those, with the same settings."""
+    from native_session import load_quietly
+
+    weights = load_quietly(made_gguf, native_log, n_ctx=1024, n_ubatch=64, n_threads=1)
     yield weights
     weights.close()
 
@@ -100,3 +109,16 @@ def made_session(made: Weights, native_log: NativeLog) -> NativeSession:
     from native_session import NativeSession
 
     return NativeSession(made, native_log)
+
+
+@pytest.fixture(scope="session")
+def forked_conversation(forked_engine_source: Source | None) -> Callable[[], Conversation]:
+    """Begins a conversation with an engine that is forked, not started; whoever asks leaves it."""
+    from conversation import Conversation
+
+    def begin() -> Conversation:
+        with pytest.MonkeyPatch.context() as patch:
+            fork_from(forked_engine_source, patch, "engine")
+            return Conversation()
+
+    return begin

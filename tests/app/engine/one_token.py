@@ -10,6 +10,7 @@ no cache stand between a file and its numbers, and a whole forward pass is a few
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -198,7 +199,7 @@ def write_network(
             key + "vocab_size": len(vocabulary),
         },
         tensors={
-            name: Tensor(tuple(reversed(values.shape)), values.reshape(-1).tolist())
+            name: Tensor(tuple(reversed(values.shape)), array("f", values.tobytes()))
             for name, values in tensors.items()
         },
     )

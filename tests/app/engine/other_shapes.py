@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from native_session import NativeSession
 
+from app.engine.process.native.weights import Weights
 from app.engine.protocol.messages import Held, TokenTrace
 
 BOUND = 0.5
@@ -53,6 +54,10 @@ def distance(first: list[TokenTrace], second: list[TokenTrace], bound: float = B
 CLOSE = 0.005
 """Nat. Other shapes of steps move the numbers of the small made files by less: 0.0009 measured,
 at one candidate."""
+
+
+def bound_of(weights: Weights) -> float:
+    return CLOSE if weights.n_embd == 64 else BOUND
 
 
 def settled(session: NativeSession, ids: list[int], length: int, **fields: Any) -> list[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -48,10 +49,13 @@ def probe_of(
 
 def look(probe: Probe, ids: list[int], want: Iterable[str] = WANTED, **fields: Any) -> Looked:
     """The answer to one question."""
-    tensors = FileTensors(Path(probe._weights.loaded.path))
+
+    @cache
+    def tensors() -> FileTensors:
+        return FileTensors(Path(probe._weights.loaded.path))
 
     def matrix(name: str) -> np.ndarray[Any, Any]:
-        return tensors.rows(name, 0, tensors.shape(name)[0])
+        return tensors().rows(name, 0, tensors().shape(name)[0])
 
     *before, found = probe.look(Asked(ids, want, mixing=matrix, **fields))
     assert before == [None] * len(before)

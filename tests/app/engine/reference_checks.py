@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from probing import Arrays, distance
 from reference_network import Network, Reading
+from reference_weights import Values
 
 from app.engine.process.probe.probe import N_LENS
 
@@ -48,6 +50,21 @@ class Case:
     def last(self) -> Arrays:
         return self.found[-1]
 
+    @cached_property
+    def exact(self) -> Network:
+        """What the file says."""
+        return Network(self.path)
+
+    @cached_property
+    def as_cpu(self) -> Network:
+        """The same, rounded as the processor rounds."""
+        return Network(self.path, as_cpu=True)
+
+    @cached_property
+    def said(self) -> Values:
+        """What the last token's stream says after each layer, so rounded, [n_layer, n_vocab]."""
+        return self.as_cpu.scores(self.last["residual"])
+
 
 def piecewise(network: Network, found: list[Arrays]) -> Reading:
     """Each piece of each layer, of the input that it had in the graph."""
@@ -78,7 +95,7 @@ def all_distances(reading: Reading, found: list[Arrays]) -> dict[str, np.ndarray
 
 def shares_of(case: Case) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """The last token's attention [n_layer, n_head, n_tok], and what it sees [n_layer, n_tok]."""
-    network = Network(case.path)
+    network = case.exact
     n = len(case.ids)
     seen = np.stack([network._visible(layer, n)[-1] for layer in range(network.n_layer)])
     return case.last["attention"], seen
@@ -92,7 +109,7 @@ def check_rows(case: Case) -> None:
     assert (rows[everywhere] > 0).all()
 
 
-def check_lens(case: Case, network: Network) -> None:
+def check_lens(case: Case) -> None:
     """The last row is the real scores to the last bit, and each row what its stream says."""
     last = case.last
     logits = last["logits"]
@@ -105,14 +122,14 @@ def check_lens(case: Case, network: Network) -> None:
     assert last["lens_target_ranks"][-1].tolist() == ranks
     total = np.log(np.exp(logits.astype(np.float64) - logits.max()).sum()) + logits.max()
     assert last["lens_total"][-1] == pytest.approx(total, rel=1e-6)
-    said = network.scores(last["residual"])
-    rows = np.arange(network.n_layer)[:, None]
+    said = case.said
+    rows = np.arange(len(said))[:, None]
     assert distance(last["lens_logits"], said[rows, last["lens_ids"]]).max() < ONE_ROUNDING
     assert distance(last["lens_target_logits"], said[:, targets]).max() < 3 * ONE_ROUNDING
 
 
 def check_rotation(case: Case) -> None:
-    network = Network(case.path)
+    network = case.exact
     n = len(case.ids)
     for layer, (before, after) in enumerate(
         zip(case.last["q_before"], case.last["q_after"], strict=True)

@@ -114,7 +114,9 @@ def test_a_file_without_tensors_or_keys(tmp_path: Path) -> None:
 
 
 @pytest.mark.weights
-def test_the_engine_loads_the_copy_and_says_the_same(starter_gguf: Path, tmp_path: Path) -> None:
+def test_the_engine_loads_the_copy_and_says_the_same(
+    forked_engines: None, starter_gguf: Path, tmp_path: Path
+) -> None:
     copy = tmp_path / "copy.gguf"
     changes = {
         "general.name": value_typed("string", "A copy"),
@@ -131,7 +133,7 @@ def test_the_engine_loads_the_copy_and_says_the_same(starter_gguf: Path, tmp_pat
             loaded = engine.wait_for(engine.load(path, LoadOptions(n_ctx=256, n_threads=1)), 60)
             assert isinstance(loaded, Finished)
             for prompt in (plain, chat):
-                request = engine.generate(Generate(0, prompt, greedy, max_tokens=8))
+                request = engine.generate(Generate(0, prompt, greedy, max_tokens=3))
                 ending = engine.wait_for(request, 60)
                 assert isinstance(ending, Finished)
                 said.append((loaded.result.name, ending.result.prompt_tokens, ending.result.text))

@@ -285,7 +285,9 @@ def test_a_path_of_ten_thousand_is_branched_and_deleted_in_a_bounded_time(store:
     top = a_message(conversation)
     store.append_message(top)
     leaf = top.id
-    for _ in range(13):  # each time the whole path is copied below itself
+    for _ in range(3):
+        leaf = store.append_message(a_message(conversation, leaf)).result().id
+    for _ in range(11):  # each time the whole path is copied below itself
         copied = PathStretch(leaf, None, str(uuid.uuid4()))
         leaf = store.add_branch(a_message(conversation, leaf), copied).result()
     began = time.monotonic()

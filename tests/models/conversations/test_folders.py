@@ -115,7 +115,8 @@ def test_folders_do_what_two_dictionaries_do(
 
 
 def test_many_conversations_are_changed_in_one_go(store: Store) -> None:
-    made = [store.create_conversation(a_conversation()).result() for _ in range(1200)]
+    chats = [a_conversation() for _ in range(1200)]
+    made = store._write(lambda c: [writing.create_conversation(c, each) for each in chats]).result()
     changes = {each.id: {"is_pinned": True} for each in made} | {"nobody": {"is_pinned": True}}
     changed = store.change_conversations(changes).result()
     assert {c.id: c for c in changed} == {c.id: replace(c, is_pinned=True) for c in made}

@@ -1,4 +1,4 @@
-"""The schema that `create_all` makes and the one that the migrations make are the same."""
+"""The schema that `create_tables` makes and the one that the migrations make are the same."""
 
 from __future__ import annotations
 

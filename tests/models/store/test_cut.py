@@ -280,12 +280,12 @@ def works_as_before(open_store: OpenStore) -> None:
 
 
 def test_a_journal_of_another_database_is_not_the_end(
-    open_store: OpenStore, database: Path, tmp_path: Path
+    open_store: OpenStore, database: Path, tmp_path: Path, whole: tuple[bytes, dict[str, str]]
 ) -> None:
     """SQLite would write its pages into this one."""
-    store = open_store()
-    texts = fill(store)
-    store.close()
+    data, texts = whole
+    database.parent.mkdir(parents=True)
+    database.write_bytes(data)
     other = tmp_path / "other.sqlite3"
     with closing(sqlite3.connect(other, isolation_level=None)) as raw:
         raw.execute("PRAGMA page_size = 4096")

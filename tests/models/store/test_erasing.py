@@ -63,6 +63,24 @@ def fill(store: Store, dice: random.Random, n_secret: int = 4) -> list[str]:
     return [chat.id for chat in chats[:n_secret]]
 
 
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, list[str]]:
+    """The file of a closed database with such chats, and the ids of those with the secrets."""
+    folder = tmp_path_factory.mktemp("filled")
+    store = Store.open(folder, backup_after_s=None)
+    ids = fill(store, random.Random(7))
+    store.close()
+    return (folder / "db" / "cutaway.sqlite3").read_bytes(), ids
+
+
+@pytest.fixture
+def secrets(filled: tuple[bytes, list[str]], database: Path) -> list[str]:
+    """The ids of chats with secrets, in the database that the test's store finds."""
+    database.parent.mkdir(parents=True)
+    database.write_bytes(filled[0])
+    return filled[1]
+
+
 def fill_every_place(store: Store) -> str:
     """A chat that has its secrets wherever something can be typed or kept."""
     chat = store.create_conversation(
@@ -134,10 +152,12 @@ def test_deleted_messages_too(store: Store, data_dir: Path) -> None:
 
 
 def test_what_was_cut_short_is_gone_after_the_next_start(
-    open_store: Callable[..., Store], data_dir: Path, monkeypatch: pytest.MonkeyPatch
+    secrets: list[str],
+    open_store: Callable[..., Store],
+    data_dir: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     store = open_store()
-    secrets = fill(store, random.Random(7))
     monkeypatch.setattr(erasing.Eraser, "go_on", lambda *_: 1000.0)
     delete(store, *secrets)
     erased = store.erased()
@@ -150,15 +170,16 @@ def test_what_was_cut_short_is_gone_after_the_next_start(
     assert found_in(data_dir) == {}
 
 
-def test_closing_right_after_a_deletion_erases(store: Store, data_dir: Path) -> None:
-    secrets = fill(store, random.Random(8))
+def test_closing_right_after_a_deletion_erases(
+    secrets: list[str], store: Store, data_dir: Path
+) -> None:
     delete(store, *secrets)
     store.close(timeout=30)
     assert found_in(data_dir) == {}
 
 
 def test_a_write_does_not_wait_for_the_database_to_be_written_anew(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    secrets: list[str], store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """VACUUM is broken off for it, and begun again."""
     begun: list[bool] = []
@@ -176,16 +197,20 @@ def test_a_write_does_not_wait_for_the_database_to_be_written_anew(
     monkeypatch.setattr(erasing, "_asking", asking)
     monkeypatch.setattr(erasing, "_STEPS_BETWEEN_ASKING", 1)
     monkeypatch.setattr(erasing, "_AGAIN_S", 0.01)
-    delete(store, *fill(store, random.Random(9)))
+    delete(store, *secrets)
     store.erased().result(30)
     assert len(begun) == 3
 
 
 def test_a_large_database_is_written_anew_only_when_it_is_quiet(
-    store: Store, database: Path, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+    secrets: list[str],
+    store: Store,
+    database: Path,
+    data_dir: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(erasing.Eraser, "go_on", lambda *_: 1000.0)
-    delete(store, *fill(store, random.Random(10)))
+    delete(store, *secrets)
     store.close()
     monkeypatch.undo()
     monkeypatch.setattr(erasing, "_LARGE_BYTES", 0)
@@ -211,10 +236,13 @@ def test_what_a_repair_left_half_built_is_gone_after_the_next_start(
 
 
 def test_a_reader_that_holds_the_log_only_delays_it(
-    store: Store, database: Path, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+    secrets: list[str],
+    store: Store,
+    database: Path,
+    data_dir: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(erasing, "_AGAIN_S", 0.01)
-    secrets = fill(store, random.Random(11))
     with closing(sqlite3.connect(database, isolation_level=None)) as other:
         other.execute("BEGIN")
         other.execute("SELECT count(*) FROM message").fetchone()
@@ -227,8 +255,9 @@ def test_a_reader_that_holds_the_log_only_delays_it(
     assert found_in(data_dir) == {}
 
 
-def test_backups_hold_it_until_they_are_deleted_too(store: Store, data_dir: Path) -> None:
-    secrets = fill(store, random.Random(12))
+def test_backups_hold_it_until_they_are_deleted_too(
+    secrets: list[str], store: Store, data_dir: Path
+) -> None:
     store.back_up().result(30)
     (data_dir / "backups" / "unfinished.sqlite3").write_text(SECRET)
     for name in ("damaged-1.sqlite3", "damaged-1.sqlite3-wal", "damaged-2.sqlite3"):
@@ -246,10 +275,10 @@ def test_backups_hold_it_until_they_are_deleted_too(store: Store, data_dir: Path
 
 
 def test_a_backup_that_is_made_before_all_is_erased_has_nothing_of_it(
-    store: Store, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+    secrets: list[str], store: Store, data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(erasing.Eraser, "go_on", lambda *_: 1000.0)
-    delete(store, *fill(store, random.Random(13)))
+    delete(store, *secrets)
     backup = store.back_up().result(30)
     assert found_in(backup.parent) == {}
     with closing(sqlite3.connect(backup)) as raw:

@@ -165,9 +165,9 @@ def test_what_is_typed_into_an_editor_is_kept_by_the_desk(window: MainWindow, de
     assert editor(window).text == "edit of m4"
 
 
-@pytest.mark.parametrize(
-    ("act", "message_id", "button"),
-    [
+def test_an_editor_whose_text_is_refused_stays_with_it(window: MainWindow, desk: FakeDesk):
+    """As while a reply grows."""
+    for act, message_id, button in (
         ("edit", "m1", 0),
         ("edit", "m1", 1),
         ("edit", "m2", 0),
@@ -175,28 +175,25 @@ def test_what_is_typed_into_an_editor_is_kept_by_the_desk(window: MainWindow, de
         ("begin", "m3", 0),
         ("insert_below", "m2", 0),
         ("insert_above", "m1", 0),
-    ],
-)
-def test_an_editor_whose_text_is_refused_stays_with_it(
-    window: MainWindow, desk: FakeDesk, act: str, message_id: str, button: int
-):
-    """As while a reply grows."""
-    desk.takes_texts = False
-    window.message_acts.do(act, message_id)
-    opened = editor(window)
-    opened.edit.setPlainText("Mine.")
-    opened.buttons[button].click()
-    assert editor(window) is opened
-    assert (opened.text, opened.isVisible()) == ("Mine.", True)
-    assert desk.called("edits.drop") == []
+    ):
+        desk.calls.clear()
+        desk.saved.clear()
+        desk.takes_texts = False
+        window.message_acts.do(act, message_id)
+        opened = editor(window)
+        opened.edit.setPlainText("Mine.")
+        opened.buttons[button].click()
+        assert editor(window) is opened
+        assert (opened.text, opened.isVisible()) == ("Mine.", True)
+        assert desk.called("edits.drop") == []
 
-    desk.takes_texts = True
-    opened.buttons[button].click()
-    assert window.message_acts.editing.editor is None
-    assert desk.called("edits.drop") == [], "it is not on disk yet"
-    desk.saved[0]()
-    (dropped,) = desk.called("edits.drop")
-    assert dropped == desk.called("edits.keep")[-1]
+        desk.takes_texts = True
+        opened.buttons[button].click()
+        assert window.message_acts.editing.editor is None
+        assert desk.called("edits.drop") == [], "it is not on disk yet"
+        desk.saved[0]()
+        (dropped,) = desk.called("edits.drop")
+        assert dropped == desk.called("edits.keep")[-1]
 
 
 NOTES = Attachment("a1", "c1", "notes.txt", "some notes", 10, NOON)
@@ -310,22 +307,18 @@ def test_the_beginning_of_a_reply_is_written_below_the_question(window: MainWind
     assert desk.called("replies.begin_with") == [("m3", "Well,", None)]
 
 
-@pytest.mark.parametrize(
-    ("name", "at", "after", "role"),
-    [
+def test_a_message_is_inserted_with_the_role_that_lies_near(window: MainWindow, desk: FakeDesk):
+    for name, at, after, role in (
         ("insert_below", "m1", "m1", Role.ASSISTANT),
         ("insert_below", "m2", "m2", Role.USER),
         ("insert_above", "m3", "m2", Role.USER),
         ("insert_above", "m1", None, Role.USER),
-    ],
-)
-def test_a_message_is_inserted_with_the_role_that_lies_near(
-    window: MainWindow, desk: FakeDesk, name: str, at: str, after: str | None, role: Role
-):
-    window.message_acts.do(name, at)
-    QTest.keyClicks(editor(window).edit, "New")
-    QTest.keyClick(editor(window).edit, Qt.Key.Key_Return, CONTROL)
-    assert desk.called("tree.insert") == [(after, role, "New")]
+    ):
+        desk.calls.clear()
+        window.message_acts.do(name, at)
+        QTest.keyClicks(editor(window).edit, "New")
+        QTest.keyClick(editor(window).edit, Qt.Key.Key_Return, CONTROL)
+        assert desk.called("tree.insert") == [(after, role, "New")]
 
 
 def test_what_is_sent_anew_is_followed(window: MainWindow, desk: FakeDesk, bridge: FakeBridge):
@@ -344,24 +337,19 @@ def test_what_is_sent_anew_is_followed(window: MainWindow, desk: FakeDesk, bridg
 # --- plain acts and their keys ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "asked"),
-    [
-        ("continue", ("replies.go_on", ("m4",))),
-        ("swap_role", ("tree.swap_role", ("m4",))),
-        ("branch_off", ("tree.branch_off", ("m4",))),
-        ("trash", ("tree.trash", ("m4",))),
-        ("compare", ("tree.read_versions", ("m4",))),
-        ("enlarge", ("room.enlarge", ("m4",))),
-        ("trim", ("room.trim", ("m4",))),
-        ("retry", ("replies.answer", ("m4",))),
-    ],
-)
-def test_what_a_message_offers_is_asked_of_the_desk(
-    window: MainWindow, desk: FakeDesk, name: str, asked: tuple[str, tuple[str, ...]]
-):
-    window.message_acts.do(name, "m4")
-    assert desk.called(asked[0]) == [asked[1]]
+def test_what_a_message_offers_is_asked_of_the_desk(window: MainWindow, desk: FakeDesk):
+    for name, asked in (
+        ("continue", "replies.go_on"),
+        ("swap_role", "tree.swap_role"),
+        ("branch_off", "tree.branch_off"),
+        ("trash", "tree.trash"),
+        ("compare", "tree.read_versions"),
+        ("enlarge", "room.enlarge"),
+        ("trim", "room.trim"),
+        ("retry", "replies.answer"),
+    ):
+        window.message_acts.do(name, "m4")
+        assert desk.called(asked) == [("m4",)]
 
 
 def test_a_message_that_is_gone_is_not_acted_on(window: MainWindow, desk: FakeDesk):
@@ -370,20 +358,15 @@ def test_a_message_that_is_gone_is_not_acted_on(window: MainWindow, desk: FakeDe
     assert desk.calls == []
 
 
-@pytest.mark.parametrize(
-    ("key", "modifier", "asked"),
-    [
-        (Qt.Key.Key_R, CONTROL, ("replies.answer", ("m4",))),
-        (Qt.Key.Key_G, CONTROL, ("replies.go_on", ("m4",))),
-        (Qt.Key.Key_B, CONTROL | Qt.KeyboardModifier.ShiftModifier, ("tree.branch_off", ("m4",))),
-    ],
-)
-def test_keys_of_the_window_act_on_the_last_message_that_fits(
-    window: MainWindow, desk: FakeDesk, key: Any, modifier: Any, asked: tuple[str, Any]
-):
-    window.chat.composer.focus()
-    QTest.keyClick(window, key, modifier)
-    assert desk.called(asked[0]) == [asked[1]]
+def test_keys_of_the_window_act_on_the_last_message_that_fits(window: MainWindow, desk: FakeDesk):
+    for key, modifier, asked in (
+        (Qt.Key.Key_R, CONTROL, "replies.answer"),
+        (Qt.Key.Key_G, CONTROL, "replies.go_on"),
+        (Qt.Key.Key_B, CONTROL | Qt.KeyboardModifier.ShiftModifier, "tree.branch_off"),
+    ):
+        window.chat.composer.focus()
+        QTest.keyClick(window, key, modifier)
+        assert desk.called(asked) == [("m4",)]
 
 
 def test_the_editing_key_takes_the_last_message_of_the_user(window: MainWindow):

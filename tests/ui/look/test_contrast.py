@@ -6,6 +6,7 @@ every window, in both themes, after a change while they are open.
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable, Iterator
 
@@ -41,6 +42,7 @@ WANTED = 4.5
 WITH_TEXT = (QLabel, QPushButton, QLineEdit, QPlainTextEdit, QTabBar)
 
 
+@functools.cache
 def luminance(pixel: int) -> float:
     parts = [((pixel >> shift) & 255) / 255 for shift in (16, 8, 0)]
     red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
@@ -48,7 +50,8 @@ def luminance(pixel: int) -> float:
 
 
 def contrast(first: int, second: int) -> float:
-    light, dark = sorted((luminance(first), luminance(second)), reverse=True)
+    one, other = luminance(first), luminance(second)
+    light, dark = max(one, other), min(one, other)
     return (light + 0.05) / (dark + 0.05)
 
 

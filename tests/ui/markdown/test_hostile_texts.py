@@ -19,8 +19,8 @@ from ui.markdown.blocks import CodeBlock, LiteralBlock, TextBlock
 from ui.markdown.document import Document
 
 PROSE = "The quick brown fox jumps over *the* lazy [dog](http://a.test) and `sleeps`. "
-SIZE = 12_000
-MOST_CALLS = 60
+SIZE = 8_000
+MOST_CALLS = 48
 """Per character; prose takes less than one, a row of signs that are read one by one about 20."""
 
 

@@ -78,30 +78,26 @@ def test_a_number_is_applied_at_once(window: SettingsWindow, desk: FakeDesk) -> 
         assert refusal(window, name).isHidden(), (name, text)
 
 
-@pytest.mark.parametrize(
-    ("page", "name", "text"),
-    [
-        ("appearance", "zoom_percent", "20"),
-        ("sampling", "temperature", "hot"),
-        ("sampling", "top_p", "1.5"),
-        ("sampling", "seed", "-3"),
-        ("engine", "n_threads", "2.5"),
-    ],
-)
 def test_a_bad_value_is_refused_in_words_and_changes_nothing(
-    window: SettingsWindow, desk: FakeDesk, page: str, name: str, text: str
+    window: SettingsWindow, desk: FakeDesk
 ) -> None:
-    before = desk.settings.now
-    window.show_page(page)
-    type_number(window, name, text)
-    assert desk.settings.now == before
-    label = refusal(window, name)
-    assert label.isVisible()
-    assert "number" in label.text()
-    assert number(window, name).accessibleDescription() == label.text()
-    good = {"zoom_percent": "110", "temperature": "1", "top_p": "1", "seed": "3", "n_threads": "2"}
-    type_number(window, name, good[name])
-    assert not label.isVisible()
+    for page, name, text, good in (
+        ("appearance", "zoom_percent", "20", "110"),
+        ("sampling", "temperature", "hot", "1"),
+        ("sampling", "top_p", "1.5", "1"),
+        ("sampling", "seed", "-3", "3"),
+        ("engine", "n_threads", "2.5", "2"),
+    ):
+        before = desk.settings.now
+        window.show_page(page)
+        type_number(window, name, text)
+        assert desk.settings.now == before, name
+        label = refusal(window, name)
+        assert label.isVisible(), name
+        assert "number" in label.text()
+        assert number(window, name).accessibleDescription() == label.text()
+        type_number(window, name, good)
+        assert not label.isVisible(), name
 
 
 def test_choices_and_texts_are_applied(
@@ -224,17 +220,17 @@ def test_every_control_has_a_name(window: SettingsWindow) -> None:
     assert unnamed == []
 
 
-@pytest.mark.parametrize("percent", [80, 100, 200, 300])
 def test_nothing_is_cut_sideways_at_any_zoom(
-    window: SettingsWindow, theme: Theme, qtbot: QtBot, percent: int
+    window: SettingsWindow, theme: Theme, qtbot: QtBot
 ) -> None:
-    theme.set_zoom(percent)
-    window.resize(900, 600)
-    for page in ("appearance", "chat", "sampling", "engine", "data"):
-        window.show_page(page)
-        area = window._pages.currentWidget()
-        body = area.widget()  # type: ignore[attr-defined]
-        qtbot.waitUntil(lambda body=body, area=area: body.width() <= area.viewport().width())
+    for percent in (80, 100, 200, 300):
+        theme.set_zoom(percent)
+        window.resize(900, 600)
+        for page in ("appearance", "chat", "sampling", "engine", "data"):
+            window.show_page(page)
+            area = window._pages.currentWidget()
+            body = area.widget()  # type: ignore[attr-defined]
+            qtbot.waitUntil(lambda body=body, area=area: body.width() <= area.viewport().width())
 
 
 def test_fonts_are_chosen_from_what_is_installed(window: SettingsWindow, desk: FakeDesk) -> None:

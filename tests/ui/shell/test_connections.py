@@ -5,6 +5,7 @@ is asked for is answered once."""
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,25 +14,30 @@ from PySide6.QtCore import QMetaMethod, QObject
 from ui.shell.window import MainWindow
 
 UI = Path(__file__).resolve().parents[3] / "ui"
+CONNECTS = re.compile(r"\.\s*(connect|on)\s*\(")
 LIVES_ON = ("bridge", "_bridge", "theme", "_theme", "looking", "_looking")
 
 
 def held_connections(source: str) -> list[int]:
     """The lines where a signal that outlives the widget gets a lambda or a local function."""
-    tree = ast.parse(source)
-    lines = []
-    for function in ast.walk(tree):
+    if not CONNECTS.search(source):
+        return []
+    text, lines = source.splitlines(), []
+    for function in ast.walk(ast.parse(source)):
         if not isinstance(function, ast.FunctionDef):
             continue
+        if not CONNECTS.search("\n".join(text[function.lineno - 1 : function.end_lineno])):
+            continue
+        nodes = list(ast.walk(function))
         local = {each.name for each in function.body if isinstance(each, ast.FunctionDef)}
         loops = {
             target.id
-            for loop in ast.walk(function)
+            for loop in nodes
             if isinstance(loop, ast.For) and outlives(loop.iter)
             for target in ast.walk(loop.target)
             if isinstance(target, ast.Name)
         }
-        for call in ast.walk(function):
+        for call in nodes:
             if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)):
                 continue
             if call.func.attr not in ("connect", "on") or not call.args:

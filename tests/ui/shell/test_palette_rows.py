@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 
 from hypothesis import given, strategies as st
 
@@ -17,7 +18,7 @@ ACTIONS = [row("New chat"), row("Search chats"), row("Settings"), row("Unload th
 
 
 def titles(query: str, actions: list[Row] = ACTIONS, chats: tuple[str, ...] = ()) -> list[str]:
-    return [r.title for r in ranked(query, actions, ((t, row(t)) for t in chats))]
+    return [r.title for r in ranked(query, actions, ((t, partial(row, t)) for t in chats))]
 
 
 def test_beginnings_of_words_come_before_letters_inside() -> None:

@@ -70,6 +70,7 @@ def test_its_memory_by_part_and_what_looking_inside_may_take(status: StatusLine)
         "kv on CPU: 189 MB",
         "compute on CPU: 102 MB",
         "Looking inside: up to 304 MB more while it is used",
+        "A reply with parts cut: about as much again",
     ]
 
 

@@ -98,7 +98,7 @@ def test_ten_thousand_messages_lay_out_one_screen(view: TranscriptView) -> None:
     view.verticalScrollBar().setValue(view.verticalScrollBar().maximum() // 2)
     view.viewport().repaint()
     assert view.rows.items_made < 40
-    for _ in range(400):
+    for _ in range(100):
         view.verticalScrollBar().setValue(view.verticalScrollBar().value() - 400)
     assert view.rows.items_made <= 200, "what is far away is let go"
 
@@ -272,10 +272,10 @@ def test_repaints_are_few(qtbot, view: TranscriptView) -> None:
     flush(qtbot, view)
     view.repaints = 0
     started = time.perf_counter()
-    while time.perf_counter() - started < 0.5:
+    while time.perf_counter() - started < 0.25:
         view.append_text("r1", "word ")
         QApplication.processEvents()
-    assert 1 <= view.repaints <= 20
+    assert 1 <= view.repaints <= 10
 
 
 def test_streaming_leaves_no_long_gap(qtbot, view: TranscriptView) -> None:
@@ -296,8 +296,8 @@ def test_streaming_leaves_no_long_gap(qtbot, view: TranscriptView) -> None:
     ticker = QTimer()
     ticker.timeout.connect(note_gap)
     ticker.start(0)
-    for start in range(0, len(source), 160):
-        for piece in range(start, min(start + 160, len(source)), 4):
+    for start in range(0, len(source), 320):
+        for piece in range(start, min(start + 320, len(source)), 4):
             view.append_text("r1", source[piece : piece + 4])
         QApplication.processEvents()
         QTest.qWait(5)

@@ -50,25 +50,25 @@ def close_dialogs(window: MainWindow) -> None:
         dialog.close()
 
 
-@pytest.mark.parametrize("name", BUTTONS)
 @pytest.mark.parametrize("start", ["composer", "transcript"])
-def test_a_click_by_mouse_leads_back_to_writing(window: MainWindow, name: str, start: str) -> None:
-    window.chat.composer.focus() if start == "composer" else window.chat.transcript.setFocus()
-    QTest.mouseClick(find(window, name), LEFT)
-    close_dialogs(window)
-    assert window.focusWidget() is window.chat.composer.focusProxy()
+def test_a_click_by_mouse_leads_back_to_writing(window: MainWindow, start: str) -> None:
+    for name in BUTTONS:
+        window.chat.composer.focus() if start == "composer" else window.chat.transcript.setFocus()
+        QTest.mouseClick(find(window, name), LEFT)
+        close_dialogs(window)
+        assert window.focusWidget() is window.chat.composer.focusProxy(), name
 
 
-@pytest.mark.parametrize("name", BUTTONS)
-def test_by_keyboard_the_button_keeps_the_focus(window: MainWindow, name: str) -> None:
-    button = find(window, name)
-    button.setFocus(Qt.FocusReason.TabFocusReason)
-    assert button.hasFocus()
-    pressed: list[bool] = []
-    button.clicked.disconnect()  # what it does is told elsewhere
-    button.clicked.connect(lambda: pressed.append(True))
-    QTest.keyClick(button, Qt.Key.Key_Space)
-    assert (pressed, button.hasFocus()) == ([True], True)
+def test_by_keyboard_the_button_keeps_the_focus(window: MainWindow) -> None:
+    for name in BUTTONS:
+        button = find(window, name)
+        button.setFocus(Qt.FocusReason.TabFocusReason)
+        assert button.hasFocus(), name
+        pressed: list[bool] = []
+        button.clicked.disconnect()  # what it does is told elsewhere
+        button.clicked.connect(lambda _=False, pressed=pressed: pressed.append(True))
+        QTest.keyClick(button, Qt.Key.Key_Space)
+        assert (pressed, button.hasFocus()) == ([True], True), name
 
 
 def test_a_space_after_attaching_by_mouse_is_written(window: MainWindow) -> None:

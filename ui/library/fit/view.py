@@ -57,7 +57,10 @@ KEPT: Final = "Saved for this model. Applies when it is loaded."
 KEPT_LOADED: Final = "Saved for this model. Applies when it is reloaded."
 AS_KEPT: Final = "The loaded model uses these settings."
 ELSEWHERE: Final = "Settings can be saved once this model is on your computer."
-LOOKING: Final = "Looking inside takes up to {size} more, freed after a minute without use."
+LOOKING: Final = (
+    "Looking inside takes up to {size} more, and a reply with parts cut about as much again. Both "
+    "are freed after a minute without use."
+)
 NO_ROOM_TO_LOOK: Final = (
     "Looking inside takes up to {size} more, which isn't free. Choose a smaller context window to "
     "make room for it."

@@ -78,6 +78,12 @@ class InsideCard(Card):
         """Whether it has something to show now, whatever token is looked at."""
         return False
 
+    @property
+    def lack(self) -> str:
+        """Why it has nothing to show of any token of these weights; empty where it has."""
+        lacks = self.view.lacks
+        return next((lacks[name] for name in self.needs if name in lacks), "")
+
     def show_seen(self, seen: Seen) -> None: ...
 
     def show_figure(self, seen: Seen | None) -> None: ...
@@ -109,8 +115,10 @@ class InsideCard(Card):
             return
         seen = self.view.seen
         self.show_figure(seen)
-        reason = "" if seen is None else self._reason(seen)
+        reason = self.lack if seen is None else self._reason(seen)
         is_there = seen is not None and not reason and all(map(seen.has, self.needs))
+        for label in (self.title, self.figure):
+            label.setEnabled(not reason)
         if reason:
             self.figure.set_text(NOT_HERE)
         self.reason.setText(reason)

@@ -156,7 +156,7 @@ class InsidePanel(Panel):
         self.again_button.setText("Continue" if view.sentence == CANCELLED else "Try again")
         self.again_button.setVisible(can_try and has_place)
         has_cards = has_place and (view.seen is not None or view.is_waiting)
-        shown = [card for card in self.cards if has_cards or card.is_about_file]
+        shown = [card for card in self.cards if has_cards or card.is_about_file or card.lack]
         for card in self.cards:
             card.setVisible(card in shown)
         self.column.setVisible(bool(shown))

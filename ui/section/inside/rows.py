@@ -14,9 +14,10 @@ from PySide6.QtGui import (
     QPaintEvent,
     QPen,
 )
-from PySide6.QtWidgets import QScrollArea, QSizePolicy, QToolTip, QWidget
+from PySide6.QtWidgets import QScrollArea, QSizePolicy, QWidget
 
 from ui.look.theme import Theme
+from ui.widgets.kit import show_tip
 
 ROW_PX: Final = 18
 BAR_PX: Final = 7
@@ -52,7 +53,7 @@ class Picture(QWidget):
     def event(self, event: QEvent) -> bool:
         if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
             words = "" if self.is_pending else self.words_at(QPointF(event.pos()))
-            QToolTip.showText(event.globalPos(), words, self)
+            show_tip(event.globalPos(), words, self)
             return True
         return super().event(event)
 

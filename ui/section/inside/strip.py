@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QWidget
 from ui.look.theme import Theme
 from ui.section.inside.pictures import signed_image
 from ui.section.inside.rows import Picture
+from ui.widgets.figures import signed
 
 Values = npt.NDArray[np.float32]
 
@@ -57,4 +58,4 @@ class VectorStrip(Picture):
             return ""
         at = int(point.x() / max(self.width(), 1) * len(self.values))
         at = min(max(at, 0), len(self.values) - 1)
-        return f"Dimension {at:,} of {len(self.values):,}: {self.values[at]:.4f}"
+        return f"Dimension {at:,} of {len(self.values):,}: {signed(self.values[at], '.4f')}"

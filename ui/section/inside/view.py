@@ -8,13 +8,13 @@ answer is here or after `PATIENCE_MS`; layer and head stay while one goes from t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from PySide6.QtCore import QObject, Signal
 
-from app.chat.events import EngineStateChanged
+from app.chat.events import EngineStateChanged, ReplyingChanged
 from app.chat.inspection.inside import ReadText, Seen
 from app.engine.protocol.messages import TokenTrace
 from app.insight.inside.votes import Votes, votes
@@ -29,9 +29,12 @@ if TYPE_CHECKING:
 PATIENCE_MS: Final = 300
 """So long what was looked at before stays on screen."""
 
-CHOOSE: Final = "Click a token in the reply or in the token table to follow it through the model."
+CHOOSE: Final = "Click a word in the chat, or a token in the table, to follow it through the model."
 FIRST: Final = "Nothing comes before this token, so the model never had to guess it."
 CANCELLED: Final = "Cancelled."
+
+IDLE_MS: Final = 500
+"""So long the panel is open, and no reply is written, before the graph is learned."""
 
 N_VOTES: Final = 10
 
@@ -58,7 +61,8 @@ class InsideView(QObject):
 
     `text`: all tokens of prompt and reply, with their pieces. `place`: of the token that was read;
     its vote is for the token at `place + 1`. `seen`: the arrays, once they are here. `sentence`:
-    why there are none. `progress`: (done, total) tokens before it, while they are read.
+    why there are none. `progress`: (done, total) tokens before it, while they are read. `lacks`:
+    what can't be seen of any token of the loaded weights, with the reasons.
     """
 
     seen_changed = Signal()
@@ -87,12 +91,16 @@ class InsideView(QObject):
         self.is_waiting = False
         self.layer: int | None = None
         self.head: int | None = None
+        self.lacks: Mapping[str, str] = {}
+        self._learned: object = None
         self._late = rest_timer(self, self._on_late, PATIENCE_MS)
+        self._idle = rest_timer(self, self._learn, IDLE_MS)
         looking.message_changed.connect(self.follow)
         looking.trace_changed.connect(self.follow)
         looking.token_changed.connect(self.follow)
         looking.words_changed.connect(self.seen_changed)
-        bridge.on(EngineStateChanged, self.follow)
+        bridge.on(EngineStateChanged, self._on_engine)
+        bridge.on(ReplyingChanged, lambda _event: self._learn_soon())
 
     # --- words ----------------------------------------------------------------------------------
 
@@ -198,6 +206,7 @@ class InsideView(QObject):
         was_awake, self._is_awake = self._is_awake, is_awake
         if is_awake and not was_awake:
             self.follow()
+            self._learn_soon()
 
     def want(self, names: Iterable[str]) -> None:
         """A card needs these arrays from now on (`inside_messages.WANTED`)."""
@@ -316,6 +325,32 @@ class InsideView(QObject):
     def _on_progress(self, done: int, total: int) -> None:
         self.progress = (done, total)
         self.progress_changed.emit()
+
+    # --- what these weights lack ------------------------------------------------------------------
+
+    def _on_engine(self, _event: EngineStateChanged) -> None:
+        self.follow()
+        self._learn_soon()
+
+    def _learn_soon(self) -> None:
+        """In an idle moment: the token that is decoded for it reads all of the file."""
+        loaded = self._desk.loader.loaded
+        if self._learned is not loaded and self.lacks:
+            self.lacks = {}
+            self.seen_changed.emit()
+        if self._is_awake and loaded is not None and self._learned is not loaded:
+            self._idle.start()
+
+    def _learn(self) -> None:
+        loaded = self._desk.loader.loaded
+        if not self._is_awake or loaded is None or self._desk.replies.is_generating:
+            return
+
+        def take(lacks: Mapping[str, str]) -> None:
+            self._learned, self.lacks = loaded, lacks
+            self.seen_changed.emit()
+
+        self._desk.inside.learn(take, still=lambda: self._desk.loader.loaded is loaded)
 
 
 def _called(text: ReadText, place: int) -> str:

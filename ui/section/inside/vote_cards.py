@@ -19,6 +19,7 @@ from ui.section.inside.card import InsideCard
 from ui.section.inside.rows import RIGHT, PaintedRows, elided
 from ui.section.inside.view import InsideView
 from ui.section.panel import Tools
+from ui.widgets.figures import signed
 
 LOGITS_HELP: Final = (
     "A logit is the product of the last vector with a token’s row of the output matrix: one raw "
@@ -84,13 +85,16 @@ class LogitRows(VoteRows):
         return vote.logit / max(self.votes.rows[0].logit, 1e-9)
 
     def figure(self, vote: Vote) -> str:
-        return f"{vote.logit:.2f}"
+        return signed(vote.logit)
 
     def words_of(self, row: int, x: float) -> str:
         assert self.votes is not None
         vote, best = self.votes.rows[row], self.votes.rows[0]
         word = quoted(self._view.word(vote.token_id))
-        lines = [f"{word} · ID {vote.token_id} · rank {vote.rank:,}", f"logit {vote.logit:.4f}"]
+        lines = [
+            f"{word} · ID {vote.token_id} · rank {vote.rank:,}",
+            f"logit {signed(vote.logit, '.4f')}",
+        ]
         if vote is not best:
             lines.append(f"{best.logit - vote.logit:.4f} below the best")
         return "\n".join(lines)
@@ -109,7 +113,8 @@ class ProbabilityRows(VoteRows):
         word = quoted(self._view.word(vote.token_id))
         return (
             f"{word} · rank {vote.rank:,}\n"
-            f"e^(logit − total) = e^({vote.logit:.3f} − {total:.3f}) = {vote.probability:.4%}"
+            f"e^(logit − total) = e^({signed(vote.logit, '.3f')} − {signed(total, '.3f')})"
+            f" = {vote.probability:.4%}"
         )
 
 

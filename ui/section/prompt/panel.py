@@ -73,6 +73,7 @@ _CHIP_PX: Final = 28
 
 class PromptPanel(Panel):
     title = "Prompt"
+    follows_token = False
 
     def __init__(self, tools: Tools, parent: QWidget | None = None) -> None:
         super().__init__(tools, parent)

@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QEvent, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QBrush, QColor, QHelpEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import QLabel, QSizePolicy, QToolTip, QWidget
+from PySide6.QtWidgets import QLabel, QSizePolicy, QWidget
 
 from app.engine.protocol.prompt_messages import ShownPart
 from ui.look.theme import Theme
 from ui.tokens.origins import origin_color
+from ui.widgets.kit import show_tip
 
 
 class Swatch(QLabel):
@@ -130,6 +131,6 @@ class PartsBar(QWidget):
         if isinstance(event, QHelpEvent):
             number = self.part_at(event.pos().x())
             if number >= 0:
-                QToolTip.showText(event.globalPos(), self._words(self._parts[number]), self)
+                show_tip(event.globalPos(), self._words(self._parts[number]), self)
             return True
         return super().event(event)

@@ -36,7 +36,7 @@ from app.chat.settings.sampler_links import (
     stages_of_reply,
 )
 from app.engine.protocol.messages import TokenTrace
-from app.engine.protocol.stages import Stage
+from app.engine.protocol.stages import Sampling, Stage
 from app.engine.protocol.without_effect import idle_stages
 from app.insight.sampling.stage_evidence import Evidence, evidence
 from app.insight.trace.message_tokens import n_taken_over
@@ -201,25 +201,22 @@ class ChainRoom(Panel):
         links, resolved = self._desk.chain.links(), self._desk.levels.resolved()
         loaded = self._desk.loader.state.loaded
         n_vocab = loaded.n_vocab if loaded is not None else None
-        self.chain.show_links(links, self._idle(links, n_vocab), n_vocab)
+        self.chain.show_links(links, _idle(links, resolved.settings.sampling(), n_vocab), n_vocab)
         message = self._looking.message
         self.chain.show_seed(
             resolved.settings.seed,
             resolved.level_of("seed"),
             message.seed if message is not None else None,
         )
-        self.chain.show_pieces(
-            self._desk.words.of(loaded.fast_hash) if loaded is not None else None
-        )
+        self._show_pieces()
         self.presets.show_presets()
         self.reset_button.setEnabled(self._desk.chain.is_own())
 
-    def _idle(self, links: Links, n_vocab: int | None) -> dict[int, str]:
-        """Why stages change nothing, by their place among all links."""
-        sampling = self._desk.levels.resolved().settings.sampling()
-        found = idle_stages(sampling, n_vocab=n_vocab or 2**31)
-        on = [at for at, link in enumerate(links) if link.is_on]
-        return {on[position]: reason for position, reason in found.items() if position < len(on)}
+    def _show_pieces(self) -> None:
+        loaded = self._desk.loader.state.loaded
+        self.chain.show_pieces(
+            self._desk.words.of(loaded.fast_hash) if loaded is not None else None
+        )
 
     def _on_links(self, links: Links, undo: str = "") -> None:
         with self._one_change():
@@ -295,7 +292,7 @@ class ChainRoom(Panel):
         self._show_evidence()
 
     def _refresh_words(self) -> None:
-        self._show_chain()
+        self._show_pieces()
         self._show_evidence()
 
     def _show_which(self) -> None:
@@ -377,3 +374,10 @@ class ChainRoom(Panel):
         # A list that opens is a window of its own.
         stops = [stop for stop in stops if stop.window() is self.window()]
         put_in_order(stops, stops[0])
+
+
+def _idle(links: Links, sampling: Sampling, n_vocab: int | None) -> dict[int, str]:
+    """Why stages change nothing, by their place among all links."""
+    found = idle_stages(sampling, n_vocab=n_vocab or 2**31)
+    on = [at for at, link in enumerate(links) if link.is_on]
+    return {on[position]: reason for position, reason in found.items() if position < len(on)}

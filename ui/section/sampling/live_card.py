@@ -29,6 +29,7 @@ from ui.section.panel import Tools
 from ui.section.sampling.live_bars import LiveBars, LiveRow
 from ui.section.sampling.live_values import FIELDS, LiveValues
 from ui.section.sampling.stage_words import WORDS
+from ui.widgets.figures import signed
 from ui.widgets.kit import push_button
 
 ROWS: Final = 8
@@ -237,7 +238,7 @@ class LiveCard(Card):
             after = "unknown" if row.after is None else percent(row.after)
         return LiveRow(
             visible(known) or f"ID {row.token_id}",
-            signed(row.logit + best),
+            signed(row.logit + best, ".1f"),
             percent(Between(row.before, row.before)),
             row.before,
             after,
@@ -340,14 +341,6 @@ def percent(span: Between) -> str:
         return "0%" if span.high == 0 else "< 0.1%" if low == "0.0" else f"{low}%"
     low, high = f"{100 * span.low:.0f}", f"{100 * span.high:.0f}"
     return f"{100 * span.high:.1f}%" if low == high else f"{low}–{high}%"
-
-
-def signed(logit: float) -> str:
-    """
-    >>> signed(0.0), signed(-1.25)
-    ('0.0', '−1.2')
-    """
-    return f"{logit:.1f}".replace("-", "−").replace("−0.0", "0.0")
 
 
 def _sum(name: str, before: float, after: Between) -> LiveRow:

@@ -29,7 +29,7 @@ from PySide6.QtGui import (
     QResizeEvent,
     QWheelEvent,
 )
-from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
+from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.amounts import time_text
 from app.insight.time.bars import Bars, bars, full_ms, highest, shared
@@ -37,6 +37,7 @@ from app.insight.time.timeline import Lane, Stretch, total_ms
 from ui.look.theme import Theme
 from ui.section.time.scale import TimeScale, step_for
 from ui.section.time.words import tick_text
+from ui.widgets.kit import show_tip
 
 LANES: Final[dict[Lane, str]] = {"waited": "Waited", "prefill": "Prefill", "decode": "Decode"}
 ZOOM_STEP: Final = 1.5
@@ -461,7 +462,7 @@ class TimeLine(QWidget):
         """The hover card."""
         hit = self.hit(at)
         lines = [HINT] if hit in (NOTHING, Hit()) else self.words_of(hit)
-        QToolTip.showText(where, "\n".join(lines), self)
+        show_tip(where, "\n".join(lines), self)
 
 
 def lane_figure(ms: float, share: float, tokens: str) -> str:

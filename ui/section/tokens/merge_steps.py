@@ -13,7 +13,7 @@ from app.insight.trace.tokens_shown import hexadecimal, visible
 from ui.look.theme import Theme
 from ui.section.card import Card, set_alone, small_label
 from ui.section.chips import Chip, ChipView
-from ui.section.tokens.vocabulary_model import signed
+from ui.section.tokens.vocabulary_model import score_text
 from ui.widgets.icon_button import IconButton
 from ui.widgets.slider import Slider
 
@@ -177,7 +177,7 @@ def _sentence(replay: Replay, step: Step | None, before: Sequence[Part], *, is_e
 def _why(step: Step) -> str:
     if step.rank is not None:
         return f"rank {step.rank:,}"
-    return "unknown" if step.score is None else f"score {signed(step.score)}"
+    return "unknown" if step.score is None else f"score {score_text(step.score)}"
 
 
 _COMPARED: Final = " Verified: same IDs as llama.cpp."

@@ -40,6 +40,7 @@ from ui.section.tokens.model import (
     heading_lines,
 )
 from ui.section.tokens.speed_plot import SpeedPlot
+from ui.widgets.figures import signed
 from ui.widgets.icon_button import IconButton
 
 CAPTION: Final = "Recorded live. Probabilities before samplers, at temperature 1."
@@ -191,6 +192,7 @@ class ReplyTokens(Panel):
         self._row.addWidget(self.uncertain_button)
         self._row.addWidget(self.copy_button)
         self._halves = QSplitter(Qt.Orientation.Vertical, self)
+        self._halves.setProperty("kind", "unseen")
         self._halves.setChildrenCollapsible(False)
         self._halves.addWidget(self.table)
         self._halves.addWidget(self.alternatives)
@@ -358,5 +360,5 @@ def _of_others(count: int) -> str:
 
 
 def _figures(found: Totals) -> str:
-    logprob = f"{found.mean_logprob:.2f}".replace("-", "−")
+    logprob = signed(found.mean_logprob)
     return f"mean log-probability {logprob} nats · mean entropy {found.mean_entropy:.2f} bits"

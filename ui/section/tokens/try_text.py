@@ -97,6 +97,7 @@ class TryText(Panel):
         self.tokens_card.body.addWidget(self.chips, 1)
         self.tokens_card.body.addWidget(self.detail)
         self._halves = QSplitter(Qt.Orientation.Vertical, self)
+        self._halves.setProperty("kind", "unseen")
         self._halves.setChildrenCollapsible(False)
         self._halves.addWidget(self.tokens_card)
         self._halves.addWidget(self.steps)

@@ -10,6 +10,7 @@ from PySide6.QtCore import QModelIndex, QPersistentModelIndex, Qt
 
 from app.engine.protocol.pieces import Pieces
 from app.insight.trace.tokens_shown import hexadecimal, visible
+from ui.widgets.figures import signed
 from ui.widgets.table_model import TableModel
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ class VocabularyModel(TableModel):
         if file.merges:
             rank = file.rank_of_token[token_id]
             return f"{rank:,}" if rank >= 0 else ""
-        return signed(file.scores[token_id]) if token_id < len(file.scores) else ""
+        return score_text(file.scores[token_id]) if token_id < len(file.scores) else ""
 
     @property
     def _has_ranks(self) -> bool:
@@ -135,10 +136,9 @@ class VocabularyModel(TableModel):
         return _HINTS[column]
 
 
-def signed(score: float) -> str:
+def score_text(score: float) -> str:
     """
-    >>> signed(-1234567.0), signed(0.5)
+    >>> score_text(-1234567.0), score_text(0.5)
     ('−1234567', '0.5')
     """
-    text = f"{score:.0f}" if score == int(score) else f"{score:.4g}"
-    return text.replace("-", "−")
+    return signed(score, ".0f" if score == int(score) else ".4g")

@@ -28,6 +28,8 @@ _CONTROL: Final = 8
 _USER_DEFINED: Final = 16
 _HIDDEN: Final = _UNKNOWN | _CONTROL
 _MAX_DRY_SAMPLERS: Final = 4
+_Piece: Final = ctypes.c_char * 128
+"""Room for most pieces. Making the type anew for each of them takes as long as asking."""
 _TAGS: Final = frozenset(tag.encode() for tags in KNOWN for tag in (tags.opening, tags.closing))
 
 
@@ -189,7 +191,7 @@ class Vocabulary:
         )
 
     def _read_piece(self, token_id: int) -> bytes:
-        buffer = ctypes.create_string_buffer(128)
+        buffer: ctypes.Array[ctypes.c_char] = _Piece()
         for _ in range(2):
             size = llama.llama_token_to_piece(self._handle, token_id, buffer, len(buffer), 0, True)
             if size >= 0:

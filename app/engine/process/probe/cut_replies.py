@@ -46,11 +46,10 @@ NO_ROOM: Final = (
     "Cutting parts needs another {needed} of memory, which isn't free. Close other programs, limit "
     "the reply's length, or choose a shorter chat."
 )
-CUT_FROM_HERE: Final = (
-    "Parts of the model were cut while this reply was written. The prompt was processed without "
-    "cuts."
+CUT_FROM_HERE: Final = "Parts of the model were cut for this reply, but not for the text before it."
+MEAN: Final = (
+    "Each part's output was replaced by its average over the last {n:,} tokens of that text."
 )
-MEAN: Final = "Each cut part was replaced by its mean over the last {n:,} prompt tokens."
 NO_SCORES: Final = "Prompt tokens can't be scored in a reply with cuts."
 
 

@@ -14,7 +14,7 @@ cut from a position on: keys and values of everything before it were computed wi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,9 +26,6 @@ from app.refusal import Refusal
 
 Rows = Callable[[int], Values]
 """Of a node with so many rows: which are meant, [n_rows] of bool."""
-
-MEAN_OVER: Final = 128
-"""Positions that a mean is taken over, at most: the last ones of the prompt."""
 
 
 class Part(NamedTuple):

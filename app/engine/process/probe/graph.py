@@ -519,3 +519,5 @@ def _name_what_is_missing(found: GraphMap) -> None:
     note("expert_weights", [n.expert_weights is not None for n in layers], NO_EXPERTS)
     if found.embedding is None:
         found.missing["embedding"] = NO_STREAM
+    if layers[-1].residual is None or found.logits is None:
+        found.missing["lens"] = found.missing.get("residual") or found.missing.get("logits", "")

@@ -24,6 +24,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from app.amounts import bytes_words
+from app.engine.planning.estimate import MEAN_OVER, cells_beside, mean_cells
 from app.engine.process.cache.cells import Cells, Traits, common_length
 from app.engine.process.cache.step_meter import free_bytes, needed_bytes
 from app.engine.process.native.native import Batch, llama
@@ -34,7 +35,7 @@ from app.engine.process.probe.attention import (
     value_norms,
     values_in_cells,
 )
-from app.engine.process.probe.cutting import MEAN_OVER, Cutting, Means, every_row
+from app.engine.process.probe.cutting import Cutting, Means, every_row
 from app.engine.process.probe.graph import GraphMap, Node, read_graph
 from app.engine.process.probe.state import positions_in
 from app.engine.process.probe.tensors import Tensor, Values, layout_fits, name_of, read, write
@@ -205,13 +206,7 @@ class Probe:
         self._many = None
 
     def _room_for(self, n_tokens: int) -> int:
-        """Cells for the text, and for the rows of the lens behind it. Doubled sizes, so that a
-        growing chat does not need a new context for each token."""
-        wanted = n_tokens + self._weights.n_layer + 1
-        size = 512
-        while size < wanted:
-            size *= 2
-        return min(size, max(self._weights.n_ctx, wanted))
+        return cells_beside(n_tokens, self._weights.n_ctx, self._weights.n_layer)
 
     def _open(self, n_tokens: int) -> None:
         """Raises Refusal."""
@@ -591,9 +586,8 @@ class Probe:
     # --- means --------------------------------------------------------------------------------
 
     def _mean_cells(self, n_tokens: int) -> int:
-        """Cells that means take beside a text of so many tokens."""
         can_share = not (self._traits.n_swa or self._traits.is_recurrent)
-        return min(n_tokens, MEAN_OVER) if can_share else n_tokens
+        return mean_cells(n_tokens, can_share=can_share)
 
     @property
     def mean_over(self) -> int:
@@ -708,7 +702,7 @@ class Probe:
         targets [n_layer, n_targets]."""
         last = graph.layers[-1].residual
         if streams is None or last is None or graph.logits is None:
-            found.missing["lens"] = graph.missing.get("residual", graph.missing.get("logits", ""))
+            found.missing["lens"] = graph.missing.get("lens", FAILED)
             return
         n_layer, n_vocab = self._weights.n_layer, self._weights.vocabulary.n_vocab
         ids = np.zeros((n_layer, N_LENS), np.int32)

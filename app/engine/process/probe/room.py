@@ -26,7 +26,7 @@ from app.engine.process.probe.answers.flash import compare_flash
 from app.engine.process.probe.answers.profile import profile_step
 from app.engine.process.probe.answers.rotation import told_rotations
 from app.engine.process.probe.file_tensors import FileTensors
-from app.engine.process.probe.graph import GraphMap
+from app.engine.process.probe.graph import SOME_LAYERS, GraphMap
 from app.engine.process.probe.probe import Asked, Looked, Probe
 from app.engine.process.probe.tensors import Values
 from app.engine.process.scheduling.admission import check_ids, reason_of
@@ -246,6 +246,9 @@ class ProbeRoom:
             bytes_per_token=self._weights.loaded.kv_bytes_per_token,
             fixed_bytes=self._probe.needed_bytes(0),
             notes=self._notes(),
+            in_some_layers=[
+                name for name, why in graph.missing.items() if why == SOME_LAYERS and name != "lens"
+            ],
         )
 
     def _window_layers(self, graph: GraphMap) -> list[int]:

@@ -24,6 +24,7 @@ from app.engine.protocol.cut_messages import Cut
 from app.engine.protocol.embedding_messages import EmbeddingCommand, EmbeddingResult, Rotations
 from app.engine.protocol.inside_messages import (
     AXES,
+    BY_TEXT,
     HEAD_SCORES,
     NO_EXPERTS,
     OF_EXPERTS,
@@ -113,6 +114,8 @@ class MadeUpNetwork:
             found |= self._lens(found["residual"], command.targets)
         found["logits"] = self._logits(found["residual"][-1])
         found["result_norm"] = _normed(found["residual"][-1])
+        if command.only_layers and command.layers is not None:
+            found |= {name: found[name][command.layers] for name in BY_TEXT}
         wanted = {name for name in found if name.startswith("lens_")} | {*command.want}
         told = [name for name in AXES if name in wanted and name in found]
         told = [n for n in told if ("lens" if n.startswith("lens_") else n) not in missing]

@@ -6,6 +6,9 @@ The steps are the answers of other threads that the desk waits for: here they ru
 from __future__ import annotations
 
 import queue
+import shutil
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,12 +31,52 @@ def short_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shelf, "DRAFT_DELAY_S", 0.0)
 
 
-def former_chat(make_room: Any, draft: str = "") -> str:
-    room = make_room().start_ready()
+@pytest.fixture(scope="module")
+def kept() -> dict[Any, tuple[Path, str]]:
+    """Data folders as somebody's former start left them, by what they did."""
+    return {}
+
+
+Former = Callable[..., str]
+
+
+@pytest.fixture
+def former(
+    make_room: Any,
+    data_dir: Path,
+    kept: dict[Any, tuple[Path, str]],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Former:
+    """former(act) leaves this data folder as a start does in which that was done to the desk;
+    the id of the chat that was open."""
+
+    def start(act: Callable[[Any], None]) -> str:
+        if act in kept:
+            shutil.copytree(kept[act][0], data_dir)
+        else:
+            room = make_room().start_ready()
+            act(room)
+            room.close()
+            folder = tmp_path_factory.mktemp("former") / "data"
+            shutil.copytree(data_dir, folder)
+            kept[act] = folder, str(room.desk.shelf.open.id)
+        return kept[act][1]
+
+    return start
+
+
+def ask_before(room: Any) -> None:
     room.ask("before")
-    room.desk.shelf.save_draft(draft)
-    room.close()
-    return str(room.desk.shelf.open.id)
+
+
+def leave_a_draft(room: Any) -> None:
+    room.ask("before")
+    room.desk.shelf.save_draft("left over")
+
+
+def write_a_document(room: Any) -> None:
+    room.desk.shelf.open_new_text()
+    room.desk.text.save("Once upon a time", 16)
 
 
 def start_until(room: Any, step: int) -> None:
@@ -85,9 +128,9 @@ def test_sent_at_any_step_of_a_first_start(make_room: Any, step: int) -> None:
 
 
 @pytest.mark.parametrize("step", SOME_OF_THEM)
-def test_sent_at_any_step_where_there_was_a_chat(make_room: Any, step: int) -> None:
+def test_sent_at_any_step_where_there_was_a_chat(make_room: Any, former: Former, step: int) -> None:
     """In a chat of its own, or in the former one if that was on screen: in view in any case."""
-    former_id = former_chat(make_room)
+    former_id = former(ask_before)
     room = make_room()
     start_until(room, step)
     was_shown = room.desk.shelf.open.id == former_id
@@ -99,9 +142,9 @@ def test_sent_at_any_step_where_there_was_a_chat(make_room: Any, step: int) -> N
 
 @pytest.mark.parametrize("step", SOME_OF_THEM)
 def test_typed_at_any_step_joins_the_draft_of_the_chat_that_was_there(
-    make_room: Any, step: int
+    make_room: Any, former: Former, step: int
 ) -> None:
-    former_id = former_chat(make_room, draft="left over")
+    former_id = former(leave_a_draft)
     room = make_room()
     start_until(room, step)
     was_shown = room.desk.shelf.open.id == former_id
@@ -114,12 +157,9 @@ def test_typed_at_any_step_joins_the_draft_of_the_chat_that_was_there(
 
 @pytest.mark.parametrize("step", SOME_OF_THEM)
 def test_typed_at_any_step_leaves_the_document_that_was_there_alone(
-    make_room: Any, step: int
+    make_room: Any, former: Former, step: int
 ) -> None:
-    former = make_room().start_ready()
-    former.desk.shelf.open_new_text()
-    former.desk.text.save("Once upon a time", 16)
-    former.close()
+    former(write_a_document)
     room = make_room()
     start_until(room, step)
     if room.desk.text.is_open:
@@ -143,8 +183,8 @@ def test_what_is_typed_before_the_start_is_saved_without_another_key(make_room: 
     )
 
 
-def test_a_chat_that_was_asked_for_meanwhile_stays(make_room: Any) -> None:
-    former_chat(make_room)
+def test_a_chat_that_was_asked_for_meanwhile_stays(make_room: Any, former: Former) -> None:
+    former(ask_before)
     room = make_room()
     room.desk.start()
     room.desk.shelf.open_new()

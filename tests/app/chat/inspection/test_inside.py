@@ -14,7 +14,7 @@ from app.chat.inspection.inside import ReadText, Seen
 from app.chat.replies.cut_versions import CUTS, CutVersion, as_recorded
 from app.chat.surroundings import ALWAYS, Still
 from app.engine.protocol.cut_messages import Cut
-from app.engine.protocol.inside_messages import HEAD_SCORES, LookInside
+from app.engine.protocol.inside_messages import HEAD_SCORES, GraphOffer, LookInside, Missing
 from app.engine.protocol.messages import TokenTrace
 from models.records import Message
 
@@ -355,6 +355,38 @@ def test_what_the_heads_do_is_measured_once(make_room: Any) -> None:
     assert found[1] is found[0]  # at once
 
 
+def test_what_a_graph_lacks_is_learned_once_per_load(make_room: Any) -> None:
+    reasons = {"attention": "This architecture has no attention."}
+    room = make_room({**SCRIPT, "inside": {"missing": reasons}}).start_ready()
+    found: list[Any] = []
+    room.desk.inside.learn(found.append, still=ALWAYS)
+    assert found == []
+    room.until(lambda: found, "what is lacking")
+    assert found[0].items() >= reasons.items()
+    assert "residual" not in found[0]
+    room.desk.inside.learn(found.append, still=ALWAYS)
+    assert found[1] is found[0]  # at once
+    before = room.desk.loader.loaded
+    room.desk.loader.load(before.path)
+    room.until(
+        lambda: room.desk.loader.loaded is not before and room.desk.loader.loaded, "loaded again"
+    )
+    room.desk.inside.learn(found.append, still=ALWAYS)
+    assert len(found) == 2
+    room.until(lambda: len(found) == 3, "asked again")
+
+
+def test_what_some_layers_have_is_not_lacking(looked: Looked) -> None:
+    room, found = looked.room, list[Any]()
+    offer = GraphOffer(3, [Missing("attention", "Some."), Missing("logits", "None.")], [])
+    offer.in_some_layers.append("attention")
+    asked: list[Any] = []
+    room.desk.inside._questions.ask = lambda _command, _kind, then, _failed, **_: asked.append(then)
+    room.desk.inside.learn(found.append, still=ALWAYS)
+    asked[0](offer)
+    assert found == [{"logits": "None."}]
+
+
 def test_the_lens_of_more_places_is_asked_for_once_beside_what_is_looked_at(
     looked: Looked,
 ) -> None:
@@ -372,6 +404,96 @@ def test_the_lens_of_more_places_is_asked_for_once_beside_what_is_looked_at(
         looked.room.until(lambda: found, "the lens")
         assert found[0].place == text.n_prompt - 1
     assert [c.want for c in looked.commands()[n_asked:]] == [["lens"]]
+
+
+class Rows:
+    """Rows of the matrix, as they come."""
+
+    def __init__(self, looked: Looked, text: ReadText) -> None:
+        self._looked = looked
+        self._text = text
+        self.found: list[Any] = []
+        self.failed: list[str] = []
+
+    def ask(self, place: int, layer: int, still: Still = ALWAYS) -> None:
+        self._looked.room.desk.inside.row_at(
+            self._text, place, layer, self.found.append, self.failed.append, still=still
+        )
+
+    def wait(self, count: int) -> None:
+        self._looked.room.until(lambda: len(self.found) == count or self.failed, "a row")
+
+
+def test_a_row_of_the_matrix_is_one_layer_s_and_asked_for_once(looked: Looked) -> None:
+    text = looked.text(looked.room.ask("Which city?"))
+    rows, place = Rows(looked, text), text.n_prompt - 1
+    rows.ask(place, 2)
+    rows.wait(1)
+    (command,) = looked.commands()
+    assert command.token_ids == text.ids[: place + 1].tolist()
+    assert (command.layers, command.only_layers) == ([2], True)
+    rows.ask(place, 2)
+    assert rows.found[1] is rows.found[0]  # at once
+    rows.ask(place, 1)
+    rows.wait(3)
+    whole = looked.look(text, place, (*words.ROW_WANTED, "logits"))
+    for row, layer in ((rows.found[0], 2), (rows.found[2], 1)):
+        for name, values in zip(words.ROW_WANTED, row, strict=True):
+            assert np.array_equal(values, whole.arrays[name][layer])
+    assert [each.want for each in looked.commands()[:2]] == [[*words.ROW_WANTED]] * 2
+
+
+def test_a_row_of_what_is_looked_at_is_the_one_that_is_shown(looked: Looked) -> None:
+    text = looked.text(looked.room.ask("Which city?"))
+    whole = looked.look(text, text.n_prompt, ("attention", "k_after"))
+    rows = Rows(looked, text)
+    rows.ask(text.n_prompt, 3)
+    rows.wait(1)
+    assert looked.commands()[-1].want == ["q_after"]  # the rest is known
+    assert np.array_equal(rows.found[0].shares, whole.arrays["attention"][3])
+    whole = looked.look(text, text.n_prompt, (*words.ROW_WANTED,))
+    n_asked = len(looked.commands())
+    rows.ask(text.n_prompt, 0)
+    assert len(rows.found) == 2  # at once
+    assert len(looked.commands()) == n_asked
+    assert np.array_equal(rows.found[1].query, whole.arrays["q_after"][0])
+
+
+def test_a_row_that_is_wanted_no_more_comes_to_nobody(looked: Looked) -> None:
+    text = looked.text(looked.room.ask("Which city?"))
+    old, new, left = (Rows(looked, text) for _ in range(3))
+    old.ask(1, 0)
+    new.ask(2, 0)  # a newer one
+    new.wait(1)
+    left.ask(3, 0, still=lambda: False)
+    left.ask(4, 0)
+    looked.room.desk.inside.stop_rows()
+    new.ask(2, 1)
+    new.wait(2)
+    assert old.found == left.found == []
+    assert [*old.failed, *new.failed, *left.failed] == []
+
+
+def test_a_layer_without_attention_has_no_row(make_room: Any) -> None:
+    script = {**SCRIPT, "inside": {"missing": {"attention": "It has none."}}}
+    looked = watched(make_room(script).start_ready())
+    rows = Rows(looked, looked.text(looked.room.ask("Which city?")))
+    rows.ask(1, 0)
+    rows.wait(1)
+    assert rows.failed == ["It has none."]
+
+
+def test_a_row_too_large_for_a_frame_is_not_asked_for(
+    make_room: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = {"ms": 5, "loaded": {"n_head": 4, "n_layer": 4}}
+    looked = watched(make_room({**SCRIPT, "load": loaded}).start_ready())
+    text = looked.text(looked.room.ask("Which city?"))
+    monkeypatch.setattr(words, "MAX_FRAME_BYTES", 2**20)
+    rows = Rows(looked, text)
+    rows.ask(1, 0)
+    assert rows.failed == [words.LAYER_TOO_LONG.format(n=2)]
+    assert looked.commands() == []
 
 
 def test_of_a_reply_that_was_written_with_cuts_it_is_said_that_nothing_is_cut_here(

@@ -35,7 +35,7 @@ def room(forked_engines: None, make_room: Any, data_dir: Path, starter_gguf: Pat
     )
     for name, value in (
         *(("n_threads", 1), ("temperature", 0.8), ("seed", 3)),
-        *(("max_tokens", 20), ("min_tokens", 20)),
+        *(("max_tokens", 12), ("min_tokens", 12)),
     ):
         room.desk.settings.set(name, value)
     return room.start_ready()

@@ -17,6 +17,7 @@ from app.chat.replies.cut_versions import CUTS, CutVersion, as_recorded, cuts_of
 from app.chat.replies.cuts import NOTHING_CUT
 from app.engine.client.engine import Engine
 from app.engine.client.process import child_command
+from app.engine.planning.estimate import cut_bytes
 from app.engine.protocol.cut_messages import Cut
 from app.engine.protocol.messages import Generate
 from app.engine.protocol.prompt_messages import IdsPrompt
@@ -72,6 +73,14 @@ def all_stored(room: Any, source: Message) -> list[Message]:
         elif isinstance(event, events.MessageAdded | events.MessageChanged):
             found[event.message.id] = event.message
     return [m for m in found.values() if m.role is Role.ASSISTANT]
+
+
+@pytest.mark.weights
+def test_what_they_take_is_known_before(room: Any) -> None:
+    first = room.ask("Hello")  # of at most twelve tokens
+    said = room.desk.cuts.takes_bytes(first.id, 24)
+    assert said == cut_bytes(room.desk.loader.loaded, 24, 12) > 0
+    assert room.desk.cuts.takes_bytes("nobody's", 24) == 0
 
 
 @pytest.mark.weights

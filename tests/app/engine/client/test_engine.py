@@ -810,9 +810,14 @@ def test_a_slow_reply_that_makes_progress_is_left_alone(talk: ScriptedTalk) -> N
 
 
 def test_an_idle_child_has_no_deadline(talk: ScriptedTalk) -> None:
-    engine = talk.loaded_engine(SHORT, progress_timeout_s=0.5)
-    time.sleep(1.2)
+    clock = HandClock(talk)
+    engine = talk.loaded_engine(SHORT, clock=clock, progress_timeout_s=0.5)
+    for _ in range(3):
+        clock.now += 1.0
+        engine.request(Hold(99))  # wakes the owner
+    assert isinstance(engine.wait_for(engine.request(Tokenize(0, "a")), PATIENCE_S), Finished)
     assert engine.state is EngineState.READY
+    assert len(talk.of(Hello)) == 1
 
 
 def test_stderr_goes_to_the_log_and_not_to_our_terminal(

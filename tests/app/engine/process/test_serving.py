@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import io
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from gguf_writer import bpe_vocabulary, tiny_llama
+from patched_engine import engine_with
 from scripted_talk import PATIENCE_S, HandClock, LateClock, ScriptedTalk, ask
 
+from app.engine.client.process import child_command
 from app.engine.client.supervisor import EngineState
 from app.engine.process.serving import Serving
 from app.engine.protocol import wire
@@ -34,34 +35,15 @@ from app.engine.protocol.stages import Greedy, Sampling
 
 pytestmark = pytest.mark.weights
 
-ROOT = Path(__file__).resolve().parents[4]
 GREEDY = Sampling(filters=[], select=Greedy())
 SMALL = LoadOptions(n_ctx=256, n_ubatch=64, n_slots=1, n_threads=1)
 
 
 @pytest.fixture
-def talk(tmp_path: Path) -> Iterator[ScriptedTalk]:
+def talk(forked_engines: None, tmp_path: Path) -> Iterator[ScriptedTalk]:
     talk = ScriptedTalk(tmp_path)
     yield talk
     talk.close()
-
-
-def engine_with(patch: str) -> list[str]:
-    """The argv of an engine's process in which something goes otherwise."""
-    return [sys.executable, "-c", f"{_BEGIN}{patch}\nraise SystemExit(main())"]
-
-
-_BEGIN = f"""
-import sys
-sys.path.insert(0, {str(ROOT)!r})
-from app.engine.process.child import main
-from app.engine.process import serving
-from app.engine.process.scheduling.scheduler import Scheduler
-
-def fail(*_, **__):
-    raise KeyError("what nobody foresaw")
-
-"""
 
 
 # --- before a request has begun ---------------------------------------------------------------
@@ -142,7 +124,7 @@ def test_a_long_run_of_letters_ends_no_engine(talk: ScriptedTalk, tmp_path: Path
     """llama.cpp matches this file's rule for words by std::regex, which recurses per letter."""
     path = tmp_path / "deep.gguf"
     tiny_llama(path, vocabulary=bpe_vocabulary(pre="deepseek-llm"))
-    engine = talk.over([sys.executable, "-c", f"{_BEGIN}raise SystemExit(main())"])
+    engine = talk.over(child_command("engine"))
     engine.wait_for(engine.load(path, SMALL), PATIENCE_S)
     answer = engine.wait_for(engine.request(Tokenize(0, "a" * 200_000)), PATIENCE_S)
     assert isinstance(answer, Finished)

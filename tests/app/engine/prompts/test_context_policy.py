@@ -123,7 +123,10 @@ def made(path: Path) -> Path:
 
 @pytest.fixture(scope="module", params=["made", pytest.param("starter", marks=pytest.mark.soak)])
 def talk(
-    request: pytest.FixtureRequest, starter_gguf: Path, tmp_path_factory: pytest.TempPathFactory
+    forked_engines_here: None,
+    request: pytest.FixtureRequest,
+    starter_gguf: Path,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Talk]:
     is_made = request.param == "made"
     talk = Talk(made(tmp_path_factory.mktemp("made") / "tiny.gguf") if is_made else starter_gguf)

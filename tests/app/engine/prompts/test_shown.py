@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from awkward_texts import AWKWARD
 from conversation import Conversation
+from gguf_writer import bpe_vocabulary, tiny_llama
 from scripted_talk import PATIENCE_S, ScriptedTalk
 
 from app.chat.attachments.attached_text import attached_spans, with_attachments
@@ -187,12 +188,24 @@ def by_origin(tokens: PromptTokens) -> dict[str, bytes]:
     return found
 
 
+MADE = "made.gguf"
+
+
+@pytest.fixture(scope="module")
+def made_gguf(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Small weights, whose replies to long prompts cost nothing."""
+    path = tmp_path_factory.mktemp("shown") / MADE
+    tiny_llama(path, n_ctx_train=1024)
+    return path
+
+
 class Asking:
     """An engine's process with weights in it."""
 
     def __init__(self, gguf: Path) -> None:
         self._child = Conversation()
-        self._child.load(gguf, LoadOptions(n_ctx=512, n_threads=1))
+        n_ctx = 1024 if gguf.name == MADE else 512
+        self._child.load(gguf, LoadOptions(n_ctx=n_ctx, n_threads=1))
         self._ids = iter(range(2, 10_000))
 
     def read(self, prompt: Prompt, policy: Any = "stop") -> PromptShown | Failed:
@@ -231,13 +244,23 @@ class Asking:
 
 
 @pytest.fixture(scope="module")
-def asking(request: pytest.FixtureRequest) -> Iterator[Asking]:
-    asking = Asking(request.getfixturevalue(request.param))
-    yield asking
-    asking.close()
+def begun(forked_engines_here: None) -> Iterator[dict[str, Asking]]:
+    """By file, those that a test has asked already."""
+    begun: dict[str, Asking] = {}
+    yield begun
+    for asking in begun.values():
+        asking.close()
 
 
-GEMMA_TOO = pytest.param("gemma_gguf", marks=pytest.mark.soak)
+@pytest.fixture(scope="module")
+def asking(begun: dict[str, Asking], request: pytest.FixtureRequest) -> Asking:
+    if request.param not in begun:
+        begun[request.param] = Asking(request.getfixturevalue(request.param))
+    return begun[request.param]
+
+
+def in_soak(*values: Any) -> Any:
+    return pytest.param(*values, marks=pytest.mark.soak)
 
 
 def asking_of(*files: Any) -> pytest.MarkDecorator:
@@ -270,9 +293,11 @@ def prompts() -> list[Prompt]:
 @pytest.mark.parametrize(
     ("asking", "number"),
     [
-        *(("starter_gguf", number) for number in range(6)),
-        *(("gemma_gguf", number) for number in (1, 5)),
-        *(pytest.param("gemma_gguf", n, marks=pytest.mark.soak) for n in (0, 2, 3, 4)),
+        *(("made_gguf", number) for number in range(6)),
+        *(("starter_gguf", number) for number in (0, 4)),
+        *(in_soak("starter_gguf", number) for number in (1, 2, 3, 5)),
+        ("gemma_gguf", 5),
+        *(in_soak("gemma_gguf", number) for number in range(5)),
     ],
     indirect=["asking"],
     scope="module",
@@ -351,7 +376,7 @@ def test_which_replies_came_back_as_their_own_ids(asking: Asking) -> None:
 
 
 @pytest.mark.weights
-@asking_of("starter_gguf", GEMMA_TOO)
+@asking_of("made_gguf", in_soak("starter_gguf"), in_soak("gemma_gguf"))
 def test_what_is_left_out_is_told_as_with_a_reply(asking: Asking) -> None:
     messages = [ChatMessage("system", "Be brief.", message_id="s")]
     for number in range(20):
@@ -372,11 +397,15 @@ def test_what_is_left_out_is_told_as_with_a_reply(asking: Asking) -> None:
 
 
 @pytest.mark.weights
-def test_32_000_tokens_come_at_once_and_quickly(starter_gguf: Path) -> None:
+def test_32_000_tokens_come_at_once_and_quickly(forked_engines: None, tmp_path: Path) -> None:
+    sentence = "The quick brown fox jumps over the lazy dog. "
+    words = ["The", ".", *(f" {word}" for word in sentence.strip(" .").split())]
+    path = tmp_path / "tiny.gguf"
+    tiny_llama(path, vocabulary=bpe_vocabulary(words), n_ctx_train=40_000)
     child = Conversation()
     try:
-        child.load(starter_gguf, LoadOptions(n_ctx=40_000, n_threads=1, type_k="q8_0"))
-        text = "The quick brown fox jumps over the lazy dog. " * 3_200
+        child.load(path, LoadOptions(n_ctx=40_000, n_threads=1))
+        text = sentence * 3_200
         began = time.monotonic()
         ending = child.ask(ReadPrompt(2, ChatPrompt([ChatMessage("user", text)])))
         took_s = time.monotonic() - began

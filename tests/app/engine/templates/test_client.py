@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from app.engine.protocol.template_messages import AT_FAULT, TemplateFailed
-from app.engine.templates.client import TemplateClient
+from app.engine.templates.client import DEADLINE_S, TemplateClient
 
 ROOT = Path(__file__).resolve().parents[4]
 
@@ -20,8 +20,8 @@ HELLO = [{"role": "user", "content": "Hello"}]
 
 
 @pytest.fixture
-def client() -> Iterator[TemplateClient]:
-    client = TemplateClient(deadline_s=1.0)
+def client(forked_children: None) -> Iterator[TemplateClient]:
+    client = TemplateClient()
     yield client
     client.close()
 
@@ -30,7 +30,8 @@ def _through(client: TemplateClient, source: str) -> str:
     return client.render(source, HELLO, bos_token="", eos_token="", add_generation_prompt=True)
 
 
-def test_the_process_renders_and_goes(client: TemplateClient) -> None:
+def test_the_process_renders_and_goes() -> None:
+    client = TemplateClient()
     before = {child.pid for child in psutil.Process().children()}
     client.start()
     assert _through(client, "{{ messages[0].content }}") == "Hello"
@@ -40,6 +41,7 @@ def test_the_process_renders_and_goes(client: TemplateClient) -> None:
     assert {child.pid for child in psutil.Process().children()} <= before
     assert not [t for t in threading.enumerate() if t.name.startswith("engine-")]
     assert _through(client, "again") == "again"
+    client.close()
 
 
 HOSTILE = [
@@ -58,8 +60,10 @@ def test_a_hostile_template_ends_in_a_sentence_and_the_next_one_renders(
 ) -> None:
     client.start()
     began = time.monotonic()
+    client._deadline_s = 0.2 if kind == "timeout" else 10.0
     with pytest.raises(TemplateFailed) as caught:
         _through(client, source)
+    client._deadline_s = DEADLINE_S
     assert caught.value.fault == kind
     assert time.monotonic() - began < 20
     assert _through(client, "fine") == "fine"

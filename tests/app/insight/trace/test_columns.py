@@ -174,7 +174,7 @@ def test_what_is_no_trace_is_refused(data: bytes) -> None:
 def test_a_bomb_is_not_inflated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trace_columns, "MAX_PLAIN_BYTES", 1_000_000)
     with pytest.raises(TraceUnreadable, match="end is missing"):
-        unpack(b"CTR1" + zlib.compress(b"\0" * 100_000_000))
+        unpack(b"CTR1" + zlib.compress(b"\0" * 10_000_000))
 
 
 def test_a_newer_version_is_named() -> None:
@@ -225,15 +225,18 @@ def _real_trace(gguf: Path, prompt: Any, n_tokens: int) -> list[TokenTrace]:
     "which", ["starter_gguf", pytest.param("gemma_gguf", marks=pytest.mark.soak)]
 )
 def test_a_real_trace_takes_less_than_600_bytes_per_token(
-    which: str, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
+    which: str,
+    forked_engines: None,
+    request: pytest.FixtureRequest,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Top-64 with all stages of the usual chain."""
     gguf = request.getfixturevalue(which)
     prompt: Any = ChatPrompt([ChatMessage("user", "Write a long story about the sea.")])
     if which == "gemma_gguf":
         prompt = TextPrompt("Once upon a time, by the sea,")
-    traces = _real_trace(gguf, prompt, 70)
-    assert len(traces) > 60
+    traces = _real_trace(gguf, prompt, 40)
+    assert len(traces) > 30
     assert all(len(numbers(trace.alternative_ids)) == 64 for trace in traces)
     assert all(trace.stages for trace in traces)
     blob = pack(traces)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -62,12 +63,19 @@ def header_desk(qapp: object) -> Iterator[HeaderDesk]:
     desk.bridge.close()
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     numbers = Typed("array:i16", list(range(1000)))
     extra = {"general.license": "mit", "a.numbers": numbers, "a.pair": [1, 2], "a.long": "x" * 9}
-    tiny_llama(tmp_path / "tiny.gguf", metadata=extra)
-    return tmp_path / "tiny.gguf"
+    made = tmp_path_factory.mktemp("written") / "tiny.gguf"
+    tiny_llama(made, metadata=extra)
+    return made
+
+
+@pytest.fixture
+def path(written: Path, tmp_path: Path) -> Path:
+    """A copy of its own, since tests change the file."""
+    return Path(shutil.copy(written, tmp_path))
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -14,8 +14,9 @@ from PySide6.QtGui import QHelpEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLabel, QToolTip, QWidget
 from pytestqt.qtbot import QtBot
-from recording_desk import FakeDesk
+from recording_desk import FakeBridge, FakeDesk, loaded
 
+from app.chat.events import EngineStateChanged, ReplyingChanged
 from models.records import Message
 from ui.look.theme import Theme
 from ui.section.inside.card import NOT_HERE, InsideCard
@@ -102,6 +103,91 @@ def test_what_is_about_the_file_needs_no_token(
     looking.select(0)
     inside.answer()
     assert all(each.isVisible() for each in panel.cards)
+
+
+LACKS = {"attention": "This architecture has no attention.", "lens": "No stream."}
+
+
+class Learning:
+    """Weights that are loaded, and the questions about what their graph lacks."""
+
+    def __init__(self, panel: InsidePanel, desk: FakeDesk, bridge: FakeBridge) -> None:
+        self.asked: list[tuple[Any, Any]] = []
+        self.panel, self.desk, self.bridge = panel, desk, bridge
+        desk.inside.learn = lambda then, still: self.asked.append((then, still))
+        self.load()
+
+    def load(self) -> None:
+        self.desk.loader.loaded = loaded()
+        self.bridge.emit_event(EngineStateChanged("ready", "SmolLM2", self.desk.loader.loaded))
+
+    def answer(self) -> None:
+        then, still = self.asked.pop()
+        if still():
+            then(LACKS)
+
+    def lacking(self) -> dict[str, str]:
+        """Cards that are greyed out, and what they say."""
+        return {
+            each.name: each.figure.text()
+            for each in self.panel.cards
+            if each.isVisible() and not each.title.isEnabled()
+        }
+
+
+@pytest.fixture
+def learning(panel: InsidePanel, desk: FakeDesk, bridge: FakeBridge) -> Learning:
+    return Learning(panel, desk, bridge)
+
+
+def test_what_the_graph_lacks_is_greyed_out_before_any_token_is_chosen(
+    learning: Learning, qtbot: QtBot, looking: Looking, inside: AnsweredByHand
+) -> None:
+    panel = learning.panel
+    qtbot.waitUntil(lambda: bool(learning.asked))
+    assert learning.lacking() == {}
+    learning.answer()
+    assert words(panel, "inside_sentence") == CHOOSE
+    assert inside.asked == []
+    assert learning.lacking() == dict.fromkeys(("attention", "lens", "lens_map"), NOT_HERE)
+    attention = card(panel, "attention")
+    attention.set_open(True)
+    assert words(panel, "inside_attention_reason") == LACKS["attention"]
+    assert not attention.content.isVisible()
+    looking.select(0)
+    inside.answer(**LACKS)
+    assert all(each.isVisible() for each in panel.cards)
+    assert set(learning.lacking()) == {"attention", "lens", "lens_map"}
+    learning.load()  # others, of which nothing is known yet
+    assert set(learning.lacking()) <= {"attention", "lens", "lens_map"}
+    assert panel.view.lacks == {}
+
+
+def test_it_is_learned_when_no_reply_is_written_and_the_panel_is_open(
+    learning: Learning, qtbot: QtBot, desk: FakeDesk
+) -> None:
+    view = learning.panel.view
+    desk.replies.is_generating = True
+    qtbot.waitUntil(lambda: not view._idle.isActive())
+    assert learning.asked == []
+    desk.replies.is_generating = False
+    learning.bridge.emit_event(ReplyingChanged(frozenset()))
+    qtbot.waitUntil(lambda: bool(learning.asked))
+    learning.answer()
+    learning.bridge.emit_event(ReplyingChanged(frozenset()))
+    assert not view._idle.isActive()  # known
+    learning.panel.set_active(False)
+    learning.load()
+    assert not view._idle.isActive()
+    learning.panel.set_active(True)
+    qtbot.waitUntil(lambda: bool(learning.asked))
+
+
+def test_what_other_weights_lack_comes_too_late(learning: Learning, qtbot: QtBot) -> None:
+    qtbot.waitUntil(lambda: bool(learning.asked))
+    learning.desk.loader.loaded = loaded()
+    learning.answer()
+    assert learning.lacking() == {}
 
 
 def test_its_head_says_what_is_read_and_what_it_votes_for(seen: InsidePanel) -> None:

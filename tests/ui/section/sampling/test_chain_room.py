@@ -140,40 +140,31 @@ def test_a_click_without_dragging_begins_to_type(panel: ChainRoom, desk: Samplin
     assert desk.called("chain.put") == []
 
 
-@pytest.mark.parametrize(
-    ("kind", "attribute", "text", "words"),
-    [
-        (TopP, "p", "1.5", "Top-p must be between 0 and 1, not 1.5."),
-        (TopK, "k", "many", "Top-k must be a whole number, not 'many'."),
-        (Temperature, "t", "-1", "Temperature must be between 0 and 100, not -1.0."),
-        (Penalties, "repeat", "0", "Repetition penalty must be between 0.01 and 100, not 0.0."),
-    ],
-)
-def test_a_wrong_value_gets_its_sentence_and_stays(
-    panel: ChainRoom,
-    desk: SamplingDesk,
-    kind: type[Stage],
-    attribute: str,
-    text: str,
-    words: str,
-) -> None:
-    before = desk.asked()
-    found = card(panel, kind)
-    type_into(found.fields[attribute], text)
-    assert found.refusal.isVisible()
-    assert found.refusal.text() == f"{words} {GOES_ON} {ESC}"
-    assert found.fields[attribute].accessibleDescription() == words
-    assert found.fields[attribute].property("refused") is True
-    # Another change of the chain leaves what is being mended in its field.
-    other = card(panel, MinP)
-    type_into(other.fields["p"], "0.2")
-    assert found.fields[attribute].text() == text
-    assert [s for s in desk.asked() if not isinstance(s, MinP)] == [
-        s for s in before if not isinstance(s, MinP)
-    ]
-    type_into(found.fields[attribute], "1")
-    assert not found.refusal.isVisible()
-    assert found.fields[attribute].property("refused") is False
+def test_a_wrong_value_gets_its_sentence_and_stays(panel: ChainRoom, desk: SamplingDesk) -> None:
+    for number, (kind, attribute, text, words) in enumerate(
+        (
+            (TopP, "p", "1.5", "Top-p must be between 0 and 1, not 1.5."),
+            (TopK, "k", "many", "Top-k must be a whole number, not 'many'."),
+            (Temperature, "t", "-1", "Temperature must be between 0 and 100, not -1.0."),
+            (Penalties, "repeat", "0", "Repetition penalty must be between 0.01 and 100, not 0.0."),
+        )
+    ):
+        before = desk.asked()
+        found = card(panel, kind)
+        type_into(found.fields[attribute], text)
+        assert found.refusal.isVisible()
+        assert found.refusal.text() == f"{words} {GOES_ON} {ESC}"
+        assert found.fields[attribute].accessibleDescription() == words
+        assert found.fields[attribute].property("refused") is True
+        # Another change of the chain leaves what is being mended in its field.
+        type_into(card(panel, MinP).fields["p"], f"0.{number + 2}")
+        assert found.fields[attribute].text() == text
+        assert [s for s in desk.asked() if not isinstance(s, MinP)] == [
+            s for s in before if not isinstance(s, MinP)
+        ]
+        type_into(found.fields[attribute], "1")
+        assert not found.refusal.isVisible()
+        assert found.fields[attribute].property("refused") is False
 
 
 def test_escape_brings_back_what_counts(panel: ChainRoom, desk: SamplingDesk) -> None:
@@ -334,19 +325,18 @@ def last(panel: ChainRoom) -> SelectCard:
     return found
 
 
-@pytest.mark.parametrize("zoom", [100, 150, 200])
-def test_each_way_to_select_is_read_whole(panel: ChainRoom, theme: Theme, zoom: int) -> None:
-    theme.apply_to(QApplication.instance())  # type: ignore[arg-type]
-    theme.set_zoom(zoom)
-    panel.resize(theme.px(370), 900)
-    QApplication.processEvents()
-    kind, option = last(panel).kind, QStyleOptionComboBox()
-    kind.initStyleOption(option)
-    room = kind.style().subControlRect(
-        QStyle.ComplexControl.CC_ComboBox, option, QStyle.SubControl.SC_ComboBoxEditField, kind
-    )
-    widest = max(kind.fontMetrics().horizontalAdvance(kind.itemText(at)) for at in range(4))
-    assert widest <= room.width()
+def test_each_way_to_select_is_read_whole(panel: ChainRoom, theme: Theme) -> None:
+    for zoom in (100, 150, 200):
+        theme.set_zoom(zoom)
+        panel.resize(theme.px(370), 900)
+        QApplication.processEvents()
+        kind, option = last(panel).kind, QStyleOptionComboBox()
+        kind.initStyleOption(option)
+        room = kind.style().subControlRect(
+            QStyle.ComplexControl.CC_ComboBox, option, QStyle.SubControl.SC_ComboBoxEditField, kind
+        )
+        widest = max(kind.fontMetrics().horizontalAdvance(kind.itemText(at)) for at in range(4))
+        assert widest <= room.width(), zoom
 
 
 def test_another_way_to_select_can_be_chosen(panel: ChainRoom, desk: SamplingDesk) -> None:
@@ -754,32 +744,22 @@ def test_what_forbade_tokens_first_has_cards_of_its_own(
     assert panel.before.isHidden()
 
 
-@pytest.mark.parametrize(
-    ("uniform", "left", "words"),
-    [
+def test_xtc_says_whether_it_acted(panel: ChainRoom, desk: SamplingDesk, show_reply: Reply) -> None:
+    made = (TopK(4), Xtc(), Dist())
+    desk.put({"chain": as_stored(made)})
+    for uniform, left, words in (
         (0.9, 4, "Drew 0.9000, above its probability of 0.5: skipped this time."),
         (0.2, 3, "Drew 0.2000, within its probability of 0.5: applied."),
         (0.2, 4, "Drew 0.2000, within its probability of 0.5, but fewer than two tokens reach"),
-    ],
-)
-def test_xtc_says_whether_it_acted(
-    panel: ChainRoom,
-    desk: SamplingDesk,
-    show_reply: Reply,
-    uniform: float,
-    left: int,
-    words: str,
-) -> None:
-    made = (TopK(4), Xtc(), Dist())
-    desk.put({"chain": as_stored(made)})
-    effects = [
-        StageEffect("top-k", 4, 0.5),
-        StageEffect("xtc", left, 0.5, uniform),
-        StageEffect("dist", left, 0.5),
-    ]
-    trace = msgspec.structs.replace(token(), stages=effects, removed_by=Array("u1", [0], b""))
-    show_reply(panel, trace, settings=sampling_of(*made))
-    assert card(panel, Xtc).evidence.note.text().startswith(words)
+    ):
+        effects = [
+            StageEffect("top-k", 4, 0.5),
+            StageEffect("xtc", left, 0.5, uniform),
+            StageEffect("dist", left, 0.5),
+        ]
+        trace = msgspec.structs.replace(token(), stages=effects, removed_by=Array("u1", [0], b""))
+        show_reply(panel, trace, settings=sampling_of(*made))
+        assert card(panel, Xtc).evidence.note.text().startswith(words)
 
 
 def test_a_stage_that_is_off_gets_no_evidence(

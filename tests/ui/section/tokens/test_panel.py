@@ -193,13 +193,11 @@ def test_headings_are_whole_whatever_is_sorted_by_and_in_any_font(
         assert squeezed_headings(table) == []
 
 
-@pytest.mark.parametrize("count", [9, 100, 1_000, 10_000])
-def test_the_number_of_the_last_token_is_whole(
-    read: Callable[..., ReplyTokens], count: int
-) -> None:
-    room = read(*[b"x"] * count)
-    last = room.model.index(count - 1, 0)
-    assert room.table.sizeHintForIndex(last).width() <= room.table.columnWidth(0)
+def test_the_number_of_the_last_token_is_whole(read: Callable[..., ReplyTokens]) -> None:
+    for count in (9, 100, 1_000, 10_000):
+        room = read(*[b"x"] * count)
+        last = room.model.index(count - 1, 0)
+        assert room.table.sizeHintForIndex(last).width() <= room.table.columnWidth(0), count
 
 
 @pytest.mark.parametrize("count", [49_152, 262_144])

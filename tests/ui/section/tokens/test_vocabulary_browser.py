@@ -202,12 +202,17 @@ N_TOKENS = 262_144
 SLICE_S = 0.03
 
 
+@pytest.fixture(scope="module")
+def many() -> Pieces:
+    return made_pieces([b"e%d" % at for at in range(N_TOKENS)])
+
+
 def test_262144_tokens_are_searched_in_slices(
-    room: VocabularyBrowser, vocabularies: Vocabularies, qtbot: QtBot
+    room: VocabularyBrowser, vocabularies: Vocabularies, many: Pieces, qtbot: QtBot
 ) -> None:
     """No slice holds the window's thread for longer than stated, in processor seconds, though
     every token is found; a second search replaces one that still goes on."""
-    vocabularies.load("w1", made_pieces([b"e%d" % at for at in range(N_TOKENS)]))
+    vocabularies.load("w1", many)
     took: list[float] = []
     search_on = room._search_on
 
@@ -236,11 +241,10 @@ SHOWN_S = 0.1
 
 
 def test_262144_tokens_are_shown_and_scrolled_at_once(
-    room: VocabularyBrowser, vocabularies: Vocabularies
+    room: VocabularyBrowser, vocabularies: Vocabularies, many: Pieces
 ) -> None:
-    pieces = made_pieces([b"e%d" % at for at in range(N_TOKENS)])
     begun = time.thread_time()
-    vocabularies.load("w1", pieces)
+    vocabularies.load("w1", many)
     room.table.grab()
     room.table.scrollToBottom()
     room.table.grab()

@@ -193,7 +193,7 @@ def test_between_two_lines_the_nearer_one_is_meant(qapp) -> None:
 @pytest.mark.parametrize("width", [60, 90, 240, 640])
 @pytest.mark.parametrize("seed", range(4))
 def test_what_grows_stands_as_if_it_had_come_at_once(qapp, width: float, seed: int) -> None:
-    rng, given = random.Random(seed), made(seed, 400)
+    rng, given = random.Random(seed), made(seed, 200)
     table: list[TokenTrace] = []
     styles = Styles(Theme("light", 100))
     growing = TokenBody(TokenDocument(MessageTokens(traces=table)), styles, width)

@@ -86,7 +86,7 @@ def test_raw_text_grows_and_stays_raw(qtbot, view: TranscriptView) -> None:
 
 
 def test_an_item_that_is_raw_stays_so_when_it_was_out_of_view(view: TranscriptView) -> None:
-    many = [replace(REPLY, id=f"r{i}", content=f"**{i}**\n\n" * 30) for i in range(300)]
+    many = [replace(REPLY, id=f"r{i}", content=f"**{i}**\n\n" * 8) for i in range(300)]
     view.set_conversation(many)
     view.rows.item(0).toggle_raw()
     for index in range(300):

@@ -34,6 +34,7 @@ from ui.look.tints import tint_colors
 from ui.section.card import small_label
 from ui.section.inside.card import InsideCard
 from ui.section.inside.layers.head_grid import Head, HeadGrid
+from ui.section.inside.layers.matrix_pane import MatrixPane, Meant
 from ui.section.inside.rows import LEFT, RIGHT, PaintedRows, elided
 from ui.section.inside.view import InsideView, TextSoFar
 from ui.section.looking import Paint
@@ -41,6 +42,7 @@ from ui.section.panel import Tools
 from ui.section.prompt.text import Look, PromptText
 from ui.section.segments import Segments
 from ui.section.switch import Switch
+from ui.widgets.figures import signed
 from ui.widgets.kit import push_button, rest_timer
 
 Values = npt.NDArray[np.float32]
@@ -51,7 +53,9 @@ HELP: Final = (
     "is the first token, its right edge the one that looks. Heads below one KV bracket share keys "
     "and values. Many heads put most of their share on the first token, whatever it says: hide it "
     "to see the rest. A share tells where a head looked, not what that was good for. Bits tell how "
-    "spread out it is: 0 is one token, and each bit more is twice as many."
+    "spread out it is: 0 is one token, and each bit more is twice as many. The matrix has a row "
+    "for each of the last tokens, and a column for each that it can look at. Hover a cell for its "
+    "formula, click a row to select its token. What comes later has no tile: it can't be seen."
 )
 N_NAMED: Final = 3
 TEXT_PX: Final = 132
@@ -146,6 +150,10 @@ class AttentionCard(InsideCard):
         self._names_of: object = None
         self.words = small_label("", self.content)
         self.words.setObjectName("inside_attention_words")
+        self.form = Segments(theme, ["Text", "Matrix"], "How attention is shown", self.content)
+        self.form.setObjectName("inside_attention_form")
+        self.matrix = MatrixPane(tools, view, self.content)
+        self.matrix.setVisible(False)
         self.text = PromptText(theme, self.content)
         self.text.setObjectName("inside_attention_text")
         self.text.setAccessibleName("The text, tinted by what the token looks at")
@@ -189,6 +197,7 @@ class AttentionCard(InsideCard):
         self.name_button.clicked.connect(lambda _=False: self._measure())
         for switch in (self.sink_switch, self.value_switch):
             switch.toggled.connect(lambda _on: self.refresh())
+        self.form.currentChanged.connect(lambda _at: self.refresh())
         self.last.currentChanged.connect(lambda _at: self._show_anew())
         self.spans.row_chosen.connect(self._go_to_span)
         self.text.hovered.connect(lambda _token: self._say())
@@ -213,7 +222,7 @@ class AttentionCard(InsideCard):
         for button in (self.mean_button, self.name_button):
             button.setAutoDefault(False)
             theme.font(button, Theme.font_small)
-        for widget in (self.words, self.last, self.text, self.spans):
+        for widget in (self.words, self.form, self.last, self.text, self.spans, self.matrix):
             self.rows.addWidget(widget)
         self.rows.addLayout(switches)
         self.rows.addLayout(buttons)
@@ -240,7 +249,10 @@ class AttentionCard(InsideCard):
         self._n_kv_head = keys.shape[1] if keys is not None else rows.shape[1]
         shown = without_sink(rows)[0] if self.sink_switch.isChecked() else rows
         self._first = self._first_shown(rows.shape[2])
-        self.last.setVisible(rows.shape[2] > LASTS[-1])
+        is_matrix = self.is_matrix
+        self.last.setVisible(rows.shape[2] > LASTS[-1] and not is_matrix)
+        self.text.setVisible(not is_matrix)
+        self.matrix.setVisible(is_matrix)
         self.grid.show_rows(shown[..., self._first :], self._n_kv_head)
         self.grid.show_current(self._chosen(seen))
         text, place = self.view.text, self.view.place
@@ -250,6 +262,10 @@ class AttentionCard(InsideCard):
             self.text.choose(place - self._first)
             self._fit_text()
         self._paint(seen)
+
+    @property
+    def is_matrix(self) -> bool:
+        return self.form.currentIndex() == 1
 
     def _fit_text(self) -> None:
         """As high as its lines, up to a limit; before it is laid out that is not known."""
@@ -269,8 +285,15 @@ class AttentionCard(InsideCard):
         is_there = self.view.seen is not None and "attention" in self.view.seen.arrays
         if not (is_there and self.is_open and self._is_active):
             self._tools.looking.set_paint(None)
+        if self._is_active and not (is_there and self.is_open and self.is_matrix):
+            self.matrix.stop()
         if self._is_active and not is_there:  # its colours are another token's
             self.text.set_look(Look())
+
+    def set_active(self, is_active: bool) -> None:
+        super().set_active(is_active)
+        if not is_active:
+            self.matrix.stop()
 
     def _rows(self, seen: Seen) -> Values:
         """What is shown: attention, or what it brings."""
@@ -326,6 +349,19 @@ class AttentionCard(InsideCard):
         )
         self._paint_chat()
         self._say()
+        if self.is_matrix:
+            self.matrix.show_meant(seen, self._meant(seen))
+
+    def _meant(self, seen: Seen) -> Meant | None:
+        """The chosen head or layer as a matrix, or the head under the pointer where it is of the
+        same layer: another layer's rows would have to be read first."""
+        layer, chosen = self.view.layer, self._chosen(seen)
+        if layer is None or layer >= len(seen.arrays["attention"]):
+            return None
+        head = None if chosen is None else chosen[1]
+        if self._pointed is not None and self._pointed[0] == layer:
+            head = self._pointed[1]
+        return Meant(layer, head, self.sink_switch.isChecked(), self.value_switch.isChecked())
 
     def _paint_chat(self) -> None:
         """The same colours on the words of the chat, where it shows its tokens."""
@@ -349,7 +385,7 @@ class AttentionCard(InsideCard):
         self.grid.setAccessibleDescription(self.words.text())
         spans = self._spans()
         self.spans.show_spans(spans)
-        self.spans.setVisible(len(spans) > 1)
+        self.spans.setVisible(len(spans) > 1 and not self.is_matrix)
         notes = [*seen.notes]
         if self._hidden:
             notes.insert(0, f"This layer can't see the first {self._hidden:,} tokens (window).")
@@ -368,7 +404,7 @@ class AttentionCard(InsideCard):
             if self._n_kv_head < seen.arrays["attention"].shape[1]:
                 who += f" (KV {group})"
             if (role := self._role(meant)) is not None:
-                who += f" · {ROLES[role.name]} {role.score:.2f}"
+                who += f" · {ROLES[role.name]} {signed(role.score)}"
         if 0 <= token < len(self._row) and token != self.view.place:
             return f"{who}: {self._row[token]:.1%} on “{self.view.piece(token)}”"
         best = ", ".join(

@@ -14,6 +14,7 @@ from PySide6.QtCore import QRectF
 from PySide6.QtGui import QColor, QPainter
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
+from app.amounts import bytes_words
 from app.chat.inspection.inside import Seen
 from app.engine.protocol.cut_messages import Cut, CutKind, CutMode
 from app.insight.inside.attention import group_of
@@ -37,12 +38,13 @@ KINDS: Final[dict[CutKind, str]] = {
 }
 MODES: Final = dict(zip(get_args(CutMode), ("Mean", "Zero"), strict=True))
 HELP: Final = (
-    "“Mean” replaces what a part writes by its average over the prompt; “Zero” writes nothing, "
-    "which later layers have never met. The text before this token keeps its cells, computed with "
-    "every part. The control cuts as many other parts, chosen at random."
+    "“Mean” replaces a part's output with its average over the prompt. “Zero” removes it, which "
+    "later layers have never seen. Nothing is cut for the text before this token. The control cuts "
+    "as many other parts, chosen at random."
 )
 CHOOSE: Final = "Select a layer or head above, then add it."
-NOT_HERE: Final = "Choose a token of the reply: the prompt isn't written again."
+NOT_HERE: Final = "Choose a token of the reply. The prompt can't be rewritten."
+TAKES: Final = "Uses up to {size} more memory, freed after a minute without use."
 _REMOVE_PX: Final = 60
 
 
@@ -93,7 +95,7 @@ class CutCard(InsideCard):
         self.sentence = small_label(CHOOSE, self.content)
         self.sentence.setObjectName("inside_cut_sentence")
         self.write_button = push_button(
-            "Write without them",
+            "Rewrite without them",
             self.content,
             "inside_cut_write",
             hint="Three versions from here on: nothing cut, these parts cut, and a random control",
@@ -183,9 +185,17 @@ class CutCard(InsideCard):
         self.clear_button.setVisible(bool(self.parts))
         is_reply = self.view.index is not None
         self.write_button.setEnabled(bool(self.parts) and is_reply)
-        words = "" if is_reply else NOT_HERE
+        words = self._takes() if is_reply else NOT_HERE
         self.sentence.setText(words if self.parts else CHOOSE)
         self.sentence.setVisible(bool(self.sentence.text()))
+
+    def _takes(self) -> str:
+        """What the button will take, before it is pressed."""
+        text, place = self.view.text, self.view.place
+        if text is None or place is None or not self.parts:
+            return ""
+        size_bytes = self._tools.desk.cuts.takes_bytes(text.message_id, place + 1)
+        return TAKES.format(size=bytes_words(size_bytes)) if size_bytes else ""
 
     def _write(self) -> None:
         text, index = self.view.text, self.view.index

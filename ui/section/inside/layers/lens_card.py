@@ -18,6 +18,7 @@ from ui.section.inside.card import InsideCard
 from ui.section.inside.rows import LEFT, RIGHT, PaintedRows, elided
 from ui.section.inside.view import InsideView
 from ui.section.panel import Tools
+from ui.widgets.figures import signed
 
 HELP: Final = (
     "The lens puts the stream after each layer through the model’s own last norm and output "
@@ -86,7 +87,7 @@ class LensRows(PaintedRows):
             logit, total = float(lens.logits[row, at]), float(lens.total[row])
             lines.append(
                 f"{quoted(self._view.word(int(lens.ids[row, at])))}: e^(logit − total) = "
-                f"e^({logit:.2f} − {total:.2f}) = {percent(lens.probability(row, at))}"
+                f"e^({signed(logit)} − {signed(total)}) = {percent(lens.probability(row, at))}"
             )
         if lens.ranks is not None and self._view.target is not None:
             word = quoted(self._view.word(self._view.target))

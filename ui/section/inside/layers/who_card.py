@@ -27,6 +27,7 @@ from ui.section.inside.card import InsideCard
 from ui.section.inside.rows import LEFT, RIGHT, PaintedRows, elided
 from ui.section.inside.view import InsideView
 from ui.section.panel import Tools
+from ui.widgets.figures import signed
 from ui.widgets.kit import plain_label, push_button
 
 HELP: Final = (
@@ -35,7 +36,10 @@ HELP: Final = (
     "and large parts may cancel each other, so test what you see here."
 )
 ONE_TOKEN: Final = "“{text}” is {n} tokens. Type one that is a single token."
-CAVEAT: Final = "Replaced by its mean over the prompt. Later layers often make up for part of it."
+CAVEAT: Final = (
+    "Each part's output was replaced by its average over the prompt. Later layers often make up "
+    "for some of it."
+)
 _FIGURE_PX: Final = 52
 _NAME_SHARE: Final = 0.42
 _BAR_PX: Final = 7
@@ -56,11 +60,13 @@ class WroteRows(PaintedRows):
             self.entries.append((f"{len(rest):,} others", sum(each.value for each in rest)))
         self.entries.append(("unexplained", written.unexplained))
         self.set_rows(len(self.entries))
-        self.setAccessibleName("; ".join(f"{words} {value:+.2f}" for words, value in self.entries))
+        self.setAccessibleName(
+            "; ".join(f"{words} {signed(value, '+.2f')}" for words, value in self.entries)
+        )
 
     def words_of(self, row: int, x: float) -> str:
         words, value = self.entries[row]
-        return f"{words}: {value:+.4f}"
+        return f"{words}: {signed(value, '+.4f')}"
 
     def paint_row(self, painter: QPainter, row: int, rect: QRectF) -> None:
         words, value = self.entries[row]
@@ -70,7 +76,7 @@ class WroteRows(PaintedRows):
         painter.setPen(QColor(colors.ink if is_part else colors.dim))
         elided(painter, name, words, LEFT)
         painter.setPen(QColor(colors.ink))
-        painter.drawText(rect, RIGHT, f"{value:+.2f}")
+        painter.drawText(rect, RIGHT, signed(value, "+.2f"))
         room = QRectF(name.right() + px(6), rect.top(), 0, rect.height())
         room.setRight(rect.right() - px(_FIGURE_PX) - px(6))
         most = max((abs(value) for _, value in self.entries), default=0.0) or 1.0
@@ -158,7 +164,7 @@ class WhoCard(InsideCard):
             self.figure.set_text("")
             return
         word = quoted(self.view.word(written.target))
-        self.figure.set_text(f"{word} {written.shown_difference:+.2f}")
+        self.figure.set_text(f"{word} {signed(written.shown_difference, '+.2f')}")
 
     def _take(self, written: Written) -> None:
         self.written = written
@@ -275,9 +281,11 @@ class WhoCard(InsideCard):
             difference = float(logits[written.target] - logits[written.other])
             best = self.view.word(int(logits.argmax()))
             what = cut_words(cuts[0])
-            aside = " (control, chosen at random)" if is_control else ""
-            words = f"Without {what}{aside}: {difference:+.2f}, best {quoted(best)}."
-            before = f"Before: {written.shown_difference:+.2f}. "
+            aside = " (random control)" if is_control else ""
+            words = (
+                f"Without {what}{aside}: {signed(difference, '+.2f')}, top token {quoted(best)}."
+            )
+            before = f"Whole model: {signed(written.shown_difference, '+.2f')}. "
             then(words if is_control else before + words, is_control)
 
         self._tools.desk.inside.without(

@@ -23,6 +23,7 @@ from ui.section.inside.card import InsideCard
 from ui.section.inside.rows import RIGHT, PaintedRows, elided
 from ui.section.inside.view import InsideView
 from ui.section.panel import Tools
+from ui.widgets.figures import signed
 from ui.widgets.kit import plain_label, push_button, rest_timer
 
 SHOWN: Final = 12
@@ -69,7 +70,7 @@ class NearestRows(PaintedRows):
         self.found, self.best = found, best
         self.set_rows(len(found))
         self.setAccessibleName(
-            "; ".join(f"{self._view.word(n.token_ids[0])} {n.cosine:.2f}" for n in found)
+            "; ".join(f"{self._view.word(n.token_ids[0])} {signed(n.cosine)}" for n in found)
             or "No tokens"
         )
 
@@ -97,7 +98,7 @@ class NearestRows(PaintedRows):
         color.setAlphaF(1.0 if each is self.best or is_asked else 0.45)
         self.paint_bar(painter, bar, each.cosine, color)
         painter.setPen(QColor(colors.ink))
-        painter.drawText(rect, RIGHT, f"{each.cosine:.2f}")
+        painter.drawText(rect, RIGHT, signed(each.cosine))
 
     def _tag(self, each: Neighbour) -> str:
         more = f"+{len(each.token_ids) - 1}" if len(each.token_ids) > 1 else ""
@@ -106,7 +107,7 @@ class NearestRows(PaintedRows):
     def words_of(self, row: int, x: float) -> str:
         each = self.found[row]
         first = each.token_ids[0]
-        place = f"rank {each.rank + 1:,} · cosine {each.cosine:.4f}"
+        place = f"rank {each.rank + 1:,} · cosine {signed(each.cosine, '.4f')}"
         lines = [f"{quoted(self._view.word(first))} · ID {first} · {place}"]
         others = [quoted(self._view.word(token_id)) for token_id in each.token_ids[1:]]
         if others:
@@ -294,7 +295,7 @@ class NearestCard(InsideCard):
         seen = {token_id for each in shown for token_id in each.token_ids}
         ranked = zip(inputs, told.input_ranks.numbers(), told.input_cosines.numbers(), strict=True)
         below = [
-            f"{quoted(self.view.word(token_id))} has rank {int(rank) + 1:,} ({cosine:.2f})"
+            f"{quoted(self.view.word(token_id))} has rank {int(rank) + 1:,} ({signed(cosine)})"
             for token_id, rank, cosine in ranked
             if token_id not in seen
         ]

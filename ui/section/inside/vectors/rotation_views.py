@@ -23,6 +23,7 @@ from app.insight.inside.waves import some_of, waves
 from ui.look.theme import Theme
 from ui.section.inside.pictures import signed_image
 from ui.section.inside.rows import LEFT, Picture
+from ui.widgets.figures import signed
 
 if TYPE_CHECKING:
     from app.insight.inside.position import Rope
@@ -235,6 +236,6 @@ class Dials(Picture):
         lines = [about_pair(self.rope, pair)]
         lines.append(f"turned by {self.position:,} × {each:,.4g}° = {turn:,.1f}°")
         for name, before, after in self.rows:
-            (x, y), (u, v) = before[pair].tolist(), after[pair].tolist()
-            lines.append(f"{name}: ({x:.3f}, {y:.3f}) → ({u:.3f}, {v:.3f})")
+            ends = (", ".join(signed(x, ".3f") for x in vector[pair]) for vector in (before, after))
+            lines.append(f"{name}: " + " → ".join(f"({end})" for end in ends))
         return "\n".join(lines)

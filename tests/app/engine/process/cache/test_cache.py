@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gguf_writer import bpe_vocabulary, tiny_llama
+from gguf_writer import Shape, bpe_vocabulary, tiny_llama
 from native_cache import CacheModel, decode, ends, native_used, shown
 from native_session import GREEDY, NativeSession, ReadyPrompt, load_quietly
+from window_gguf import tiny_gemma
 
 from app.engine.process.native.native import NativeLog
 from app.engine.process.native.weights import Weights
@@ -230,12 +231,31 @@ OPTIONS: list[dict[str, str]] = [
 ]
 
 
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With heads of 32 values, whole blocks of every cache type."""
+    path = tmp_path_factory.mktemp("wide") / "llama.gguf"
+    tiny_llama(path, vocabulary=bpe_vocabulary(), shape=Shape(n_embd=128), n_ctx_train=1024)
+    return path
+
+
+@pytest.fixture(scope="module")
+def wide_window(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("wide") / "gemma.gguf"
+    tiny_gemma(path, vocabulary=bpe_vocabulary(), d_head=32)
+    return path
+
+
 @pytest.mark.parametrize(
     ("file", "options"),
     [
-        *(("starter", options) for options in OPTIONS),
-        *(("gemma", options) for options in OPTIONS[::2]),
-        *(pytest.param("gemma", options, marks=pytest.mark.soak) for options in OPTIONS[1::2]),
+        *((file, options) for file in ("wide", "wide_window") for options in OPTIONS),
+        ("starter_gguf", OPTIONS[2]),
+        *(
+            pytest.param("starter_gguf", options, marks=pytest.mark.soak)
+            for options in (*OPTIONS[:2], *OPTIONS[3:])
+        ),
+        *(pytest.param("gemma_gguf", options, marks=pytest.mark.soak) for options in OPTIONS),
     ],
     ids=str,
 )
@@ -244,14 +264,28 @@ def test_the_size_by_the_formula_is_the_native_one(
 ) -> None:
     """For each type of cache: rows by the header, and the copy's own header of 8 bytes, 16 for each
     cache, 12 for each cell and 24 for each layer."""
-    path: Path = request.getfixturevalue(f"{file}_gguf")
+    path: Path = request.getfixturevalue(file)
     weights = load_quietly(path, native_log, n_ctx=640, n_ubatch=64, n_threads=1, **options)
-    session = NativeSession(weights, native_log)
     shape = weights.loaded.cache
     assert shape is not None
     assert shape.bytes_per_token == weights.loaded.kv_bytes_per_token
     length = 520 if shape.window and not options else 5
-    session.reply(numbers(1, length), max_tokens=1)
+    session = NativeSession(weights, native_log)
+    session.reply([20 + i % 200 for i in range(length)], max_tokens=1)
+    is_as_llama_cpp_says(session, length)
+    weights.close()
+
+
+def test_a_copy_of_gemma_has_the_size_of_the_formula(gemma: Weights, native_log: NativeLog) -> None:
+    """The real file of two caches, with the session's options."""
+    session = NativeSession(gemma, native_log)
+    session.reply(numbers(1, 5), max_tokens=1)
+    is_as_llama_cpp_says(session, 5)
+
+
+def is_as_llama_cpp_says(session: NativeSession, length: int) -> None:
+    shape = session.weights.loaded.cache
+    assert shape is not None
     (slot,) = told(session).slots
     size = copy_size(shape, length, slot.first_position)
     assert size is not None
@@ -264,7 +298,6 @@ def test_the_size_by_the_formula_is_the_native_one(
         assert slot.state_bytes - size.row_bytes == header
     else:
         assert size.row_bytes < length * shape.bytes_per_token
-    weights.close()
 
 
 def test_shapes_of_both_files(starter: Weights, gemma: Weights) -> None:

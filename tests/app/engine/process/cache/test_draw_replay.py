@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
-from native_chains import native_chain
+from native_chains import Array, native_chain
 from native_session import NativeSession
 
 from app.engine.process.cache.draw_replay import (
@@ -19,6 +21,7 @@ from app.engine.process.cache.draw_replay import (
 from app.engine.process.native.native import NativeLog, llama
 from app.engine.process.native.weights import Weights
 from app.engine.process.scripted.scripted import scripted_draws
+from app.engine.process.trace.scores import scores_of
 from app.engine.protocol.messages import Failed, Finished, Stopped, TokenTrace
 from app.engine.protocol.pieces import unpack
 from app.engine.protocol.replay_messages import AskedDraw, DrawsReplayed, ReplayDraws
@@ -46,29 +49,35 @@ PROMPT = "Once upon a time, in a small village by the sea, there lived"
 N_TOKENS = 30
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def told(made: Weights, native_log: NativeLog) -> Told:
-    """A reply of small weights: what is refused, or touched, does not hang on its tokens."""
-    return Told(NativeSession(made, native_log), made, OWN, PROMPT[:14])
+    """A reply of small weights. Draws are done again in a context of their own, so those of all
+    tests can be those of one reply."""
+    return Told(NativeSession(made, native_log), OWN, PROMPT[:14])
 
 
 @pytest.fixture(scope="module")
-def own(starter: Weights, native_log: NativeLog) -> Told:
-    """A reply of the starter weights. Draws are done again in a context of their own, so those of
-    all tests can be those of one reply."""
-    return Told(NativeSession(starter, native_log), starter, OWN)
+def real(starter: Weights, native_log: NativeLog) -> Told:
+    """A shorter one of the starter weights."""
+    return Told(NativeSession(starter, native_log), OWN, n_tokens=16)
 
 
 class Told:
     """A reply, and what the engine says when its draws are asked for again."""
 
     def __init__(
-        self, session: NativeSession, weights: Weights, sampling: Sampling, prompt: str = PROMPT
+        self,
+        session: NativeSession,
+        sampling: Sampling,
+        prompt: str = PROMPT,
+        n_tokens: int = N_TOKENS,
     ) -> None:
-        self.session, self.weights, self.sampling = session, weights, sampling
-        self.prompt = weights.vocabulary.tokenize(prompt, add_bos=weights.vocabulary.add_bos)
+        self.session, self.weights, self.sampling = session, session.weights, sampling
+        self.prompt = self.weights.vocabulary.tokenize(
+            prompt, add_bos=self.weights.vocabulary.add_bos
+        )
         request = session.add(
-            self.prompt, sampling, max_tokens=N_TOKENS, alternatives=64, record_stages=True
+            self.prompt, sampling, max_tokens=n_tokens, alternatives=64, record_stages=True
         )
         session.run()
         self.tokens: list[TokenTrace] = [each.token for each in session.tokens(request)]
@@ -97,27 +106,33 @@ class Told:
         assert isinstance(ending.result, DrawsReplayed)
         return [draw.token_id for draw in ending.result.draws]
 
-    def native(self, sampling: Sampling) -> list[int]:
-        """llama.cpp's own chain with the reply's seed, in a context of its own, up to the first
-        token that is another one."""
+    @cached_property
+    def scores(self) -> list[np.ndarray]:
+        """What each token was drawn from, computed in a context of its own."""
         params = llama.llama_context_default_params()
         params.n_ctx, params.n_batch, params.n_ubatch = 256, 64, 64
         params.n_threads = params.n_threads_batch = 1
         context = llama.llama_init_from_model(self.weights.model, params)
-        sampling = msgspec.structs.replace(sampling, seed=self.sampling.seed)
-        chain = native_chain(sampling, self.weights, self.prompt)
-        drawn: list[int] = []
-        ids = list(self.prompt)
+        rows, ids = [], list(self.prompt)
         for token in self.tokens:
             array = (llama.llama_token * len(ids))(*ids)
             assert llama.llama_decode(context, llama.llama_batch_get_one(array, len(ids))) == 0
-            # It accepts what it draws.
-            drawn.append(llama.llama_sampler_sample(chain, context, -1))
-            if drawn[-1] != token.token_id:
-                break
+            rows.append(scores_of(context, -1, self.weights.vocabulary.n_vocab))
             ids = [token.token_id]
-        llama.llama_sampler_free(chain)
         llama.llama_free(context)
+        return rows
+
+    def native(self, sampling: Sampling) -> list[int]:
+        """What llama.cpp's own chain with the reply's seed draws in the place of each token."""
+        sampling = msgspec.structs.replace(sampling, seed=self.sampling.seed)
+        chain = native_chain(sampling, self.weights, self.prompt)
+        drawn: list[int] = []
+        for scores, token in zip(self.scores, self.tokens, strict=True):
+            array = Array(scores)
+            array.apply(chain)
+            drawn.append(array.selected)
+            llama.llama_sampler_accept(chain, token.token_id)
+        llama.llama_sampler_free(chain)
         return drawn
 
 
@@ -133,22 +148,26 @@ OTHERS: list[list[FilterStage]] = [
 ]
 
 
-@pytest.mark.parametrize("filters", OTHERS, ids=lambda f: "-".join(type(s).__name__ for s in f))
+def names_of(filters: list[FilterStage]) -> str:
+    return "-".join(type(stage).__name__ for stage in filters)
+
+
+@pytest.mark.parametrize("filters", OTHERS, ids=names_of)
+@pytest.mark.parametrize("file", ["told", pytest.param("real", marks=pytest.mark.soak)])
 def test_other_settings_draw_what_llama_cpp_draws_with_the_same_seed(
-    filters: list[FilterStage], own: Told
+    file: str, filters: list[FilterStage], request: pytest.FixtureRequest
 ) -> None:
     """Filters that the recorded 64 cannot answer for."""
+    own: Told = request.getfixturevalue(file)
     other = Sampling(filters, Dist())
-    native = own.native(other)
-    assert own.drawn(other)[: len(native)] == native
+    assert own.drawn(other) == own.native(other)
 
 
-def test_the_same_settings_draw_the_same_tokens(
-    own: Told, session: NativeSession, starter: Weights
-) -> None:
+def test_the_same_settings_draw_the_same_tokens(told: Told, real: Told) -> None:
     chain: list[FilterStage] = [TopK(40), Xtc(0.5, 0.1), Temperature(1.2)]
-    for told in (own, Told(session, starter, Sampling(chain, Dist(), seed=3))):
-        assert told.drawn(told.sampling) == [token.token_id for token in told.tokens]
+    xtc = Told(told.session, Sampling(chain, Dist(), seed=3), PROMPT[:14])
+    for own in (told, xtc, real):
+        assert own.drawn(own.sampling) == [token.token_id for token in own.tokens]
 
 
 def test_tokens_between_are_read_as_they_were_written(
@@ -156,27 +175,30 @@ def test_tokens_between_are_read_as_they_were_written(
 ) -> None:
     """Asked about one token alone: those before it, read at once, would give it other scores, and
     with them another share. The recorded one is that of llama.cpp's float32."""
-    told = Told(NativeSession(gemma, native_log), gemma, OWN)
+    told = Told(NativeSession(gemma, native_log), OWN, n_tokens=13)
     shares = []
-    for token in told.tokens[5::12]:
+    for token in told.tokens[5::7]:
         asked = told.asked()[token.index]
         ending = told.answer(told.command(OWN, asked=[asked]))
         assert isinstance(ending, Finished)
         assert isinstance(ending.result, DrawsReplayed)
         (draw,) = ending.result.draws
         shares.append((draw.token_id, draw.probability))
-    recorded = [(each.token_id, each.stages[-1].probability) for each in told.tokens[5::12]]
+    recorded = [(each.token_id, each.stages[-1].probability) for each in told.tokens[5::7]]
     assert [token_id for token_id, _ in shares] == [token_id for token_id, _ in recorded]
     assert [p for _, p in shares] == pytest.approx([p for _, p in recorded], abs=1e-6)
 
 
-@pytest.mark.parametrize("seed", [3, pytest.param(8, marks=pytest.mark.soak)])
-def test_record_and_engine_agree(seed: int, session: NativeSession, starter: Weights) -> None:
+@pytest.mark.parametrize("seed", [OWN.seed, pytest.param(8, marks=pytest.mark.soak)])
+def test_record_and_engine_agree(seed: int, real: Told) -> None:
     """Where the recorded 64 say what would be drawn, the engine draws it from all candidates."""
-    told = Told(session, starter, msgspec.structs.replace(OWN, seed=seed))
+    told = real
+    if seed != OWN.seed:
+        told = Told(real.session, msgspec.structs.replace(OWN, seed=seed))
     other = Sampling([TopP(0.9), Temperature(1.3), TopK(40)], Dist())
-    settings = DrawSettings(other.filters, other.select, starter.vocabulary.n_vocab)
+    settings = DrawSettings(other.filters, other.select, told.weights.vocabulary.n_vocab)
     drawn, n_sure = told.drawn(other), 0
+    assert drawn == told.native(other)
     for token, by_engine in zip(told.tokens, drawn, strict=True):
         found = redrawn(token, settings, Known(uniforms=[]))
         if isinstance(found, Unsure):
@@ -184,12 +206,12 @@ def test_record_and_engine_agree(seed: int, session: NativeSession, starter: Wei
         else:
             assert by_engine == found
             n_sure += 1
-    assert n_sure > N_TOKENS // 2
+    assert n_sure > len(drawn) // 2
 
 
-def test_greedy_is_the_best_of_all(own: Told) -> None:
-    found = own.drawn(Sampling([], Greedy()))
-    assert found == [unpack(token.alternative_ids)[0] for token in own.tokens]
+def test_greedy_is_the_best_of_all(told: Told) -> None:
+    found = told.drawn(Sampling([], Greedy()))
+    assert found == [unpack(token.alternative_ids)[0] for token in told.tokens]
 
 
 def test_nothing_in_the_cache_is_touched(told: Told) -> None:

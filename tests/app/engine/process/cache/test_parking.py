@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,19 +23,22 @@ Make = Callable[..., NativeSession]
 WRITERS = {"llama": tiny_llama, "mamba": tiny_mamba, "jamba": tiny_jamba}
 
 
-@pytest.fixture
-def make(tmp_path: Path, native_log: NativeLog) -> Iterator[Make]:
-    """Sessions on tiny random files of an architecture."""
-    opened: list[Weights] = []
+@pytest.fixture(scope="module")
+def make(tmp_path_factory: pytest.TempPathFactory, native_log: NativeLog) -> Iterator[Make]:
+    """Sessions on tiny random files of an architecture, each of which is loaded once."""
+    folder = tmp_path_factory.mktemp("tiny")
+    opened: dict[tuple[str, int], Weights] = {}
 
     def open_session(architecture: str = "llama", n_ctx: int = 512) -> NativeSession:
-        path = tmp_path / f"{architecture}.gguf"
-        WRITERS[architecture](path, vocabulary=bpe_vocabulary())
-        opened.append(load_quietly(path, native_log, n_ctx=n_ctx, n_ubatch=32, n_threads=1))
-        return NativeSession(opened[-1], native_log)
+        if (architecture, n_ctx) not in opened:
+            path = folder / f"{architecture}.gguf"
+            WRITERS[architecture](path, vocabulary=bpe_vocabulary())
+            weights = load_quietly(path, native_log, n_ctx=n_ctx, n_ubatch=32, n_threads=1)
+            opened[architecture, n_ctx] = weights
+        return NativeSession(opened[architecture, n_ctx], native_log)
 
     yield open_session
-    for weights in opened:
+    for weights in opened.values():
         weights.close()
 
 

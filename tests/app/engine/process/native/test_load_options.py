@@ -33,9 +33,9 @@ pytestmark = pytest.mark.weights
 GIB = 1024**3
 
 
-@pytest.fixture
-def tiny_file(tmp_path: Path) -> Path:
-    path = tmp_path / "tiny.gguf"
+@pytest.fixture(scope="module")
+def tiny_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("tiny") / "tiny.gguf"
     tiny_llama(path)
     return path
 
@@ -131,8 +131,9 @@ def test_tiny_batch_has_no_more_slots_than_rows(
 
 
 def test_locked_memory_is_locked_or_said(tiny_file: Path, native_log: NativeLog) -> None:
-    opened = load_quietly(tiny_file, native_log, use_mlock=True, n_threads=1)
-    refused = any("failed to mlock" in line for line in native_log.tail(200))
+    with native_log.recording() as lines:
+        opened = load_quietly(tiny_file, native_log, use_mlock=True, n_threads=1)
+    refused = any("failed to mlock" in line for line in lines)
     assert any("ulimit -l" in note for note in opened.loaded.notes) is refused
     opened.close()
 
@@ -160,7 +161,8 @@ def test_c09_the_files_own_maximum_is_estimated_first(
 ) -> None:
     """C09: 1,048,576 tokens on a machine that has no room for them: both numbers, no attempt."""
     path = tmp_path / "long.gguf"
-    tiny_llama(path, n_ctx_train=1_048_576, shape=Shape(n_embd=256, n_head_kv=4, n_layer=4))
+    shape = Shape(n_embd=256, n_head_kv=4, n_layer=4)
+    tiny_llama(path, n_ctx_train=1_048_576, shape=shape, successors={3: 4})
     cpu = Device("CPU", "made up", "cpu", 2 * GIB, 4 * GIB)
     monkeypatch.setattr(native, "list_devices", lambda: [cpu])
     monkeypatch.setattr(native.llama, "llama_model_load_from_file", lambda *_: pytest.fail("tried"))

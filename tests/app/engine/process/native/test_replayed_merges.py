@@ -159,7 +159,7 @@ def test_pieces_as_texts_are_tokenised_and_spelled_again(
 ) -> None:
     native: Vocabulary = request.getfixturevalue(which).vocabulary
     file: FileVocabulary = request.getfixturevalue(f"{which}_file")
-    for token_id in range(0, native.n_vocab, native.n_vocab // 2000):
+    for token_id in range(0, native.n_vocab, native.n_vocab // examples(2000)):
         piece = native.piece(token_id)
         if b"\xef\xbf\xbd" not in piece.decode(errors="replace").encode():
             assert check(piece.decode(), native, file, special=False) in ("rule", "text")

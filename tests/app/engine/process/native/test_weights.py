@@ -23,9 +23,9 @@ from app.refusal import Refusal
 pytestmark = pytest.mark.weights
 
 
-@pytest.fixture
-def tiny_file(tmp_path: Path) -> Path:
-    path = tmp_path / "tiny.gguf"
+@pytest.fixture(scope="module")
+def tiny_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("tiny") / "tiny.gguf"
     tiny_llama(path)
     return path
 

@@ -15,11 +15,12 @@ from recurrent_gguf import tiny_mamba
 from scripted_talk import PATIENCE_S, ScriptedTalk
 
 from app.engine.client.process import child_command
+from app.engine.planning.estimate import MEAN_OVER, cut_bytes
+from app.engine.process.native.logparse import read_load
 from app.engine.process.native.native import NativeLog, llama
 from app.engine.process.native.weights import Weights
 from app.engine.process.probe import cut_replies, probe
 from app.engine.process.probe.cut_replies import CUT_FROM_HERE, MEAN, NO_SCORES, CutReplies
-from app.engine.process.probe.cutting import MEAN_OVER
 from app.engine.process.probe.probe import Asked, Probe
 from app.engine.process.trace.timeline import Timeline
 from app.engine.protocol.cut_messages import Cut
@@ -112,11 +113,33 @@ def session(network: Network, flash: str, native_log: NativeLog) -> Iterator[Cut
     weights.close()
 
 
-@pytest.fixture(params=["starter", "gemma"])
-def real(request: pytest.FixtureRequest, native_log: NativeLog) -> Iterator[CutSession]:
+SOAK = pytest.mark.soak
+
+
+@pytest.fixture(
+    params=["made_window", *(pytest.param(file, marks=SOAK) for file in ("starter", "gemma"))]
+)
+def whole(request: pytest.FixtureRequest, native_log: NativeLog) -> Iterator[CutSession]:
+    """Of weights that write ordinary replies, too."""
     made = CutSession(request.getfixturevalue(request.param), native_log)
     yield made
     made.close()
+
+
+ANY = pytest.mark.parametrize(
+    ("network", "flash"),
+    [
+        ("gemma2", "on"),
+        *(
+            pytest.param(network, flash, marks=SOAK)
+            for network in ("llama", "gemma2", "gpt2")
+            for flash in ("off", "on")
+            if (network, flash) != ("gemma2", "on")
+        ),
+    ],
+    indirect=True,
+)
+"""For what does not depend on how a network is computed."""
 
 
 # --- what is cut ----------------------------------------------------------------------------------
@@ -211,12 +234,13 @@ def test_by_the_mean_a_part_is_a_constant(
     np.testing.assert_allclose(replies[0][1], replies[1][1], atol=2e-3)
 
 
-def test_the_first_token_is_what_the_replay_says(real: CutSession) -> None:
+@pytest.mark.parametrize("whole", ["starter", pytest.param("gemma", marks=SOAK)], indirect=True)
+def test_the_first_token_is_what_the_replay_says(whole: CutSession) -> None:
     """From the prompt's last token on; what stands before was computed with every part."""
     cuts = [Cut("head", 8, 1), Cut("ffn", 5)]
-    weights, ids = real.weights, list(range(300, 340))
-    found = real.cut_reply(ids, cuts, cut_mode="mean", max_tokens=2)
-    looking = Probe(weights, traits=real.scheduler.traits)
+    weights, ids = whole.weights, list(range(300, 312))
+    found = whole.cut_reply(ids, cuts, cut_mode="mean", max_tokens=2)
+    looking = Probe(weights, traits=whole.scheduler.traits)
     try:
         *_, looked = looking.look(Asked(ids, ["logits"], cuts=cuts, cut_mode="mean"))
     finally:
@@ -225,7 +249,7 @@ def test_the_first_token_is_what_the_replay_says(real: CutSession) -> None:
     scores = looked.arrays["logits"].astype(np.float64)
     best = int(scores.argmax())
     total = scores[best] + np.log(np.exp(scores - scores[best]).sum())
-    first = real.traces(found)[0]
+    first = whole.traces(found)[0]
     assert first.token_id == best
     assert first.logprob == pytest.approx(scores[best] - total, abs=1e-4)
 
@@ -233,32 +257,35 @@ def test_the_first_token_is_what_the_replay_says(real: CutSession) -> None:
 # --- nothing else is changed ----------------------------------------------------------------------
 
 
-def test_without_cuts_it_is_the_ordinary_reply_to_the_last_bit(real: CutSession) -> None:
+@pytest.mark.parametrize(
+    "whole", ["made_window", "starter", pytest.param("gemma", marks=SOAK)], indirect=True
+)
+def test_without_cuts_it_is_the_ordinary_reply_to_the_last_bit(whole: CutSession) -> None:
     """Where steps have the same shapes: in repeatable mode, and longer than one chunk."""
-    ids = list(range(300, 300 + 150))
+    ids = list(range(300, 300 + whole.weights.n_ubatch + 6))
     fields: dict[str, Any] = {"max_tokens": 6, "repeatable": True, "sampling": DRAWN}
-    ordinary = real.add(ids, **fields)
-    real.run()
-    beside = real.cut_reply(ids, [], **fields)
-    assert real.numbers(beside) == real.numbers(ordinary)
+    ordinary = whole.add(ids, **fields)
+    whole.run()
+    beside = whole.cut_reply(ids, [], **fields)
+    assert whole.numbers(beside) == whole.numbers(ordinary)
 
 
-def test_an_ordinary_reply_is_as_before(real: CutSession) -> None:
+def test_an_ordinary_reply_is_as_before(whole: CutSession) -> None:
     """A step of each in turn, and again afterwards."""
     ids = list(range(300, 340))
-    first = real.add(ids, max_tokens=6)
-    real.run()
-    second = real.add(ids, max_tokens=6, reuse_prefix=False)
-    cut = real.add_cut(ids, [Cut("layer", 4)], max_tokens=6)
-    while real.scheduler.has_work or real.cuts.has_work:
-        if real.scheduler.has_work:
-            real.scheduler.step()
-        if real.cuts.has_work:
-            real.cuts.step()
-    third = real.add(ids, max_tokens=6, reuse_prefix=False)
-    real.run()
-    assert real.numbers(first) == real.numbers(second) == real.numbers(third)
-    assert real.numbers(cut) != real.numbers(first)
+    first = whole.add(ids, max_tokens=6)
+    whole.run()
+    second = whole.add(ids, max_tokens=6, reuse_prefix=False)
+    cut = whole.add_cut(ids, [Cut("layer", 4)], max_tokens=6)
+    while whole.scheduler.has_work or whole.cuts.has_work:
+        if whole.scheduler.has_work:
+            whole.scheduler.step()
+        if whole.cuts.has_work:
+            whole.cuts.step()
+    third = whole.add(ids, max_tokens=6, reuse_prefix=False)
+    whole.run()
+    assert whole.numbers(first) == whole.numbers(second) == whole.numbers(third)
+    assert whole.numbers(cut) != whole.numbers(first)
 
 
 @pytest.mark.parametrize("mode", ["mean", "zero"])
@@ -300,21 +327,22 @@ def test_a_reply_and_its_control_share_their_cells(session: CutSession) -> None:
     assert ending.result.reused == len(PROMPT) - 1  # type: ignore[union-attr]
 
 
-def test_a_prefix_comes_from_an_ordinary_slot(real: CutSession) -> None:
+def test_a_prefix_comes_from_an_ordinary_slot(whole: CutSession) -> None:
     ids = list(range(300, 400))
-    real.reply(ids, max_tokens=2)
+    whole.reply(ids, max_tokens=2)
     read: list[int] = []
-    original = real.cuts._probe._read
+    original = whole.cuts._probe._read
 
     def reading(tokens: Sequence[int], position: int) -> None:
         read.append(len(tokens))
         original(tokens, position)
 
-    real.cuts._probe._read = reading  # type: ignore[method-assign]
-    real.cut_reply(ids, [Cut("head", 3, 0)], max_tokens=2)
+    whole.cuts._probe._read = reading  # type: ignore[method-assign]
+    whole.cut_reply(ids, [Cut("head", 3, 0)], max_tokens=2)
     assert not read
 
 
+@ANY
 def test_reading_tells_how_far_it_is(session: CutSession) -> None:
     ids = list(range(40, 40 + 150))
     request_id = session.cut_reply(ids, [Cut("head", 1, 0)], max_tokens=2)
@@ -326,6 +354,7 @@ def test_reading_tells_how_far_it_is(session: CutSession) -> None:
 # --- notes, steps, queue --------------------------------------------------------------------------
 
 
+@ANY
 def test_it_is_said_what_was_cut_and_from_where(session: CutSession) -> None:
     by_mean = session.cut_reply(PROMPT, [Cut("ffn", 1)], cut_mode="mean")
     by_zero = session.cut_reply(PROMPT, [Cut("ffn", 1)])
@@ -337,6 +366,7 @@ def test_it_is_said_what_was_cut_and_from_where(session: CutSession) -> None:
         assert result.notes == expected
 
 
+@ANY
 def test_a_held_reply_waits_for_each_choice(session: CutSession) -> None:
     held = session.add_cut(PROMPT, [Cut("head", 1, 2)], hold=True, max_tokens=2)
     session.run_cut()
@@ -350,11 +380,13 @@ def test_a_held_reply_waits_for_each_choice(session: CutSession) -> None:
     assert isinstance(session.ending(held), Finished)
 
 
+@ANY
 def test_it_uses_as_many_threads_as_ordinary_replies_do(session: CutSession) -> None:
     """What the governor has settled on; a repeatable reply the user's number."""
     session.weights.set_threads(2)
     for is_repeatable, expected in ((False, 2), (True, 1), (False, 2)):
-        request_id = session.cut_reply(PROMPT, [Cut("ffn", 1)], repeatable=is_repeatable)
+        cuts = [Cut("ffn", 1)]
+        request_id = session.cut_reply(PROMPT, cuts, repeatable=is_repeatable, max_tokens=1)
         context = session.cuts._probe._context
         assert llama.llama_n_threads(context) == expected
         result = session.ending(request_id).result  # type: ignore[union-attr]
@@ -362,6 +394,7 @@ def test_it_uses_as_many_threads_as_ordinary_replies_do(session: CutSession) -> 
         assert result.n_threads == expected
 
 
+@ANY
 def test_the_next_one_waits(session: CutSession) -> None:
     first = session.add_cut(PROMPT, [Cut("head", 1, 2)])
     session.cuts.step()
@@ -379,6 +412,7 @@ def test_the_next_one_waits(session: CutSession) -> None:
 # --- endings --------------------------------------------------------------------------------------
 
 
+@ANY
 def test_each_is_stopped_wherever_it_is(session: CutSession) -> None:
     running = session.add_cut(PROMPT, [Cut("head", 1, 2)], cut_mode="mean")
     waiting = session.add_cut(PROMPT, [Cut("head", 1, 2)])
@@ -398,6 +432,7 @@ def test_each_is_stopped_wherever_it_is(session: CutSession) -> None:
     session.cut_reply(PROMPT, [Cut("head", 1, 2)])  # and goes on
 
 
+@ANY
 def test_a_step_that_is_broken_off_is_done_again(session: CutSession) -> None:
     undisturbed = session.cut_reply(PROMPT, [Cut("head", 1, 2)], max_tokens=5)
     broken = session.add_cut(PROMPT, [Cut("head", 1, 2)], max_tokens=5)
@@ -421,6 +456,7 @@ def test_a_step_that_is_broken_off_is_done_again(session: CutSession) -> None:
     assert session.ids(broken) == session.ids(undisturbed)
 
 
+@ANY
 def test_without_memory_it_is_refused_in_words(
     session: CutSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -433,6 +469,33 @@ def test_without_memory_it_is_refused_in_words(
     assert "Cutting parts needs another" in failed.sentence
     monkeypatch.undo()
     session.cut_reply(PROMPT, [Cut("head", 1, 2)])
+
+
+@pytest.mark.parametrize(
+    "whole", ["starter", "made_window", pytest.param("gemma", marks=SOAK)], indirect=True
+)
+@pytest.mark.parametrize("share", [0.1, 0.7])
+@pytest.mark.parametrize("max_tokens", [2, 600])
+def test_it_takes_what_was_said_before(
+    whole: CutSession, native_log: NativeLog, share: float, max_tokens: int
+) -> None:
+    """By what llama.cpp says that it allocates."""
+    loaded = whole.cuts._weights.loaded
+    n_before = int(share * loaded.n_ctx)
+    ids = np.random.default_rng(5).integers(40, 90, n_before).tolist()
+    said = cut_bytes(loaded, n_before, max_tokens)
+    request_id = whole.add_cut(ids, [Cut("head", 1, 0)], cut_mode="mean", max_tokens=max_tokens)
+    with native_log.recording() as lines:
+        while not whole.cuts._probe.is_open:
+            whole.cuts.step()
+    whole.cuts.stop(request_id)
+    taken = read_load(lines).memory
+    assert sum(part.size_bytes for part in taken) <= said
+    cells = sum(part.size_bytes for part in taken if part.what == "kv")
+    others = sum(p.size_bytes for p in loaded.memory if p.what in ("compute", "output"))
+    wider = max(1.0, cells / (loaded.kv_bytes_per_token * loaded.n_ctx))
+    # What is computed in may be smaller than that of the loaded context, for fewer cells.
+    assert said <= cells + wider * others + 300 * loaded.kv_bytes_per_token
 
 
 def test_what_cannot_be_cut_fails_with_a_reason(tmp_path: Path, native_log: NativeLog) -> None:
@@ -452,6 +515,7 @@ def test_what_cannot_be_cut_fails_with_a_reason(tmp_path: Path, native_log: Nati
         weights.close()
 
 
+@ANY
 def test_what_is_asked_wrongly_is_refused(session: CutSession) -> None:
     for cuts, fields in (
         ([Cut("layer", 99)], {}),
@@ -466,6 +530,7 @@ def test_what_is_asked_wrongly_is_refused(session: CutSession) -> None:
     assert NO_SCORES.endswith(".")
 
 
+@ANY
 def test_a_graph_that_is_another_one_ends_the_reply(session: CutSession) -> None:
     request_id = session.add_cut(PROMPT, [Cut("head", 1, 2)])
     while session.cuts.scheduler is None:
@@ -481,6 +546,7 @@ def test_a_graph_that_is_another_one_ends_the_reply(session: CutSession) -> None
     session.cut_reply(PROMPT, [Cut("head", 1, 2)])
 
 
+@ANY
 def test_the_context_is_given_back_when_idle(session: CutSession) -> None:
     session.cut_reply(PROMPT, [Cut("head", 1, 2)])
     assert session.cuts.idle_s is not None

@@ -13,9 +13,9 @@ from native_session import load_quietly
 from one_token import D_HEAD, N_HEAD, N_KV, N_LAYER, Network, write_network
 from recurrent_gguf import tiny_mamba
 
+from app.engine.planning.estimate import MEAN_OVER
 from app.engine.process.native.native import NativeLog, llama
 from app.engine.process.native.weights import Weights
-from app.engine.process.probe.cutting import MEAN_OVER
 from app.engine.process.probe.probe import Asked, Looked, Probe
 from app.engine.process.probe.room import ProbeRoom
 from app.engine.process.scheduling.scheduler import traits_of
@@ -224,7 +224,7 @@ def test_a_mean_is_read_once_per_text(
 # --- nothing is harmed ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["starter", "gemma"])
+@pytest.mark.parametrize("name", ["starter", pytest.param("gemma", marks=pytest.mark.soak)])
 def test_cutting_nothing_changes_nothing(name: str, request: pytest.FixtureRequest) -> None:
     """To the last bit, whatever was cut, averaged and looked at in between."""
     weights: Weights = request.getfixturevalue(name)

@@ -65,6 +65,12 @@ def weights(request: pytest.FixtureRequest) -> Weights:
     return found
 
 
+ONE = pytest.mark.parametrize(
+    "weights", ["starter", pytest.param("gemma", marks=pytest.mark.soak)], indirect=True
+)
+"""For what is the same with any weights."""
+
+
 @pytest.fixture
 def asking(weights: Weights) -> Any:
     made = Asking(weights)
@@ -113,6 +119,7 @@ def only(weights: Weights, word: str) -> int:
     return token_id
 
 
+@ONE
 def test_progress_is_told_and_ends_before_the_answer(asking: Asking) -> None:
     asking.answer(DescribeEmbedding(7))
     told = [e for e in asking.events if isinstance(e, Progress)]
@@ -123,6 +130,7 @@ def test_progress_is_told_and_ends_before_the_answer(asking: Asking) -> None:
     assert isinstance(asking.events[-1], Finished)
 
 
+@ONE
 def test_stopped_in_the_middle_it_ends_once_and_the_next_is_answered(asking: Asking) -> None:
     asking.room.ask(DescribeEmbedding(1))
     asking.room.ask(DescribeEmbedding(2))
@@ -136,6 +144,7 @@ def test_stopped_in_the_middle_it_ends_once_and_the_next_is_answered(asking: Ask
     assert [type(e) for i in (2, 3) for e in asking.endings(i)] == [Finished, Finished]
 
 
+@ONE
 def test_beside_a_reply_it_rests_after_each_slice(asking: Asking) -> None:
     """A slice that takes a second is followed by 24 without."""
     asking.room.ask(DescribeEmbedding(1))
@@ -150,6 +159,7 @@ def test_beside_a_reply_it_rests_after_each_slice(asking: Asking) -> None:
     assert asking.room.idle_s is None or asking.room.idle_s >= 0
 
 
+@ONE
 def test_a_refusal_ends_the_question_alone(asking: Asking) -> None:
     asking.room.ask(ReadEmbedding(1, [-5]))
     facts = asking.answer(DescribeEmbedding(2))

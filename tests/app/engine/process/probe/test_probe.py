@@ -338,7 +338,7 @@ def test_a_network_for_embeddings_has_reasons(tmp_path: Path, native_log: Native
         llama.llama_free(context)
         llama.llama_model_free(model)
     assert graph.missing == {
-        **dict.fromkeys(("attn_out", "ffn_out", "residual"), NO_STREAM),
+        **dict.fromkeys(("attn_out", "ffn_out", "residual", "lens"), NO_STREAM),
         **dict.fromkeys(ATTENTION, NO_ATTENTION),
         "logits": NO_LOGITS,
         **dict.fromkeys(OF_EXPERTS, NO_EXPERTS),

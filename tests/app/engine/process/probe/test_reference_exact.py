@@ -146,8 +146,8 @@ def test_what_a_head_would_bring_has_the_size_of_its_value_mixed(
 @FLASH_OR_NOT
 def test_each_row_of_the_lens_is_what_the_file_says(small: Any, kind: str, flash: str) -> None:
     case = small(kind, flash)
-    check_lens(case, Network(case.path))
-    said = Network(case.path).scores(case.last["residual"])
+    check_lens(case)
+    said = case.exact.scores(case.last["residual"])
     best = -np.sort(-said, axis=1)[:, :N_LENS]
     assert distance(case.last["lens_logits"], best).max() < EXACT
     powers = np.exp(said.astype(np.float64))

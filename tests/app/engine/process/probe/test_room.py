@@ -351,7 +351,7 @@ def test_a_quantised_cache_is_told(starter_gguf: Path, native_log: NativeLog) ->
         with weights_of(starter_gguf, native_log, **options) as weights:
             ids = weights.vocabulary.tokenize("The capital of France is", False, True)
             room = Room(weights)
-            room.ask(1, ids)
+            room.ask(1, ids, ["q_after", "k_after", "attention"])
             room.run()
             room.room.close()
             found[kind] = room.answer(1)

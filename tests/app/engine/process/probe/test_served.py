@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import pytest
+from patched_engine import engine_with
 from probing import some_ids
 from recurrent_gguf import tiny_jamba, tiny_mamba
 from scripted_talk import PATIENCE_S, ScriptedTalk
@@ -44,7 +44,7 @@ MISSING_OF_MAMBA: Final = {
 
 
 @pytest.fixture
-def talk(tmp_path: Path) -> Iterator[ScriptedTalk]:
+def talk(forked_engines: None, tmp_path: Path) -> Iterator[ScriptedTalk]:
     talk = ScriptedTalk(tmp_path)
     yield talk
     talk.close()
@@ -59,27 +59,6 @@ def loaded(talk: ScriptedTalk, path: Path, command: list[str] | None = None) -> 
 
 def endings(talk: ScriptedTalk, request_id: int) -> list[Any]:
     return [e for kind in (Finished, Stopped, Failed) for e in talk.of(kind) if e.id == request_id]
-
-
-ROOT: Final = Path(__file__).resolve().parents[5]
-
-
-def engine_with(patch: str) -> list[str]:
-    """The argv of an engine's process in which something goes otherwise."""
-    return [sys.executable, "-c", f"{_BEGIN}{patch}\nraise SystemExit(main())"]
-
-
-_BEGIN: Final = f"""
-import sys
-sys.path.insert(0, {str(ROOT)!r})
-from app.engine.process.child import main
-from app.engine.process import serving
-from app.engine.process.scheduling.scheduler import Scheduler
-
-def fail(*_, **__):
-    raise KeyError("what nobody foresaw")
-
-"""
 
 
 def question(ids: list[int], want: list[str] = EVERYTHING) -> LookInside:
@@ -291,6 +270,9 @@ def test_a_strange_file_gives_reasons_beside_a_reply(
     reasons = {each.name: each.sentence for each in offer.result.missing}
     assert MISSING_OF_MAMBA - {"ffn_out"} <= set(reasons)
     assert all(reasons.values())
+    in_some = {"attention", "heads", "value_norms", "attn_out"} if make is tiny_jamba else set()
+    assert in_some <= set(offer.result.in_some_layers) <= set(reasons)
+    assert bool(offer.result.in_some_layers) is bool(in_some)
     assert {each.name: each.sentence for each in answer.result.missing} == reasons
     assert tokens_of(engine.wait_for(reply, PATIENCE_S)) == alone
 

@@ -241,11 +241,11 @@ def test_typical_sampling_with_a_banned_token_stays_sensible(steps: Steps) -> No
 
 @pytest.mark.parametrize("select", SELECTING, ids=stage_name)
 def test_the_number_falls_on_the_drawn_token(select: SelectStage, steps: Steps) -> None:
-    """Thousands of draws: the number lies in the token's part of the distribution that the native
+    """Hundreds of draws: the number lies in the token's part of the distribution that the native
     sampler left behind, in native order, summed in float64."""
     candidates = Candidates(steps.weights.vocabulary.n_vocab)
-    n_draws, seeds = 0, range(24 * N_STEPS // len(steps.rows))
-    for seed in seeds:
+    n_draws = 0
+    for seed in range(24):
         filters: list[FilterStage] = [TopK(300), Xtc(0.3, 0.2)] if seed % 2 else [TopK(50)]
         chain = chain_of(Sampling(filters, select, seed=seed), steps.weights, steps.prompt)
         for scores in steps.rows:
@@ -263,7 +263,7 @@ def test_the_number_falls_on_the_drawn_token(select: SelectStage, steps: Steps) 
                 n_draws += 1
             chain.accept(draw.token_id)
         chain.close()
-    assert n_draws > 1000
+    assert n_draws > 20 * len(steps.rows)
 
 
 @few_or(8, 2)

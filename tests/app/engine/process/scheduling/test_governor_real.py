@@ -47,11 +47,17 @@ def busy_program() -> Iterator[int]:
         program.kill()
 
 
-@pytest.fixture
-def two_threads(starter_gguf: Path, native_log: NativeLog) -> Iterator[Weights]:
+@pytest.fixture(scope="module")
+def loaded(starter_gguf: Path, native_log: NativeLog) -> Iterator[Weights]:
     weights = load_quietly(starter_gguf, native_log, n_ctx=512, n_threads=2)
     yield weights
     weights.close()
+
+
+@pytest.fixture
+def two_threads(loaded: Weights) -> Weights:
+    loaded.set_threads(2)
+    return loaded
 
 
 def write(

@@ -6,13 +6,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 from gguf_writer import bpe_vocabulary, tiny_llama
 from native_session import BROKEN_OFF, NativeSession, load_quietly
-from other_shapes import BOUND, distance, force, traces
+from other_shapes import bound_of, distance, force, traces
 
 from app.engine.process.native.native import NativeLog, llama
 from app.engine.process.native.weights import Weights
@@ -47,29 +46,32 @@ def prompt(starter: Weights) -> list[int]:
 TinySession = Callable[..., NativeSession]
 
 
-@pytest.fixture
-def tiny(tmp_path: Path, native_log: NativeLog) -> Iterator[TinySession]:
-    """Makes sessions on a file in which each word has its successor."""
-    opened: list[Weights] = []
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory, native_log: NativeLog) -> Iterator[TinySession]:
+    """Makes sessions on files in which each word has its successor; each is loaded once."""
+    folder = tmp_path_factory.mktemp("tiny")
+    opened: dict[str, Weights] = {}
 
-    def make(pairs: dict[str, str] | None = None, **options: Any) -> NativeSession:
-        vocabulary = bpe_vocabulary(["alpha", " beta", " gamma", " delta", "<think>", "</think>"])
-        successors = {
-            vocabulary.id_of(first): vocabulary.id_of(second)
-            for first, second in (pairs or {}).items()
-        }
-        path = tmp_path / f"tiny{len(opened)}.gguf"
-        tiny_llama(path, vocabulary=vocabulary, successors=successors or None)
-        opened.append(
-            load_quietly(path, native_log, n_ctx=256, n_ubatch=32, n_threads=1, **options)
-        )
-        return NativeSession(opened[-1], native_log)
+    def make(pairs: dict[str, str], **options: Any) -> NativeSession:
+        key = str((pairs, options))
+        if key not in opened:
+            vocabulary = bpe_vocabulary(WORDS)
+            successors = {
+                vocabulary.id_of(first): vocabulary.id_of(second) for first, second in pairs.items()
+            }
+            path = folder / f"{len(opened)}.gguf"
+            tiny_llama(path, vocabulary=vocabulary, successors=successors)
+            opened[key] = load_quietly(
+                path, native_log, n_ctx=256, n_ubatch=32, n_threads=1, **options
+            )
+        return NativeSession(opened[key], native_log)
 
     yield make
-    for weights in opened:
+    for weights in opened.values():
         weights.close()
 
 
+WORDS = ["alpha", " beta", " gamma", " delta", "<think>", "</think>"]
 LOOP = {"alpha": " beta", " beta": " gamma", " gamma": " delta", " delta": "alpha"}
 
 
@@ -99,18 +101,18 @@ def test_first_token_and_its_numbers(session: NativeSession, prompt: list[int]) 
     assert times == pytest.approx(summary.decode_s, rel=0.05)
 
 
-def test_greedy_is_the_same_three_times(session: NativeSession, prompt: list[int]) -> None:
+def test_greedy_is_the_same_three_times(made_session: NativeSession) -> None:
     """B14."""
+    session, prompt = made_session, [100, 200, 300]
     replies = [session.reply(prompt, max_tokens=12, reuse_prefix=False) for _ in range(3)]
     assert replies[0].token_ids == replies[1].token_ids == replies[2].token_ids
     numbers = [[t.token.logprob for t in session.tokens(i)] for i in (1, 2, 3)]
     assert numbers[0] == numbers[1] == numbers[2]
 
 
-def test_same_seed_same_reply_and_fresh_seeds_are_reported(
-    session: NativeSession, prompt: list[int]
-) -> None:
+def test_same_seed_same_reply_and_fresh_seeds_are_reported(made_session: NativeSession) -> None:
     """B13."""
+    session, prompt = made_session, [100, 200, 300]
     hot = [TopK(40), Temperature(1.0)]
     fixed = [
         session.reply(prompt, Sampling(hot, seed=0), max_tokens=10, reuse_prefix=False)
@@ -274,13 +276,12 @@ def test_a_fault_of_ours_ends_one_reply_and_not_the_other(
 # --- cells ------------------------------------------------------------------------------------
 
 
-def test_next_turn_evaluates_only_what_is_new(session: NativeSession, starter: Weights) -> None:
-    first = ids_of(starter, "<|im_start|>user\nName a colour.<|im_end|>\n<|im_start|>assistant\n")
+def test_next_turn_evaluates_only_what_is_new(made_session: NativeSession, made: Weights) -> None:
+    session = made_session
+    first = ids_of(made, "<|im_start|>user\nName a colour.<|im_end|>\n<|im_start|>assistant\n")
     one = session.reply(first, max_tokens=6, conversation="a")
     assert (one.reused, one.evaluated) == (0, len(first))
-    rest = ids_of(
-        starter, "<|im_end|>\n<|im_start|>user\nAnother.<|im_end|>\n<|im_start|>assistant\n"
-    )
+    rest = ids_of(made, "<|im_end|>\n<|im_start|>user\nAnother.<|im_end|>\n<|im_start|>assistant\n")
     second = [*first, *one.token_ids, *rest]
     two = session.reply(second, max_tokens=2, conversation="a")
     assert two.reused == len(first) + len(one.token_ids) - 1
@@ -304,7 +305,7 @@ def test_reused_prefix_gives_the_same_scores_within_the_bound(
     taken = traces(session, reused)
     fresh = session.add(longer, max_tokens=1, alternatives=2, hold=True, reuse_prefix=False)
     force(session, {fresh: [token.token_id for token in taken]})
-    assert distance(taken, traces(session, fresh)) <= BOUND
+    assert distance(taken, traces(session, fresh)) <= bound_of(session.weights)
 
 
 def test_another_prompt_cuts_back_to_what_is_common(tiny: TinySession) -> None:
@@ -383,9 +384,10 @@ def test_stop_between_tokens_keeps_the_text(tiny: TinySession) -> None:
 
 
 def test_stop_inside_a_long_prefill_is_seen_at_once(
-    session: NativeSession, starter: Weights, monkeypatch: pytest.MonkeyPatch
+    made_session: NativeSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ids = ids_of(starter, "All work and no play makes a dull day. " * 100)[:1000]
+    session = made_session
+    ids = [100 + i % 500 for i in range(1000)]
     request_id = session.add(ids)
     answers: list[int] = []
     real = llama.llama_decode
@@ -402,7 +404,7 @@ def test_stop_inside_a_long_prefill_is_seen_at_once(
     assert answers == [0, 0, BROKEN_OFF]
     stopped = session.ending(request_id)
     assert isinstance(stopped, Stopped)
-    assert stopped.result.evaluated == 2 * starter.n_ubatch
+    assert stopped.result.evaluated == 2 * session.weights.n_ubatch
     # The cells are clean: the same prompt, begun anew, gives what a fresh one gives.
     short = ids[:40]
     after = session.add(short, max_tokens=4, alternatives=2)
@@ -411,7 +413,7 @@ def test_stop_inside_a_long_prefill_is_seen_at_once(
     taken = traces(session, after)
     fresh = session.add(short, max_tokens=4, alternatives=2, hold=True, reuse_prefix=False)
     force(session, {fresh: [token.token_id for token in taken]})
-    assert distance(taken, traces(session, fresh)) <= BOUND
+    assert distance(taken, traces(session, fresh)) <= bound_of(session.weights)
 
 
 def test_deadline_ends_with_what_there_is(tiny: TinySession) -> None:
@@ -431,7 +433,9 @@ def test_a_deadline_that_has_come_before_the_request_does(tiny: TinySession) -> 
     session = tiny(LOOP)
     for _ in range(20):
         request_id = session.add([word(session, "alpha")], deadline_s=1e-9)
-        time.sleep(0.02)  # the timer's own thread
+        for thread in threading.enumerate():
+            if isinstance(thread, threading.Timer):
+                thread.join()
         session.run()
         summary = session.ending(request_id).result
         assert (summary.stop_reason, summary.stop_detail) == ("deadline", "1e-09 s")
@@ -530,11 +534,8 @@ def test_hold_in_mid_reply_and_stop_while_held(tiny: TinySession) -> None:
 # --- several at once --------------------------------------------------------------------------
 
 
-def test_two_at_once_say_what_each_says_alone(session: NativeSession, starter: Weights) -> None:
-    prompts = [
-        ids_of(starter, "The capital of France is"),
-        ids_of(starter, "One, two, three, four, five, six, seven,"),
-    ]
+def test_two_at_once_say_what_each_says_alone(made_session: NativeSession) -> None:
+    session, prompts = made_session, [[100, 200, 300], [150 + n for n in range(17)]]
     alone = []
     for ids in prompts:
         request_id = session.add(ids, max_tokens=6, reuse_prefix=False, alternatives=2)
@@ -547,7 +548,7 @@ def test_two_at_once_say_what_each_says_alone(session: NativeSession, starter: W
     wanted = [[token.token_id for token in tokens] for tokens in alone]
     force(session, dict(zip(together, wanted, strict=True)))
     for tokens, request_id in zip(alone, together, strict=True):
-        assert distance(tokens, traces(session, request_id)) <= BOUND
+        assert distance(tokens, traces(session, request_id)) <= bound_of(session.weights)
     indices = [e.id for e in session.events if e in session.tokens(3) + session.tokens(4)]
     assert indices != sorted(indices)
 

@@ -140,7 +140,9 @@ def test_a_child_that_died_has_left_no_line(talk: ScriptedTalk) -> None:
 
 
 @pytest.mark.weights
-def test_a_real_child_knows_when_the_prompt_was_prepared(starter_gguf: Path) -> None:
+def test_a_real_child_knows_when_the_prompt_was_prepared(
+    forked_engines: None, starter_gguf: Path
+) -> None:
     conversation = Conversation()
     try:
         conversation.say(LoadWeights(1, str(starter_gguf), OPTIONS))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
+import msgspec
 import numpy as np
 import pytest
-from native_session import NativeSession, load_quietly
+from native_session import GREEDY, NativeSession
 
 from app.engine.process.native.native import NativeLog, llama
 from app.engine.process.native.weights import Weights
@@ -18,7 +17,8 @@ from app.engine.protocol.messages import PromptScores
 def naive(scores: np.ndarray, token_id: int) -> tuple[float, int]:
     """Written as the formula says, in float64. Of equal scores the lower ID comes first."""
     wide = scores.astype(np.float64)
-    probabilities = np.exp(wide - wide.max()) / np.exp(wide - wide.max()).sum()
+    weights = np.exp(wide - wide.max())
+    probabilities = weights / weights.sum()
     n_before = (wide > wide[token_id]).sum() + (wide[:token_id] == wide[token_id]).sum()
     return float(np.log(probabilities[token_id])), int(n_before) + 1
 
@@ -87,27 +87,22 @@ def test_every_prompt_token_but_the_first(session: NativeSession, starter: Weigh
 
 @pytest.mark.weights
 def test_all_rows_of_262k_candidates_in_bounded_memory(
-    gemma_gguf: Path, native_log: NativeLog
+    gemma: Weights, native_log: NativeLog
 ) -> None:
-    weights = load_quietly(gemma_gguf, native_log, n_ctx=256, n_ubatch=64, n_threads=1)
-    try:
-        session = NativeSession(weights, native_log)
-        ids = weights.vocabulary.tokenize("One, two, three, four, five, six, seven, " * 3)[:40]
-        chunks = scored(session, ids)
-        token_ids, logprobs, _ = joined(chunks)
-        assert token_ids == ids[1:]
-        assert max(len(chunk.token_ids) for chunk in chunks) <= 16
-        # The text repeats itself, so it is less surprising every time.
-        assert logprobs[-10:].mean() > logprobs[:10].mean()
-    finally:
-        weights.close()
+    ids = gemma.vocabulary.tokenize("One, two, three, four, five, six, seven, " * 3)[:40]
+    chunks = scored(NativeSession(gemma, native_log), ids)
+    token_ids, logprobs, _ = joined(chunks)
+    assert token_ids == ids[1:]
+    assert max(len(chunk.token_ids) for chunk in chunks) <= 16
+    # The text repeats itself, so it is less surprising every time.
+    assert logprobs[-10:].mean() > logprobs[:10].mean()
 
 
 @pytest.mark.weights
 def test_nothing_is_reused_and_the_same_shape_gives_the_same_bits(
-    session: NativeSession, starter: Weights
+    made_session: NativeSession,
 ) -> None:
-    ids = starter.vocabulary.tokenize("All work and no play makes a dull day. " * 4)
+    session, ids = made_session, [100 + i % 400 for i in range(40)]
     plain = session.reply(ids, max_tokens=2)
     first, second = scored(session, ids, repeatable=True), scored(session, ids, repeatable=True)
     assert plain.evaluated == len(ids)
@@ -117,11 +112,14 @@ def test_nothing_is_reused_and_the_same_shape_gives_the_same_bits(
 
 
 @pytest.mark.weights
-def test_scoring_beside_somebody_who_writes(session: NativeSession, starter: Weights) -> None:
-    writer = session.add(starter.vocabulary.tokenize("Once upon a time"), max_tokens=30)
+def test_scoring_beside_somebody_who_writes(made_session: NativeSession) -> None:
+    session = made_session
+    writer = session.add(
+        [30, 40, 50], msgspec.structs.replace(GREEDY, ban_end_token=True), max_tokens=30
+    )
     while len(session.tokens(writer)) < 2:
         session.scheduler.step()
-    ids = starter.vocabulary.tokenize("All work and no play makes a dull day. " * 3)
+    ids = [100 + i % 400 for i in range(30)]
     token_ids, logprobs, _ = joined(scored(session, ids))
     assert token_ids == ids[1:]
     assert np.isfinite(logprobs).all()
@@ -129,8 +127,8 @@ def test_scoring_beside_somebody_who_writes(session: NativeSession, starter: Wei
 
 
 @pytest.mark.weights
-def test_a_prompt_of_one_token_has_nothing_to_score(session: NativeSession) -> None:
-    assert scored(session, [100]) == []
+def test_a_prompt_of_one_token_has_nothing_to_score(made_session: NativeSession) -> None:
+    assert scored(made_session, [100]) == []
 
 
 def in_the_same_steps(weights: Weights, ids: list[int], step: int) -> list[tuple[float, int]]:

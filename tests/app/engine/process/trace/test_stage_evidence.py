@@ -7,6 +7,7 @@ That the engine's record itself is right, `test_chain_native.py` proves for rand
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from native_chains import Array, native_chain
 from native_session import NativeSession
 
 from app.engine.process.native.arrays import CANDIDATE
-from app.engine.process.native.native import llama
+from app.engine.process.native.native import NativeLog, llama
 from app.engine.process.native.weights import Weights
 from app.engine.process.sampling.chain import Chain
 from app.engine.protocol.messages import TokenTrace
@@ -49,19 +50,40 @@ PROMPT = "Once upon a time, in a small village by the sea, there lived"
 N_TOKENS = 16
 
 
+def on_files(cases: Sequence[Any], real: Any) -> list[Any]:
+    """Each case on small weights; on the starter weights `real` by default, and all in soak."""
+    soak = [pytest.param("starter", each, marks=pytest.mark.soak) for each in cases if each != real]
+    return [*(("made", each) for each in cases), ("starter", real), *soak]
+
+
+@pytest.fixture
+def weights(file: str, request: pytest.FixtureRequest) -> Weights:
+    found: Weights = request.getfixturevalue(file)
+    return found
+
+
+@pytest.fixture
+def session(weights: Weights, native_log: NativeLog) -> NativeSession:
+    return NativeSession(weights, native_log)
+
+
+def name_of(value: object) -> str:
+    stages = value if isinstance(value, list) else [value]
+    return value if isinstance(value, str) else "-".join(type(s).__name__ for s in stages)
+
+
 class Run:
     """A reply, its trace, and the scores that each of its tokens was drawn from."""
 
     def __init__(
         self,
         session: NativeSession,
-        weights: Weights,
         sampling: Sampling,
         spy: pytest.MonkeyPatch,
         n_tokens: int = N_TOKENS,
         **fields: Any,
     ) -> None:
-        self.sampling = sampling
+        self.sampling, self.weights = sampling, session.weights
         self.rows: list[np.ndarray] = []
         draw = Chain.draw
 
@@ -70,7 +92,8 @@ class Run:
             return draw(chain, scores, *rest, **named)
 
         spy.setattr(Chain, "draw", watched)
-        self.prompt = weights.vocabulary.tokenize(PROMPT, add_bos=weights.vocabulary.add_bos)
+        vocabulary = self.weights.vocabulary
+        self.prompt = vocabulary.tokenize(PROMPT, add_bos=vocabulary.add_bos)
         request_id = session.add(
             self.prompt,
             sampling,
@@ -81,7 +104,6 @@ class Run:
         )
         session.run()
         self.tokens: list[TokenTrace] = [each.token for each in session.tokens(request_id)]
-        self.weights = weights
 
     @property
     def stages(self) -> tuple[Any, ...]:
@@ -109,23 +131,20 @@ CHAINS: list[list[FilterStage]] = [
     [LogitBias([TokenBias(28, bias=3.0), TokenBias(253, ban=True)]), TopK(20)],
     [Dry(2.0, 1.75, 1), TopK(10), Temperature(0.8)],
     [TopK(25), DynamicTemperature(1.0, 0.5)],
+    [Temperature(0.7), MinP(0.1)],
+    [Temperature(1.0)],
 ]
-MORE_CHAINS: list[list[FilterStage]] = [[Temperature(0.7), MinP(0.1)], [Temperature(1.0)]]
 
 
-@pytest.mark.parametrize(
-    "filters",
-    [*CHAINS, *(pytest.param(chain, marks=pytest.mark.soak) for chain in MORE_CHAINS)],
-    ids=lambda f: "-".join(type(s).__name__ for s in f),
-)
+@pytest.mark.parametrize(("file", "filters"), on_files(CHAINS, CHAINS[0]), ids=name_of)
 def test_each_card_shows_what_llama_cpps_own_stage_left(
     filters: list[FilterStage],
     session: NativeSession,
-    starter: Weights,
+    weights: Weights,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    run = Run(session, starter, Sampling(filters, Dist(), seed=11), monkeypatch)
-    native = native_chain(run.sampling, starter, run.prompt)
+    run = Run(session, Sampling(filters, Dist(), seed=11), monkeypatch)
+    native = native_chain(run.sampling, weights, run.prompt)
     n_told = n_marks = 0
     for scores, token in zip(run.rows, run.tokens, strict=False):
         told, array = run.told(token), Array(scores)
@@ -139,8 +158,8 @@ def test_each_card_shows_what_llama_cpps_own_stage_left(
             assert {c.token_id for c in row.removed_known} == before - ids
             kept = {k.token_id: k.share for k in row.kept}
             assert set(kept) - {token.token_id} == ids & set(best) - {token.token_id}
-            weights = np.exp(view["logit"].astype(np.float64) - view["logit"].max())
-            shares = dict(zip(view["id"].tolist(), weights / weights.sum(), strict=True))
+            parts = np.exp(view["logit"].astype(np.float64) - view["logit"].max())
+            shares = dict(zip(view["id"].tolist(), parts / parts.sum(), strict=True))
             for token_id, share in kept.items():
                 if share is not None:
                     assert share == pytest.approx(shares[token_id], rel=2e-3, abs=1e-5)
@@ -158,15 +177,15 @@ def test_each_card_shows_what_llama_cpps_own_stage_left(
 SELECTING: list[SelectStage] = [Mirostat(3.0, 0.2, 50), MirostatV2(3.0, 0.2), AdaptiveP(0.3, 0.9)]
 
 
-@pytest.mark.parametrize("select", SELECTING, ids=lambda s: type(s).__name__)
+@pytest.mark.parametrize(("file", "select"), on_files(SELECTING, SELECTING[0]), ids=name_of)
 def test_the_last_card_shows_what_another_selecting_stage_left(
     select: SelectStage,
     session: NativeSession,
-    starter: Weights,
+    weights: Weights,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    run = Run(session, starter, Sampling([TopK(30)], select, seed=5), monkeypatch)
-    native = native_chain(run.sampling, starter, run.prompt)
+    run = Run(session, Sampling([TopK(30)], select, seed=5), monkeypatch)
+    native = native_chain(run.sampling, weights, run.prompt)
     n_numbers = 0
     for scores, token in zip(run.rows, run.tokens, strict=False):
         told, array = run.told(token), Array(scores)
@@ -199,38 +218,38 @@ def check_draw(told: Evidence, token: TokenTrace, view: np.ndarray) -> int:
     return 1
 
 
+BESIDE: list[list[FilterStage]] = [
+    [TopK(40), TopP(0.9), MinP(0.05), Temperature(0.8)],
+    [Temperature(0.02), TopK(20)],
+    [TopP(0.99), TopK(12)],
+]
+
+
 @pytest.mark.parametrize("rank", [12, 55, 3_000])
-@pytest.mark.parametrize(
-    "filters",
-    [
-        [TopK(40), TopP(0.9), MinP(0.05), Temperature(0.8)],
-        [Temperature(0.02), TopK(20)],
-        [TopP(0.99), TopK(12)],
-    ],
-    ids=lambda f: "-".join(type(s).__name__ for s in f),
-)
+@pytest.mark.parametrize(("file", "filters"), on_files(BESIDE, BESIDE[2]), ids=name_of)
 def test_of_a_token_chosen_by_hand_the_cards_show_what_was_left_beside_it(
     filters: list[FilterStage],
     rank: int,
     session: NativeSession,
-    starter: Weights,
+    weights: Weights,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Branches mostly begin with what the stages would not have left."""
     sampling = Sampling(filters, Dist(), seed=11)
-    drawn = Run(session, starter, sampling, monkeypatch, n_tokens=1)
-    chosen_id = int(np.argsort(-drawn.rows[0], kind="stable")[rank])
-    run = Run(session, starter, sampling, monkeypatch, n_tokens=2, forced_ids=[chosen_id])
+    drawn = Run(session, sampling, monkeypatch, n_tokens=1)
+    by_score = np.argsort(-drawn.rows[0], kind="stable")
+    chosen_id = int(by_score[min(rank, len(by_score) - 100)])
+    run = Run(session, sampling, monkeypatch, n_tokens=2, forced_ids=[chosen_id])
     token, array = run.tokens[0], Array(run.rows[0])
     assert (token.token_id, token.chosen) == (chosen_id, True)
-    native = native_chain(sampling, starter, run.prompt)
+    native = native_chain(sampling, weights, run.prompt)
     told = run.told(token)
     best = np.argsort(-run.rows[0], kind="stable")[:64].tolist()
     n_told = 0
     for position, row in enumerate(told.stages):
         view = left_by(native, position, array)
-        weights = np.exp(view["logit"].astype(np.float64) - view["logit"].max())
-        shares = dict(zip(view["id"].tolist(), weights / weights.sum(), strict=True))
+        parts = np.exp(view["logit"].astype(np.float64) - view["logit"].max())
+        shares = dict(zip(view["id"].tolist(), parts / parts.sum(), strict=True))
         assert {k.token_id for k in row.kept} - {chosen_id} == set(shares) & set(best) - {chosen_id}
         for kept in row.kept:
             if kept.share is not None:
@@ -243,24 +262,24 @@ def test_of_a_token_chosen_by_hand_the_cards_show_what_was_left_beside_it(
     assert n_told >= 2
 
 
-def test_greedy_draws_no_number(
-    session: NativeSession, starter: Weights, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = Run(session, starter, Sampling([TopK(5)], Greedy()), monkeypatch, n_tokens=2)
+@pytest.mark.parametrize("file", ["made"])
+def test_greedy_draws_no_number(session: NativeSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Run(session, Sampling([TopK(5)], Greedy()), monkeypatch, n_tokens=2)
     draw = run.told(run.tokens[0]).draw
     assert draw is not None
     assert (draw.uniform, draw.parts) == (None, ())
     assert "Greedy takes the best" in draw.reason
 
 
+@pytest.mark.parametrize("file", ["made", pytest.param("starter", marks=pytest.mark.soak)])
 def test_what_forbids_tokens_before_the_stages_has_its_own_row(
-    session: NativeSession, starter: Weights, monkeypatch: pytest.MonkeyPatch
+    session: NativeSession, weights: Weights, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sampling = Sampling([TopK(40)], Dist(), seed=3, grammar="root ::= [0-9]+", ban_end_token=True)
-    run = Run(session, starter, sampling, monkeypatch, n_tokens=2)
+    run = Run(session, sampling, monkeypatch, n_tokens=2)
     rows = run.told(run.tokens[0]).stages
     assert [(row.name, row.position) for row in rows] == [
         ("end-token-ban", None), ("grammar", None), ("top-k", 0), ("dist", 1),
     ]  # fmt: skip
-    assert rows[1].left < 49_152 // 4
+    assert rows[1].left < weights.vocabulary.n_vocab // 4
     assert sum(len(row.removed_known) for row in rows) + len(rows[-1].kept) >= 64

@@ -1,5 +1,5 @@
 """The time line of a reply: no gaps, whatever happens; who shared a pass; against a clock of the
-test's own that only goes on while llama.cpp computes, and against the wall clock."""
+test's own that only goes on while llama.cpp computes, and against real time."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
+import msgspec
 import pytest
 from hypothesis import example, given, settings, strategies as st
 from native_session import GREEDY, NativeSession, ReadyPrompt
@@ -17,7 +18,6 @@ from app.engine.process.scheduling.scheduler import Scheduler
 from app.engine.process.trace.timeline import Pass, Timeline
 from app.engine.protocol.messages import Failed, Generate, Stopped, Summary, TokenArrived
 from app.engine.protocol.prompt_messages import IdsPrompt
-from app.engine.protocol.stages import Sampling
 from app.engine.protocol.timeline_messages import MAX_SPANS, Span, SpanKind
 
 Row = tuple[str, float, int]
@@ -213,6 +213,15 @@ class Clock:
         return self.now
 
 
+FIVE = [100, 200, 300, 400, 500]
+"""A prompt. What is computed is nothing here, so small weights compute it."""
+
+
+@pytest.fixture
+def session(made: Weights, native_log: NativeLog) -> NativeSession:
+    return NativeSession(made, native_log)
+
+
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return Clock(monkeypatch)
@@ -246,10 +255,8 @@ def lasting(spans: Sequence[Span]) -> list[tuple[str, float, int, int, int]]:
 
 
 @pytest.mark.weights
-def test_each_pass_lasts_as_long_as_its_tokens(
-    clocked: NativeSession, clock: Clock, starter: Weights
-) -> None:
-    ids = starter.vocabulary.tokenize("The capital of France is", special=True) * 14
+def test_each_pass_lasts_as_long_as_its_tokens(clocked: NativeSession, clock: Clock) -> None:
+    ids = FIVE * 14
     request_id = add(clocked, clock, ids, max_tokens=5)
     clocked.run()
     assert clock.batches == [64, 6, 1, 1, 1, 1]
@@ -265,11 +272,9 @@ def test_each_pass_lasts_as_long_as_its_tokens(
 
 
 @pytest.mark.weights
-def test_replies_that_share_a_pass_say_so(
-    clocked: NativeSession, clock: Clock, starter: Weights
-) -> None:
+def test_replies_that_share_a_pass_say_so(clocked: NativeSession, clock: Clock) -> None:
     """The second joins while the first one writes."""
-    words = [starter.vocabulary.tokenize(text) for text in ("One two three", "Red and blue and")]
+    words = [[101, 102, 103], [201, 202, 203, 204]]
     first = add(clocked, clock, words[0], max_tokens=6)
     while len(clocked.tokens(first)) < 3:
         clocked.scheduler.step()
@@ -292,16 +297,15 @@ def test_replies_that_share_a_pass_say_so(
 
 
 @pytest.mark.weights
-def test_what_is_waited_for(clocked: NativeSession, clock: Clock, starter: Weights) -> None:
+def test_what_is_waited_for(clocked: NativeSession, clock: Clock) -> None:
     """A slot; the beginning that another prompt is read with; that the others have ended."""
-    vocabulary = starter.vocabulary
-    texts = [vocabulary.tokenize(f"Number {n} is") for n in range(5)]
+    texts = [[100 + n, 200, 300] for n in range(5)]
     busy = [add(clocked, clock, ids, max_tokens=4) for ids in texts]
     clocked.run()
     queued = summary_of(clocked, busy[4]).timeline[0]
     assert queued.kind == "queued"
     assert queued.ms == sum(clock.batches[: -len(clocked.tokens(busy[4]))])
-    long = vocabulary.tokenize("All work and no play makes Jack a dull boy. " * 12)
+    long = [150 + n for n in range(130)]
     reader = add(clocked, clock, long, max_tokens=2)
     sharing = add(clocked, clock, [*long, 40], max_tokens=2)
     clocked.run()
@@ -317,10 +321,8 @@ def test_what_is_waited_for(clocked: NativeSession, clock: Clock, starter: Weigh
 
 
 @pytest.mark.weights
-def test_a_failed_pass_and_what_is_read_again(
-    clocked: NativeSession, clock: Clock, starter: Weights
-) -> None:
-    ids = starter.vocabulary.tokenize("The capital of France is")
+def test_a_failed_pass_and_what_is_read_again(clocked: NativeSession, clock: Clock) -> None:
+    ids = FIVE
     request_id = add(clocked, clock, ids, max_tokens=4)
     while len(clocked.tokens(request_id)) < 2:
         clocked.scheduler.step()
@@ -337,10 +339,8 @@ def test_a_failed_pass_and_what_is_read_again(
 
 
 @pytest.mark.weights
-def test_a_pass_that_somebody_broke_off_is_done_again(
-    clocked: NativeSession, clock: Clock, starter: Weights
-) -> None:
-    ids = starter.vocabulary.tokenize("The capital of France is")
+def test_a_pass_that_somebody_broke_off_is_done_again(clocked: NativeSession, clock: Clock) -> None:
+    ids = FIVE
     request_id = add(clocked, clock, ids, max_tokens=3)
     while len(clocked.tokens(request_id)) < 2:
         clocked.scheduler.step()
@@ -355,9 +355,9 @@ def test_a_pass_that_somebody_broke_off_is_done_again(
 
 
 @pytest.mark.weights
-def test_step_mode(clocked: NativeSession, clock: Clock, starter: Weights) -> None:
+def test_step_mode(clocked: NativeSession, clock: Clock) -> None:
     """What is held is no decode; the pass is the token's although it was held after it."""
-    ids = starter.vocabulary.tokenize("The capital of France is")
+    ids = FIVE
     request_id = add(clocked, clock, ids, max_tokens=3, hold=True)
     clocked.run()
     clock.now += 0.007
@@ -379,8 +379,8 @@ def test_step_mode(clocked: NativeSession, clock: Clock, starter: Weights) -> No
 
 
 @pytest.mark.weights
-def test_stopped_while_it_is_held(clocked: NativeSession, clock: Clock, starter: Weights) -> None:
-    ids = starter.vocabulary.tokenize("The capital of France is")
+def test_stopped_while_it_is_held(clocked: NativeSession, clock: Clock) -> None:
+    ids = FIVE
     request_id = add(clocked, clock, ids, max_tokens=3, hold=True)
     clocked.run()
     clock.now += 0.007
@@ -390,15 +390,15 @@ def test_stopped_while_it_is_held(clocked: NativeSession, clock: Clock, starter:
 
 
 @pytest.mark.weights
-def test_banned_strings(clocked: NativeSession, clock: Clock, starter: Weights) -> None:
+def test_banned_strings(clocked: NativeSession, clock: Clock) -> None:
     """What was written of a banned string was for nothing; the pass that completed it led to the
     token that stands there now, as that token's trace says."""
-    ids = starter.vocabulary.tokenize("The capital of France is")
+    ids = FIVE
     free = add(clocked, clock, ids, max_tokens=6, reuse_prefix=False)
     clocked.run()
     pieces = [event.token.piece for event in clocked.tokens(free)]
     banned = b"".join(pieces[1:4]).decode()
-    sampling = Sampling(filters=[], select=GREEDY.select, banned_strings=[banned])
+    sampling = msgspec.structs.replace(GREEDY, banned_strings=[banned], ban_end_token=True)
     request_id = next(clocked._ids)
     generate = Generate(request_id, IdsPrompt(ids), sampling, max_tokens=6, reuse_prefix=False)
     clocked.scheduler.add(generate, ReadyPrompt(ids), clock())
@@ -410,7 +410,16 @@ def test_banned_strings(clocked: NativeSession, clock: Clock, starter: Weights) 
     assert written == len(summary.token_ids) == 6
 
 
-# --- against the wall clock ---------------------------------------------------------------------
+# --- against real time --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def timed(session: NativeSession, native_log: NativeLog) -> NativeSession:
+    """By the processor's time of this thread, which computes everything: on a busy machine any
+    two looks at the wall clock may be far apart."""
+    weights, take = session.weights, session._take
+    session.scheduler = Scheduler(weights, take, native_log, time.thread_time)
+    return session
 
 
 def adds_up(session: NativeSession, request_id: int) -> None:
@@ -433,30 +442,32 @@ def adds_up(session: NativeSession, request_id: int) -> None:
 
 
 @pytest.mark.weights
-def test_alone_with_four_at_once_and_with_a_queue(session: NativeSession, starter: Weights) -> None:
-    began = time.perf_counter()
-    texts = [starter.vocabulary.tokenize(f"Word {n} and word") for n in range(6)]
-    alone = session.add(texts[0], max_tokens=8)
+def test_alone_with_four_at_once_and_with_a_queue(timed: NativeSession) -> None:
+    session, began = timed, time.thread_time()
+    texts = [[100 + n, 200, 300, 400] for n in range(6)]
+    alone = add(session, time.thread_time, texts[0], max_tokens=8)
     session.run()
     adds_up(session, alone)
-    together = [session.add(ids, max_tokens=8) for ids in texts]
+    together = [add(session, time.thread_time, ids, max_tokens=8) for ids in texts]
     session.run()
     for request_id in together:
         adds_up(session, request_id)
     sums = [sum(s.ms for s in summary_of(session, r).timeline) for r in (alone, *together)]
-    assert max(sums[1:]) + sums[0] <= (time.perf_counter() - began) * 1000
+    assert max(sums[1:]) + sums[0] <= (time.thread_time() - began) * 1000
     lines = [summary_of(session, r).timeline for r in together]
-    assert max(span.slots for line in lines for span in line) == starter.n_slots == 4
+    assert max(span.slots for line in lines for span in line) == session.weights.n_slots == 4
     waited = [sum(s.ms for s in line if s.kind == "queued") for line in lines]
     assert min(waited[4:]) > max(waited[:4])
 
 
 @pytest.mark.weights
-def test_a_parked_chat_is_restored(session: NativeSession, starter: Weights) -> None:
-    ids = starter.vocabulary.tokenize("All work and no play makes Jack a dull boy. " * 5)
-    session.reply(ids, conversation="a", max_tokens=2)
+def test_a_parked_chat_is_restored(timed: NativeSession) -> None:
+    session, clock = timed, time.thread_time
+    ids = [150 + n for n in range(55)]
+    add(session, clock, ids, conversation="a", max_tokens=2)
+    session.run()
     session.scheduler._space.vacate_all()
-    request_id = session.add([*ids, 40], conversation="a", max_tokens=4)
+    request_id = add(session, clock, [*ids, 40], conversation="a", max_tokens=4)
     session.run()
     adds_up(session, request_id)
     summary = summary_of(session, request_id)
@@ -466,7 +477,8 @@ def test_a_parked_chat_is_restored(session: NativeSession, starter: Weights) -> 
 
 
 @pytest.mark.weights
-def test_a_prefill_that_is_stopped(session: NativeSession, starter: Weights) -> None:
+def test_a_prefill_that_is_stopped(starter: Weights, native_log: NativeLog) -> None:
+    session = NativeSession(starter, native_log)
     ids = starter.vocabulary.tokenize("All work and no play makes Jack a dull boy. " * 60)
     request_id = session.add(ids, max_tokens=4)
     session.scheduler.step()
@@ -483,11 +495,9 @@ def test_a_prefill_that_is_stopped(session: NativeSession, starter: Weights) -> 
 
 
 @pytest.mark.weights
-def test_one_that_is_stopped_in_the_queue_has_waited(
-    session: NativeSession, starter: Weights
-) -> None:
-    ids = starter.vocabulary.tokenize("One two three")
-    for _ in range(starter.n_slots):
+def test_one_that_is_stopped_in_the_queue_has_waited(session: NativeSession) -> None:
+    ids = [101, 102, 103]
+    for _ in range(session.weights.n_slots):
         session.add(ids, max_tokens=3)
     request_id = session.add(ids, max_tokens=3)
     session.scheduler.step()

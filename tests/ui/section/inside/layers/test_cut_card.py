@@ -12,7 +12,7 @@ from recording_desk import FakeDesk
 
 from app.engine.protocol.cut_messages import Cut
 from models.records import Message
-from ui.section.inside.layers.cut_card import CHOOSE, KINDS, NOT_HERE, CutCard
+from ui.section.inside.layers.cut_card import CHOOSE, KINDS, NOT_HERE, TAKES, CutCard
 from ui.section.looking import Looking
 
 
@@ -58,6 +58,24 @@ def test_parts_are_added_and_removed_and_written_without(
     assert desk.called("cuts.run")[1][3] == "zero"
     click(qtbot, card.clear_button)
     assert (card.parts, card.sentence.text()) == ([], CHOOSE)
+
+
+def test_what_it_takes_is_said_before_the_button_is_pressed(
+    card: CutCard, desk: FakeDesk, reply: Message, qtbot: QtBot
+) -> None:
+    asked: list[tuple[str, int]] = []
+
+    def takes(message_id: str, n_before: int) -> int:
+        asked.append((message_id, n_before))
+        return 62_000_000
+
+    desk.cuts.takes_bytes = takes
+    card.choose(Cut("ffn", 2))
+    assert card.sentence.text() == TAKES.format(size="62 MB")
+    assert asked[-1] == (reply.id, card.view.place + 1)  # type: ignore[operator]
+    desk.cuts.takes_bytes = lambda _message_id, _n_before: 0  # nobody can tell
+    card.choose(Cut("ffn", 1))
+    assert card.sentence.text() == ""
 
 
 def test_a_layer_needs_no_head(card: CutCard) -> None:

@@ -12,6 +12,7 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 from recording_desk import FakeDesk
+from shown_numbers import number_in, numbers_in
 
 from app.engine.protocol.cut_messages import Cut
 from app.engine.protocol.inside_messages import AttributeToken, LookInside
@@ -85,7 +86,10 @@ def test_what_is_listed_adds_up_to_the_difference(card: WhoCard, answers: Answer
     assert shown == sorted(shown, reverse=True)
     assert card.other.text() == card.view.word(written(card).other)
     word = card.view.word(written(card).target)
-    assert card.figure.text() == f"“{word}” {written(card).difference:+.2f}"
+    shown, figure = card.figure.text().rsplit(" ", 1)
+    assert shown == f"“{word}”"
+    assert figure[0] in "+−"
+    assert number_in(figure) == pytest.approx(written(card).difference, abs=0.006)
 
 
 def test_another_token_can_be_held_against_it(
@@ -136,12 +140,16 @@ def test_a_part_is_tested_beside_a_control(card: WhoCard, answers: Answers, qtbo
     assert control.index != cut.index
     answers.answer()
     words = card.result.text()
-    assert words.startswith(f"Before: {found.difference:+.2f}. Without head {cut.index} of layer")
-    assert f"Without head {control.index} of layer {cut.layer} (control, chosen at random)" in words
+    before, without, beside = words.split(" Without ")
+    assert number_in(before) == pytest.approx(found.difference, abs=0.006)
+    assert without.startswith(f"head {cut.index} of layer {cut.layer}: ")
+    assert beside.startswith(f"head {control.index} of layer {cut.layer} (random control): ")
     assert words.endswith(CAVEAT)
     ids = text_of_card(card)
     logits = _logits(ids, [cut])
-    assert f"{logits[found.target] - logits[found.other]:+.2f}" in words
+    left = logits[found.target] - logits[found.other]
+    assert left < 0, "a number above zero proves less"
+    assert numbers_in(without.split(": ")[1])[0] == pytest.approx(left, abs=0.006)
 
 
 def text_of_card(card: WhoCard) -> list[int]:

@@ -31,6 +31,7 @@ from ui.section.looking import Looking
 from ui.section.panel import Tools
 
 LEFT = Qt.MouseButton.LeftButton
+SMALL = Shape(n_embd=32, n_layer=4, n_ff=48, n_expert=5)
 
 
 class ByHand:
@@ -70,7 +71,7 @@ class ByHand:
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
-    tiny_llama(tmp_path / "tiny.gguf", shape=Shape(n_layer=4, n_expert=5))
+    tiny_llama(tmp_path / "tiny.gguf", shape=SMALL)
     return machine_of(read_header(tmp_path / "tiny.gguf"))
 
 
@@ -212,7 +213,7 @@ def test_a_header_that_claims_any_number_of_heads_is_drawn_without_squares(
     usual = card.drawing.rect_of("layers 0 0").height()
     counts = {f"llama.attention.head_count{end}": 2**31 - 1 for end in ("", "_kv")}
     counts["llama.expert_shared_count"] = 2**31 - 1
-    tiny_llama(tmp_path / "odd.gguf", shape=Shape(n_expert=5), metadata=counts)
+    tiny_llama(tmp_path / "odd.gguf", shape=SMALL, metadata=counts)
     card._take(machine_of(read_header(tmp_path / "odd.gguf")))
     assert card.drawing.rect_of("layers 0 0").height() < usual
     assert not card.drawing.grab().isNull()

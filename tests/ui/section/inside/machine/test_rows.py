@@ -113,10 +113,10 @@ def test_times_stand_beside_what_takes_them(gemma: Machine) -> None:
 
 
 def test_experts_and_states_are_said_as_they_are(tmp_path: Path) -> None:
-    tiny_llama(tmp_path / "experts.gguf", shape=Shape(n_expert=5))
+    tiny_llama(tmp_path / "experts.gguf", shape=Shape(n_embd=16, n_expert=5))
     rows = rows_of(machine_of(read_header(tmp_path / "experts.gguf")), NOTHING)
     assert block(rows, "layers 0 1").detail == "2 of 5 experts, 64 wide, gated"
-    assert block(rows, "output").detail.startswith("64 → ")
+    assert block(rows, "output").detail.startswith("16 → ")
     tiny_jamba(tmp_path / "jamba.gguf")
     rows = rows_of(machine_of(read_header(tmp_path / "jamba.gguf")), NOTHING)
     assert titles(rows)[:8] == [

@@ -13,6 +13,7 @@ from PySide6.QtGui import QHelpEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QToolTip
 from pytestqt.qtbot import QtBot
+from shown_numbers import numbers_in
 
 from ui.look.theme import Theme
 from ui.section.inside.vectors.embedding_card import EmbeddingCard
@@ -104,7 +105,9 @@ def test_a_sum_keeps_its_inputs_in_the_ranking_and_marks_them(
     centred = embedding.rows - embedding.rows.mean(axis=0)
     cosines = centred_cosines(embedding.rows, centred[KING] - centred[MAN] + centred[WOMAN])
     rank = int((cosines > cosines[MAN]).sum()) + 1
-    assert f"“·man” has rank {rank:,} ({cosines[MAN]:.2f})." in card.note.text()
+    told = next(each for each in card.note.text().split("“") if each.startswith("·man”"))
+    assert cosines[MAN] < 0, "a number above zero proves less"
+    assert numbers_in(told) == pytest.approx([rank, cosines[MAN]], abs=0.006)
     row = card.table.found.index(by_word[KING])
     assert hint(card, row).splitlines()[1:] == ["also spelled “·king”", "one of the inputs"]
 

@@ -12,6 +12,7 @@ from native_session import load_quietly
 from small_networks import small_network
 
 from app.engine.process.native.native import NativeLog
+from app.engine.process.probe.answers import behaviour
 from app.engine.process.probe.answers.behaviour import (
     N_RANDOM,
     N_TIMES,
@@ -86,7 +87,10 @@ def measured(
         weights.close()
 
 
-def test_flash_attention_changes_no_score(starter_gguf: Path, native_log: NativeLog) -> None:
+def test_flash_attention_changes_no_score(
+    starter_gguf: Path, native_log: NativeLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(behaviour, "N_TEXTS", 2)
     on, off = (measured(starter_gguf, native_log, flash) for flash in ("on", "off"))
     assert not np.isnan(on).any()
     # Half-precision keys and another order of sums move single weights of a row by up to 0.012.

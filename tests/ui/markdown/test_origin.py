@@ -1,0 +1,146 @@
+"""From shown words back to the source, and from the source to what is shown of it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from forked import ROOT
+
+from ui.markdown.blocks import plain_text
+from ui.markdown.document import Document
+from ui.markdown.origin import Shown, shown_of, source_of
+from ui.widgets.utf16 import utf16_length
+
+
+def words_of(document: Document) -> list[tuple[str, Shown]]:
+    """All shown words, in order."""
+    found = []
+    for number, segment in enumerate(document.segments):
+        for place, block in enumerate(document.blocks(segment)):
+            text = plain_text(block)
+            for match in re.finditer(r"\w+", text):
+                start, end = utf16_length(text[: match.start()]), utf16_length(text[: match.end()])
+                found.append((match[0], Shown(number, place, start, end)))
+    return found
+
+
+def origins(source: str, **how: bool) -> list[tuple[str, int | None]]:
+    document = Document(source, **how)
+    return [(word, source_of(document, shown)) for word, shown in words_of(document)]
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("one two", [("one", 0), ("two", 4)]),
+        ("to **to** *to* `to`", [("to", 0), ("to", 5), ("to", 11), ("to", 16)]),
+        ("# Title\n\ntext", [("Title", 2), ("text", 9)]),
+        ("- one\n- two\n  - one", [("one", 2), ("two", 8), ("one", 16)]),
+        ("1. three\n2. four", [("three", 3), ("four", 12)]),
+        ("> said\n> so", [("said", 2), ("so", 9)]),
+        ("```py\npy = 1\n```\n", [("py", 6), ("1", 11)]),
+        ("| a | b |\n|---|---|\n| b | a |\n", [("a", 2), ("b", 6), ("b", 22), ("a", 26)]),
+        ("[link](https://link.example) link", [("link", 1), ("link", 29)]),
+        ("a \\*b\\* c", [("a", 0), ("b", 4), ("c", 8)]),
+        ("🙂 hi 🙂🙂 ho", [("hi", 2), ("ho", 8)]),
+        ("这是**重点。**然后", [("这是重点", 0), ("然后", 9)]),
+        ("un**believ**able", [("unbelievable", 0)]),
+        ("line one\r\nline two", [("line", 0), ("one", 5), ("line", 10), ("two", 15)]),
+        ("aaa aa", [("aaa", 0), ("aa", 4)]),
+        ("[the] and the\n\n[the]: https://a.example", [("the", None), ("and", 6), ("the", 10)]),
+    ],
+)
+def test_a_word_is_found_where_it_was_written(source, expected):
+    assert origins(source) == expected
+
+
+@pytest.mark.parametrize(
+    "source", ["Area $x^2 + y$ here", "$$\nx + y\n$$\n", "| f |\n|---|\n| $x + y$ |\n"]
+)
+def test_a_formula_has_no_place(source):
+    places = dict(origins(source))
+    assert [places[letter] for letter in "xy"] == [None, None]
+    assert all(
+        places[word] == source.index(word) for word in ("Area", "here", "f") if word in places
+    )
+
+
+def test_what_no_letter_stands_for_has_no_place():
+    places = dict(origins("M&auml;dchen &copy ![alt](https://a.example/b.png)"))
+    assert places["image"] is None
+    assert places["alt"] == 21
+    document = Document("a &amp; b")
+    assert source_of(document, Shown(0, 0, 2, 3)) is None
+
+
+def test_all_words_of_a_long_reply_are_found_in_order():
+    """What is found is what is shown, and no two words are found in one place."""
+    source = (ROOT / "README.md").read_text("utf-8")
+    document = Document(source)
+    found = [(word, source_of(document, shown)) for word, shown in words_of(document)[:150]]
+    places = [at for _word, at in found if at is not None]
+    assert len(places) > 100
+    assert places == sorted(set(places))
+    assert all(source.startswith(word[0], at) for word, at in found if at is not None)
+
+
+def test_a_text_that_is_being_written_is_as_far_as_it_is_read():
+    document = Document("Say **hel", is_open=True)
+    assert document.take_changes() == 0
+    document.append("lo**, say hello\n\nand")
+    (said, hel) = words_of_known(document)
+    assert (said, hel) == (("Say", 0), ("hel", 6))
+    document.take_changes()
+    places = [place for _word, place in words_of_known(document)]
+    assert places == [0, 6, 15, 19, 26]
+
+
+def words_of_known(document: Document) -> list[tuple[str, int | None]]:
+    found = []
+    for number, segment in enumerate(document.known_segments):
+        for place, block in enumerate(document.blocks(segment)):
+            found += [
+                (match[0], source_of(document, Shown(number, place, *match.span())))
+                for match in re.finditer(r"\w+", plain_text(block))
+            ]
+    return found
+
+
+def test_letter_by_letter_a_place_is_where_it_stands():
+    assert origins("a **b**\nc", is_plain=True) == [("a", 0), ("b", 4), ("c", 8)]
+
+
+@pytest.mark.parametrize(
+    ("source", "part", "expected"),
+    [
+        ("to **to** to", (4, 7), ["to"]),
+        ("to **to** to", (3, 5), []),  # the marks themselves are not shown
+        ("one. two", (3, 4), ["."]),
+        ("one two", (3, 7), ["two"]),
+        ("1. three", (0, 2), []),
+        ("| a | b |\n|---|---|\n| c | d |\n", (24, 28), ["d"]),
+        ("[link](https://link.example) link", (15, 19), []),
+        ("end of one\n\nstart", (7, 17), ["one", "start"]),
+        ("🙂🙂 ho", (1, 2), ["🙂"]),
+        ("这是重点", (2, 3), ["重"]),
+    ],
+)
+def test_a_part_of_the_source_is_found_where_it_is_shown(source, part, expected):
+    document = Document(source)
+    document.take_changes()
+    shown = []
+    for place in shown_of(document, *part):
+        text = plain_text(document.blocks(document.segments[place.segment])[place.block])
+        units = text.encode("utf-16-le")[2 * place.start : 2 * place.end]
+        shown.append(units.decode("utf-16-le"))
+    assert shown == expected
+
+
+def test_there_and_back_is_the_same_place():
+    source = "The **cat** sat. The `cat` | the cat\n\n- cat\n"
+    document = Document(source)
+    document.take_changes()
+    for match in re.finditer("cat", source):
+        (shown,) = shown_of(document, *match.span())
+        assert source_of(document, shown) == match.start()

@@ -117,8 +117,8 @@ class InsideCard(Card):
         self.show_figure(seen)
         reason = self.lack if seen is None else self._reason(seen)
         is_there = seen is not None and not reason and all(map(seen.has, self.needs))
-        for label in (self.title, self.figure):
-            label.setEnabled(not reason)
+        for widget in (self.title, self.figure):
+            widget.setEnabled(not reason)
         if reason:
             self.figure.set_text(NOT_HERE)
         self.reason.setText(reason)

@@ -12,12 +12,13 @@ import numpy as np
 import numpy.typing as npt
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
+from app.amounts import percent
 from app.chat.inspection.inside import ReadText, Seen
 from app.insight.inside.attention_matrix import AttentionMatrix, Cell, HeadRow, first_seen
+from app.insight.trace.tokens_shown import quoted
 from ui.section.card import small_label
 from ui.section.inside.layers.attention_matrix import MatrixView
 from ui.section.inside.view import InsideView
-from ui.section.inside.words import percent, quoted
 from ui.section.panel import Tools
 
 Values = npt.NDArray[np.float32]

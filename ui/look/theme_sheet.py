@@ -60,7 +60,6 @@ def _planes(theme: Themed) -> str:
         background: {c.card}; border: 1px solid {c.line}; border-radius: {theme.px(10)}px;
     }}
     QSplitter::handle {{ background: {c.line}; }}
-    #columns::handle {{ background: {c.side}; }}
     QSplitter[plane="none"]::handle {{ background: transparent; }}
     QSplitter[kind="unseen"]::handle {{ background: {c.side}; }}
     QToolTip {{

@@ -100,7 +100,7 @@ class InsideView(QObject):
         looking.token_changed.connect(self.follow)
         looking.words_changed.connect(self.seen_changed)
         bridge.on(EngineStateChanged, self._on_engine)
-        bridge.on(ReplyingChanged, lambda _event: self._learn_soon())
+        bridge.on(ReplyingChanged, self._on_replying)
 
     # --- words ----------------------------------------------------------------------------------
 
@@ -327,6 +327,9 @@ class InsideView(QObject):
         self.progress_changed.emit()
 
     # --- what these weights lack ------------------------------------------------------------------
+
+    def _on_replying(self, _event: ReplyingChanged) -> None:
+        self._learn_soon()
 
     def _on_engine(self, _event: EngineStateChanged) -> None:
         self.follow()

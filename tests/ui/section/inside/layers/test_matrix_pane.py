@@ -14,8 +14,8 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 from recording_desk import FakeDesk
-from ui.section.inside.words import percent
 
+from app.amounts import percent
 from app.chat.inspection.inside import ROW_WANTED
 from app.insight.inside.attention_matrix import Cell, HeadRow
 from ui.look.theme import Theme

@@ -7,6 +7,7 @@ from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from ui.look.theme import Theme
+from ui.section.term_label import ElidedTermLabel, PartsTermLabel, TermLabel, term_label
 from ui.widgets.elided import ElidedLabel, PartsLabel
 from ui.widgets.kit import plain_label
 
@@ -15,7 +16,7 @@ class Row:
     """A name at the left and its figure at the right; without a figure it is not there."""
 
     def __init__(self, name: str, label: str, parent: QWidget) -> None:
-        self.label = ElidedLabel(label, parent)
+        self.label = ElidedTermLabel(label, parent)
         self.label.setProperty("kind", "small")
         self.value = plain_label("", parent, name=name)
         self.value.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
@@ -42,7 +43,7 @@ class FigureCard(QFrame):
         self._theme = theme
         self._rows: list[Row] = []
         self.setProperty("plane", "card")
-        self.title = QLabel(title, self)
+        self.title = TermLabel(title, self)
         self.figure = ElidedLabel("", self)
         self.figure.setProperty("kind", "small")
         self._head = QHBoxLayout()
@@ -72,7 +73,7 @@ class FigureCard(QFrame):
 
     def add_caption(self, name: str) -> QLabel:
         """Words under the figures: how they were had."""
-        label = plain_label("", self, "small", name=name, wraps=True)
+        label = term_label("", self, "small", name=name, wraps=True)
         label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         label.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self._theme.font(label, Theme.font_small)
@@ -81,7 +82,7 @@ class FigureCard(QFrame):
 
     def add_line(self, name: str) -> PartsLabel:
         """Words of one line, which is there without words too."""
-        line = PartsLabel("", self)
+        line = PartsTermLabel("", self)
         line.setObjectName(name)
         line.setProperty("kind", "small")
         self._theme.line(line, Theme.font_small)

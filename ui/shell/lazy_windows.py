@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from ui.library.view import LibraryView
     from ui.settings.levels_window import LevelsWindow
     from ui.shell.palette import Palette
+    from ui.shell.section_acts import SectionActs
+    from ui.tour.glossary import Glossary
     from ui.windows.presets_window import PresetsWindow
 
 
@@ -33,6 +35,7 @@ class LazyWindows(QObject):
         bridge: Bridge,
         theme: Theme,
         actions: Actions,
+        section_acts: SectionActs,
         focus_composer: Callable[[], None],
     ) -> None:
         super().__init__(window)
@@ -41,11 +44,13 @@ class LazyWindows(QObject):
         self._bridge = bridge
         self._theme = theme
         self._actions = actions
+        self._section_acts = section_acts
         self._focus_composer = focus_composer
         self._palette: Palette | None = None
         self._levels_window: LevelsWindow | None = None
         self._presets_window: PresetsWindow | None = None
         self._library: LibraryView | None = None
+        self._glossary: Glossary | None = None
         self._beside: list[QWidget] = []
 
     def palette(self) -> Palette:
@@ -112,6 +117,14 @@ class LazyWindows(QObject):
             self._beside.append(self._library)
         return self._library
 
+    def glossary(self) -> Glossary:
+        """What terms mean; its texts are read with it."""
+        if self._glossary is None:
+            from ui.tour.glossary import Glossary
+
+            self._glossary = Glossary(self._window, self._desk, self._theme, self._section_acts)
+        return self._glossary
+
     def _on_chat_requested(self) -> None:
         self._window.activateWindow()
         self._focus_composer()
@@ -120,3 +133,5 @@ class LazyWindows(QObject):
         """The window closes, and nobody wants to stay."""
         for widget in self._beside:
             widget.close()
+        if self._glossary is not None:
+            self._glossary.close()

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from app.bridge import Bridge
     from app.chat.desk import Desk
     from ui.section.looking import Looking
+    from ui.section.panel import Panel
     from ui.section.section import Section
 
 PLACES: Final = (
@@ -104,6 +105,10 @@ class SectionActs(QObject):
         self.show(True)
         self.section().enter(room)
 
+    def go_to_chat(self) -> None:
+        """Where it has no room beside the section, that gives way."""
+        self._columns.show_chat()
+
     def toggle(self) -> None:
         self.show(not self._columns.is_section_shown)
 
@@ -160,6 +165,12 @@ class SectionActs(QObject):
     def follows_token(self) -> bool:
         """Whether a panel is on screen that is about the chosen token."""
         return self._section is not None and self._section.follows_token
+
+    def panel_on_screen(self) -> Panel | None:
+        """The one that is shown; None while the section is hidden."""
+        if self._section is None or not self._columns.is_section_shown:
+            return None
+        return self._section.panel()
 
     def looking(self) -> Looking:
         """What is looked at, by the panels and by the token view."""

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import QByteArray, Qt
+from PySide6.QtCore import QByteArray, QEvent, Qt
 from PySide6.QtGui import (
     QCloseEvent,
     QDragEnterEvent,
@@ -248,7 +248,15 @@ class MainWindow(QMainWindow):
         from ui.shell.window_actions import add_window_actions
 
         desk, chat, actions = self._desk, self.chat, self.action_registry
-        lazy = LazyWindows(self, desk, self._bridge, self._theme, actions, self.focus_composer)
+        lazy = LazyWindows(
+            self,
+            desk,
+            self._bridge,
+            self._theme,
+            actions,
+            self.section_acts,
+            self.focus_composer,
+        )
         self.lazy = lazy
         self.message_acts.settings_requested.connect(lazy.show_reply)
         chat.header.library_requested.connect(lazy.show_library)
@@ -410,6 +418,14 @@ class MainWindow(QMainWindow):
             if window is not None:
                 window.close()
         super().closeEvent(event)
+
+    def customEvent(self, event: QEvent) -> None:
+        """A term was clicked, in this window or in one beside it."""
+        from ui.section.term_label import TermAsked
+
+        if self._is_complete and isinstance(event, TermAsked):
+            event.accept()
+            self.lazy.glossary().ask(event)
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
         """Files may be let go of anywhere; the composer shows where they will be."""

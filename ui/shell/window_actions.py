@@ -54,6 +54,7 @@ def add_window_actions(
         *_of_the_view(window, lazy),
         *_of_themes(desk),
         *_of_weights(window, desk, lazy),
+        *_of_help(lazy),
         Action("settings", "Settings", SETTINGS_KEY, window.show_settings, group="App"),
         Action(
             "show_log",
@@ -211,6 +212,19 @@ def _of_themes(desk: Desk) -> tuple[Action, ...]:
             ("dark", "Theme: dark", "Ctrl+Alt+2"),
             ("system", "Theme: same as system", "Ctrl+Alt+3"),
         )
+    )
+
+
+def _of_help(lazy: LazyWindows) -> tuple[Action, ...]:
+    return (
+        Action("glossary", "Glossary", "", lambda: lazy.glossary().open(), group="Help"),
+        Action(
+            "explain_panel",
+            "Explain the terms of this panel",
+            "Shift+F1",
+            lambda: lazy.glossary().explain_panel(),
+            group="Help",
+        ),
     )
 
 

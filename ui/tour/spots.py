@@ -19,14 +19,18 @@ class Spots:
         """Open its panel and its room; then its widget, None where there is none now."""
         if spot.panel:
             self._section_acts.go_to(spot.panel, spot.room)
+        else:
+            self._section_acts.go_to_chat()
         return self.find(spot)
 
     def find(self, spot: Spot) -> QWidget | None:
         """The widget, if it is on screen; else what it stands in, as far as that is."""
         for name in (spot.widget, _card_of(spot), _panel_of(spot)):
-            found = self._window.findChild(QWidget, name) if name else None
-            if found is not None and found.isVisible():
-                return found
+            if not name:
+                continue
+            for found in self._window.findChildren(QWidget, name):
+                if found.isVisible():
+                    return found
         return None
 
 

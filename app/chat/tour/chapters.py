@@ -84,12 +84,15 @@ class Chapter(_Data, frozen=True):
 
 
 class Term(_Data, frozen=True):
-    """An entry of the glossary. `words`: as it stands on the screen. `show`: where it is alive."""
+    """An entry of the glossary. `words`: as it stands on the screen. `show`: where it is alive.
+    `otherwise`: what to do where that isn't there; empty: all that it needs is a model and a
+    reply."""
 
     name: str
     words: tuple[str, ...]
     text: str
     show: Spot
+    otherwise: str = ""
 
 
 class Glossary(_Data, frozen=True):

@@ -24,7 +24,7 @@ def terms_in(text: str) -> tuple[Found, ...]:
     """The first place of each term, the longest words first ("KV cache" before "cache").
 
     A word with a capital inside (KV, ID, RoPE) is found as it is written, others at the start of a
-    sentence, too.
+    sentence, too. What stands in quotes is somebody's text, and no term.
 
     >>> [(found.term.name, text[found.first : found.end]) for text in ["Logits and the KV cache"]
     ...     for found in terms_in(text)]
@@ -32,6 +32,8 @@ def terms_in(text: str) -> tuple[Found, ...]:
     """
     found: dict[str, Found] = {}
     for match in _pattern().finditer(text):
+        if match[0].startswith("“"):
+            continue
         term = _by_word()[match[0]]
         found.setdefault(term.name, Found(match.start(), match.end(), term))
     return tuple(found.values())
@@ -50,4 +52,4 @@ def _by_word() -> dict[str, Term]:
 @functools.cache
 def _pattern() -> re.Pattern[str]:
     words = sorted(_by_word(), key=len, reverse=True)
-    return re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, words))})(?![\w-])")
+    return re.compile(rf"“[^”]*”|(?<![\w-])(?:{'|'.join(map(re.escape, words))})(?![\w-])")

@@ -140,6 +140,7 @@ class InsideCard(Card):
 
     def _fold(self) -> None:
         self.content.setVisible(self.is_open)
+        self.title.set_marked(self.is_open)  # a click on the title of a closed card opens it
         self.reason.setVisible(False)
         self.help_button.setVisible(self.is_open and bool(self.help_words))
         self.help.setVisible(self.is_open and self.help_button.isChecked())

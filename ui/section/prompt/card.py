@@ -23,15 +23,15 @@ from ui.section.prompt.words import (
     size_words,
     unknown_words,
 )
+from ui.section.term_label import term_label
 from ui.tokens.origins import origin_color
 from ui.widgets.elided import PartsLabel
 from ui.widgets.flow import FlowLayout
-from ui.widgets.kit import plain_label
 
 
 def small_words(name: str, parent: QWidget) -> QLabel:
     """A sentence that may take several lines."""
-    label = plain_label("", parent, "small", name=name, wraps=True)
+    label = term_label("", parent, "small", name=name, wraps=True)
     label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
     label.setFocusPolicy(Qt.FocusPolicy.NoFocus)
     return label
@@ -43,7 +43,7 @@ class PromptCard(QFrame):
         self._theme = theme
         self._swatches: list[Swatch] = []
         self.setProperty("plane", "card")
-        self.heading = plain_label("", self, name="prompt_heading")
+        self.heading = term_label("", self, name="prompt_heading")
         self.figure = PartsLabel("", self)
         self.figure.setObjectName("prompt_size")
         self.bar = PartsBar(theme, self)

@@ -52,6 +52,7 @@ from ui.section.prompt.words import (
     reading_words,
     token_words,
 )
+from ui.section.term_label import PartsTermLabel
 from ui.tokens.origins import origin_tone
 from ui.tokens.token_bar import Legend
 from ui.widgets.elided import PartsLabel
@@ -155,7 +156,7 @@ class PromptPanel(Panel):
         return button
 
     def _line(self, name: str) -> PartsLabel:
-        label = PartsLabel("", self)
+        label = PartsTermLabel("", self)
         label.setObjectName(name)
         label.setProperty("kind", "small")
         return label

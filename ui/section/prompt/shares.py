@@ -6,15 +6,16 @@ from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QEvent, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QBrush, QColor, QHelpEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import QLabel, QSizePolicy, QWidget
+from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.engine.protocol.prompt_messages import ShownPart
 from ui.look.theme import Theme
+from ui.section.term_label import TermLabel
 from ui.tokens.origins import origin_color
 from ui.widgets.kit import show_tip
 
 
-class Swatch(QLabel):
+class Swatch(TermLabel):
     """Words behind a square of what they stand for. `color` is asked at each painting."""
 
     def __init__(

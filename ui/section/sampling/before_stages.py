@@ -9,7 +9,7 @@ from app.insight.sampling.stage_evidence import Evidence, StageEvidence
 from ui.look.theme import Theme
 from ui.section.sampling.evidence_view import EvidenceView
 from ui.section.sampling.stage_words import BEFORE
-from ui.widgets.kit import plain_label
+from ui.section.term_label import term_label
 
 
 class BeforeStages(QWidget):
@@ -43,8 +43,8 @@ class BeforeStages(QWidget):
             frame.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
             column = QVBoxLayout(frame)
             self._theme.space(column, 4, margins=(12, 8, 12, 10))
-            name = plain_label(title, frame, "strong")
-            words = plain_label(sentence, frame, "small", wraps=True)
+            name = term_label(title, frame, "strong")
+            words = term_label(sentence, frame, "small", wraps=True)
             view = EvidenceView(self._theme, frame)
             for widget in (name, words, view):
                 column.addWidget(widget)

@@ -21,6 +21,7 @@ from app.insight.trace.tokens_shown import visible
 from ui.look.theme import Theme
 from ui.section.drag_number import DragNumber
 from ui.section.switch import Switch
+from ui.section.term_label import term_label
 from ui.widgets.elided import ElidedLabel
 from ui.widgets.icon_button import IconButton
 from ui.widgets.kit import plain_label
@@ -73,7 +74,7 @@ class BiasEditor(QWidget):
         self.text.setToolTip("Press Return to add. “#42” is the token with ID 42.")
         self.add_button = IconButton(theme, "plus", "Add this text", parent=self)
         self.add_button.setObjectName("bias_add_button")
-        self.empty = plain_label(EMPTY, self, "small", wraps=True)
+        self.empty = term_label(EMPTY, self, "small", wraps=True)
         self._top = QHBoxLayout()
         self._top.addWidget(self.text, 1)
         self._top.addWidget(self.add_button)

@@ -46,10 +46,11 @@ from ui.section.sampling.before_stages import BeforeStages
 from ui.section.sampling.preset_bar import PresetBar
 from ui.section.sampling.sampler_chain import SamplerChain
 from ui.section.sampling.stage_words import WORDS
+from ui.section.term_label import term_label
 from ui.settings.fields import ChoiceField
 from ui.shell.tab_order import put_in_order, stops_in
 from ui.widgets.flow import FlowLayout
-from ui.widgets.kit import plain_label, push_button
+from ui.widgets.kit import push_button
 
 NEXT: Final = "next"
 REPLY: Final = "reply"
@@ -103,7 +104,7 @@ class ChainRoom(Panel):
         self.which.setObjectName("which_chain")
         self.which.name_choices("Chain for")
         self.which.show_value(NEXT)
-        self.note = plain_label("", self, "small", wraps=True, name="sampling_note")
+        self.note = term_label("", self, "small", wraps=True, name="sampling_note")
         self.uncertain_button = compact(
             "Go to the least certain token",
             name="choose_uncertain_button",
@@ -118,7 +119,7 @@ class ChainRoom(Panel):
         self.use_button = compact(
             "Use this chain in the chat", name="use_reply_chain_button", act=self._on_use
         )
-        self.caption = plain_label("", self, "small", wraps=True)
+        self.caption = term_label("", self, "small", wraps=True)
         self.caption.setText(CAPTION)
         self._build()
         self._connect()

@@ -17,6 +17,7 @@ from ui.look.theme import Theme
 from ui.section.drag_number import DragNumber
 from ui.section.sampling.stage_words import LEVELS
 from ui.section.switch import Switch
+from ui.section.term_label import term_label
 from ui.settings.fields import LinesField
 from ui.widgets.kit import plain_label
 
@@ -38,7 +39,7 @@ class DrawRulesCard(QFrame):
         self.setObjectName("draw_rules")
         self.setAccessibleName("Rules for every token")
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
-        self.title = plain_label("Rules for every token", self, "strong")
+        self.title = term_label("Rules for every token", self, "strong")
         self.least = DragNumber(is_whole=True, step=8, bounds=(0, MAX_MIN_TOKENS), parent=self)
         self.least.setObjectName("value_min_tokens")
         self.least.setAccessibleName("Minimum tokens before the reply can end")
@@ -119,6 +120,6 @@ class DrawRulesCard(QFrame):
 
 
 def _small(text: str, parent: QWidget) -> QLabel:
-    label = plain_label(text, parent, "small")
+    label = term_label(text, parent, "small")
     label.setWordWrap(len(text) > 20 or not text)
     return label

@@ -20,7 +20,8 @@ from app.insight.sampling.waterfall import Candidate
 from app.insight.trace.tokens_shown import visible
 from ui.look.theme import Theme
 from ui.section.sampling.share_bars import Bar, DrawMark, Segment, ShareBars, percent
-from ui.widgets.kit import plain_label, push_button
+from ui.section.term_label import term_label
+from ui.widgets.kit import push_button
 from ui.widgets.table_model import TableModel
 
 Index = QModelIndex | QPersistentModelIndex
@@ -97,14 +98,14 @@ class EvidenceView(QWidget):
         self._words: Pieces | None = None
         self._table: QTableView | None = None
         self._removed_model: RemovedModel | None = None
-        self.left = plain_label("", self, "small", wraps=True, name="left_label")
+        self.left = term_label("", self, "small", wraps=True, name="left_label")
         self.removed_button = push_button(
             "", self, "removed_button", kind="quiet", act=self._show_removed
         )
         self.removed_button.setCheckable(True)
         self.bars = ShareBars(theme, self)
         self.mark = DrawMark(theme, self)
-        self.note = plain_label("", self, "small", wraps=True, name="evidence_note")
+        self.note = term_label("", self, "small", wraps=True, name="evidence_note")
         self._head = QHBoxLayout()
         self._head.addWidget(self.left, 1)
         self._head.addWidget(self.removed_button)

@@ -27,6 +27,7 @@ from app.engine.protocol.messages import MAX_GRAMMAR_BYTES, GrammarChecked
 from ui.chat.message_edit import clean_text, whole_text
 from ui.look.theme import Theme
 from ui.section.sampling.stage_words import LEVELS
+from ui.section.term_label import term_label
 from ui.settings.fields import ChoiceField
 from ui.widgets.kit import plain_label, rest_timer
 from ui.widgets.utf16 import utf16_length
@@ -145,14 +146,14 @@ class GrammarEditor(QFrame):
         self.setObjectName("grammar_editor")
         self.setAccessibleName("Grammar for replies")
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
-        self.title = plain_label("Grammar", self, "strong")
+        self.title = term_label("Grammar", self, "strong")
         self.kind = ChoiceField(
             theme, [(NONE, "None"), (GBNF, "GBNF"), (SCHEMA, "JSON schema")], self
         )
         self.kind.setObjectName("grammar_kind")
         self.kind.name_choices("Grammar")
         self.kind.show_value(NONE)
-        self.sentence = plain_label("", self, "small", wraps=True)
+        self.sentence = term_label("", self, "small", wraps=True)
         self.text = GrammarText(self)
         self.refusal = plain_label("", self, "refusal", name="grammar_refusal", wraps=True)
         self.refusal.hide()

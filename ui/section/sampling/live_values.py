@@ -16,7 +16,7 @@ from app.insight.sampling.live import Values
 from ui.look.theme import Theme
 from ui.section.drag_number import DragNumber
 from ui.section.sampling.stage_words import words_of
-from ui.widgets.kit import plain_label
+from ui.section.term_label import term_label
 from ui.widgets.slider import Slider
 
 
@@ -62,7 +62,7 @@ class LiveValues(QWidget):
         theme.space(self._grid, (8, 2))
 
     def _add(self, row: int, field: _Field, spoken: str) -> None:
-        label = plain_label(field.label, self, "small")
+        label = term_label(field.label, self, "small")
         slider = Slider(Qt.Orientation.Horizontal, self)
         slider.setObjectName(f"live_slider_{field.name}")
         slider.setAccessibleName(f"{spoken}: {field.label}, slider")

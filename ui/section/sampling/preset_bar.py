@@ -9,9 +9,9 @@ from PySide6.QtWidgets import QHBoxLayout, QInputDialog, QVBoxLayout, QWidget
 from app.chat.settings.preset_words import differences
 from app.chat.settings.presets import values_of
 from ui.look.theme import Theme
+from ui.section.term_label import term_label
 from ui.widgets.combo import Combo
 from ui.widgets.icon_button import IconButton
-from ui.widgets.kit import plain_label
 
 if TYPE_CHECKING:
     from app.chat.desk import Desk
@@ -40,7 +40,7 @@ class PresetBar(QWidget):
         )
         self.update_button.setObjectName("update_preset_button")
         self.update_button.clicked.connect(self._on_update)
-        self.words = plain_label("", self, "small", name="preset_differences", wraps=True)
+        self.words = term_label("", self, "small", name="preset_differences", wraps=True)
         self._row = QHBoxLayout()
         self._row.addWidget(self.picker, 1)
         self._row.addWidget(self.update_button)

@@ -17,9 +17,10 @@ from ui.section.drag_number import DragNumber
 from ui.section.sampling.bias_editor import Tokenize
 from ui.section.sampling.stage_card import StageCard
 from ui.section.sampling.stage_words import LEVELS, WORDS
+from ui.section.term_label import term_label
 from ui.widgets.combo import Combo
 from ui.widgets.flow import FlowLayout
-from ui.widgets.kit import plain_label, push_button
+from ui.widgets.kit import push_button
 
 SEED_PX: Final = 124
 
@@ -74,7 +75,7 @@ class SelectCard(StageCard):
         seed = QWidget(self)
         row = QHBoxLayout(seed)
         row.setContentsMargins(0, 0, 0, 0)
-        label = plain_label("Seed", seed, "small")
+        label = term_label("Seed", seed, "small")
         label.setBuddy(self.seed)
         row.addWidget(label)
         row.addWidget(self.seed)

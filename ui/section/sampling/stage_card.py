@@ -35,9 +35,9 @@ from ui.section.sampling.bias_editor import BiasEditor, Tokenize
 from ui.section.sampling.evidence_view import EvidenceView
 from ui.section.sampling.stage_words import LEVELS, Value, words_of
 from ui.section.switch import Switch
+from ui.section.term_label import ElidedTermLabel, term_label
 from ui.settings.fields import LinesField
 from ui.shell.tab_order import stops_in
-from ui.widgets.elided import ElidedLabel
 from ui.widgets.flow import FlowLayout
 from ui.widgets.icon_button import IconButton
 from ui.widgets.kit import plain_label
@@ -122,7 +122,7 @@ class StageCard(QFrame):
         self.setObjectName(f"stage_{snake(type(link.stage).__name__)}")
         self.setAccessibleName(self._words.title)
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
-        self.title = ElidedLabel("Draw" if link.selects else self._words.title, self)
+        self.title = ElidedTermLabel("Draw" if link.selects else self._words.title, self)
         self.title.setObjectName("stage_title")
         self.fields: dict[str, DragNumber] = {}
         self.handle = Handle(
@@ -130,8 +130,8 @@ class StageCard(QFrame):
         )
         self.switch = Switch(theme, f"{self._words.title} on", self)
         self.switch.setObjectName("stage_switch")
-        self.idle = plain_label("", self, "small", name="idle_label", wraps=True)
-        self.sentence = plain_label("", self, "small", name="stage_sentence", wraps=True)
+        self.idle = term_label("", self, "small", name="idle_label", wraps=True)
+        self.sentence = term_label("", self, "small", name="stage_sentence", wraps=True)
         self.refusal = plain_label("", self, "refusal", name="refusal_label", wraps=True)
         self.refusal.hide()
         self.evidence = EvidenceView(theme, self)

@@ -42,13 +42,13 @@ from app.insight.trace.tokens_shown import visible
 from models.records import Message, Role
 from ui.look.theme import Theme
 from ui.section.panel import Panel, Tools
+from ui.section.term_label import term_label
 from ui.section.time.line import HINT, LANES, ZOOM_STEP, Hit, TimeLine, lane_figure
 from ui.section.time.parts import TimeParts, as_csv
 from ui.section.time.words import stretch_lines, token_lines, tokens_text
 from ui.transcript.summary import ending_text
 from ui.widgets.elided import ElidedLabel
 from ui.widgets.icon_button import IconButton
-from ui.widgets.kit import plain_label
 from ui.widgets.steady_area import SteadyArea
 
 RECORDED: Final = "Recorded by the engine's clock from the arrival of the request."
@@ -112,11 +112,11 @@ class TimePanel(Panel):
         self.bar = QScrollBar(Qt.Orientation.Horizontal, self._card)
         self.bar.setObjectName("time_scroll")
         self.bar.setAccessibleName("Visible part of the timeline")
-        self.readout = plain_label("", self._card, "small", name="time_readout", wraps=True)
-        self.shared = plain_label("", self._card, "small", name="time_shared", wraps=True)
-        self.prefill = plain_label("", self._card, "small", name="time_prefill", wraps=True)
-        self.ending = plain_label("", self._content, "small", name="time_ending", wraps=True)
-        self.caption = plain_label("", self._content, "small", name="time_caption", wraps=True)
+        self.readout = term_label("", self._card, "small", name="time_readout", wraps=True)
+        self.shared = term_label("", self._card, "small", name="time_shared", wraps=True)
+        self.prefill = term_label("", self._card, "small", name="time_prefill", wraps=True)
+        self.ending = term_label("", self._content, "small", name="time_ending", wraps=True)
+        self.caption = term_label("", self._content, "small", name="time_caption", wraps=True)
         self.out_button = IconButton(theme, "magnifying-glass-minus", "Zoom out", parent=self._card)
         self.in_button = IconButton(theme, "magnifying-glass-plus", "Zoom in", parent=self._card)
         self.fit_button = IconButton(

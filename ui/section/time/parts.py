@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QSizePolicy, QWidget
 
 from app.insight.time.timeline import Part
 from ui.look.theme import Theme
-from ui.widgets.elided import ElidedLabel
+from ui.section.term_label import ElidedTermLabel, TermLabel
 
 HEADINGS: Final = ("Part", "ms", "%", "tokens", "tokens/s")
 TOTAL: Final = "Total"
@@ -91,7 +91,11 @@ class TimeParts(QFrame):
                 self._grid.addWidget(sentence, line + 1, 0, 1, len(HEADINGS))
 
     def _label(self, words: str, column: int, kind: str, *, wraps: bool = False) -> QLabel:
-        label = ElidedLabel(words, self) if column == 0 and not wraps else QLabel(words, self)
+        label: QLabel
+        if column == 0 and not wraps:
+            label = ElidedTermLabel(words, self)
+        else:
+            label = QLabel(words, self) if kind == "cell" else TermLabel(words, self)
         label.setProperty("kind", kind)
         label.setWordWrap(wraps)
         if column:

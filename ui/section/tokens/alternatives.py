@@ -37,7 +37,8 @@ from app.insight.trace.tokens_shown import percent, visible
 from ui.look.theme import Theme
 from ui.section.card import show_rows
 from ui.section.panel import Tools
-from ui.widgets.kit import plain_label, push_button
+from ui.section.term_label import term_label
+from ui.widgets.kit import push_button
 from ui.widgets.table_model import TableModel
 
 Index = QModelIndex | QPersistentModelIndex
@@ -260,7 +261,7 @@ class Alternatives(QWidget):
             spoken="Branch with this text",
             hint="Creates a version of the reply that continues after this text",
         )
-        self.hint = plain_label("", self, "small", name="branch_hint", wraps=True)
+        self.hint = term_label("", self, "small", name="branch_hint", wraps=True)
         self._row = QHBoxLayout()
         self._row.addWidget(self.text, 1)
         self._row.addWidget(self.button)

@@ -26,6 +26,7 @@ from ui.section.inside.machine.rows import rows_of
 from ui.section.inside.rows import RIGHT, PaintedRows, elided
 from ui.section.inside.view import InsideView
 from ui.section.panel import Tools
+from ui.section.term_label import term_label
 from ui.widgets.kit import plain_label, push_button
 
 HELP: Final = (
@@ -270,7 +271,8 @@ class MachineCard(InsideCard):
         for column, text in enumerate(words):
             label = self._labels.get((row, column))
             if label is None:
-                label = plain_label("", self.flash, "small")
+                make = plain_label if column else term_label
+                label = make("", self.flash, "small")
                 self._labels[row, column] = label
                 side = Qt.AlignmentFlag.AlignRight if column else Qt.AlignmentFlag.AlignLeft
                 self._cells.addWidget(label, row, column, side)

@@ -1,0 +1,235 @@
+"""The glossary in the whole window: every term is shown alive, and is found where it stands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QLabel, QPushButton, QWidget
+
+from app.chat.settings.sampler_links import added, with_stage
+from app.chat.settings.settings import SELECTING
+from app.chat.tour.chapters import Term, glossary
+from app.strict_reading import snake
+from ui.section.kinds import KINDS
+from ui.section.panel_terms import terms_of
+from ui.section.rooms import RoomsPanel
+from ui.section.sampling.stage_words import WORDS
+from ui.section.term_label import Terms
+from ui.tour.glossary_card import GlossaryCard
+from ui.tour.showing import NEEDS_MODEL, NEEDS_REPLY
+from ui.windows.glossary_window import GlossaryWindow
+
+LEFT = Qt.MouseButton.LeftButton
+SCRIPT: dict[str, Any] = {
+    "load": {"ms": 5},
+    "replies": [{"text": "It is Paris, of course."}],
+}
+STAGES = {f"stage_{snake(kind.__name__)}": kind for kind in WORDS}
+
+
+def term_called(name: str) -> Term:
+    return next(term for term in glossary() if term.name == name)
+
+
+def put_stage(person: Any, kind: type[Any]) -> None:
+    """Into the chain of the open chat, if it isn't there."""
+    chain = person.app.desk.chain
+    links = chain.links()
+    if issubclass(kind, SELECTING):
+        chain.put(with_stage(links, len(links) - 1, kind()))
+    elif not any(isinstance(link.stage, kind) for link in links):
+        chain.put(added(links, kind())[0])
+
+
+def say(person: Any) -> None:
+    person.wait_ready()
+    person.send("Which city?")
+    person.wait_ended()
+
+
+def show_me(person: Any, term: Term) -> GlossaryWindow:
+    """As in the glossary's window, where its sentence stands."""
+    window = person.window.lazy.glossary()._window()
+    window.open(term)
+    QTest.mouseClick(window.show_button, LEFT)
+    return window
+
+
+def outlined(person: Any) -> QWidget | None:
+    found = person.window.findChildren(QWidget, "shown_outline")
+    return found[-1].parentWidget() if found else None
+
+
+def test_every_term_is_shown_alive(open_window: Any) -> None:
+    person = open_window(SCRIPT)
+    say(person)
+    for term in glossary():
+        if term.show.widget in STAGES:
+            put_stage(person, STAGES[term.show.widget])
+        window = show_me(person, term)
+        person.wait(
+            lambda term=term: (
+                (found := outlined(person)) is not None
+                and found.objectName() == term.show.widget
+                and found.isVisible()
+            )
+        )
+        assert window.sentence.text() == "", term.name
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("attention", NEEDS_REPLY),
+        ("prefill", NEEDS_REPLY),
+        ("XTC", term_called("XTC").otherwise),
+    ],
+)
+def test_what_cannot_be_shown_says_what_to_do(open_window: Any, name: str, sentence: str) -> None:
+    person = open_window(SCRIPT)
+    person.wait_ready()
+    window = show_me(person, term_called(name))
+    person.wait(window.sentence.text)
+    assert window.sentence.text() == sentence
+
+
+def test_without_a_model_one_is_asked_for(open_window: Any) -> None:
+    person = open_window(SCRIPT)
+    person.wait_ready()
+    person.app.desk.loader.unload()
+    person.wait(lambda: person.app.desk.loader.state.loaded is None)
+    window = show_me(person, term_called("attention"))
+    person.wait(window.sentence.text)
+    assert window.sentence.text() == NEEDS_MODEL
+
+
+def rooms_of(person: Any) -> Any:
+    """Every panel and room, on screen."""
+    section = person.window.section_acts.section()
+    for kind in KINDS:
+        section.show_panel(kind.title)
+        panel = section.panel()
+        for at in range(panel.rooms.count()) if isinstance(panel, RoomsPanel) else (0,):
+            if isinstance(panel, RoomsPanel):
+                panel.rooms.setCurrentIndex(at)
+            QApplication.processEvents()
+            yield panel
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_an_underlined_word_opens_its_term(open_window: Any, theme: str) -> None:
+    """In each panel at each zoom; and right after the text has changed, before it is painted."""
+    person = open_window(SCRIPT)
+    say(person)
+    person.window.resize(1440, 900)
+    person.app.desk.settings.set("theme", theme)
+    person.window.action_registry.run("panel_tokens")
+    looking = person.window.section_acts.looking()
+    person.wait(lambda: len(looking.traces))
+    looking.select(1)
+    n_asked = n_changed = 0
+    for zoom in (100, 200, 300):
+        person.app.desk.settings.set("zoom_percent", zoom)
+        QApplication.processEvents()
+        for panel in rooms_of(person):
+            for label in panel.findChildren(Terms):
+                if not label.isVisible():
+                    continue
+                for found, rects in label.places():
+                    assert label.seen_text()[found.first : found.end] in shown_words(found.term)
+                    QTest.mouseClick(label, LEFT, pos=rects[0].center().toPoint())
+                    card = person.window.lazy.glossary().card
+                    assert card.isVisible()
+                    assert card.term is found.term
+                    assert person.window.rect().contains(card.geometry())
+                    n_asked += 1
+                    card.dismiss()
+            label = next((each for each in panel.findChildren(Terms) if each.isVisible()), None)
+            if label is not None:
+                before = label.text()
+                label.setText("A softmax.")
+                places = {found.term.name: rects for found, rects in label.places()}
+                if "softmax" in places:  # else another label of the card has it, or it is cut
+                    QTest.mouseClick(label, LEFT, pos=places["softmax"][0].center().toPoint())
+                    assert person.window.lazy.glossary().card.term.name == "softmax"
+                    person.window.lazy.glossary().card.dismiss()
+                    n_changed += 1
+                label.setText(before)
+    assert n_asked > 100
+    assert n_changed > 10
+
+
+def shown_words(term: Term) -> set[str]:
+    return {shown for word in term.words for shown in (word, word[0].upper() + word[1:])}
+
+
+def test_no_term_is_underlined_twice_in_a_card(open_window: Any) -> None:
+    person = open_window(SCRIPT)
+    say(person)
+    person.window.action_registry.run("panel_sampling")
+    looking = person.window.section_acts.looking()
+    person.wait(lambda: len(looking.traces))
+    looking.select(1)
+    for panel in rooms_of(person):
+        marked: dict[int, list[str]] = {}
+        for label in panel.findChildren(Terms):
+            if label.isVisible():
+                names = [found.term.name for found, _ in label.places()]
+                marked.setdefault(id(label._card), []).extend(names)
+        assert all(len(set(names)) == len(names) for names in marked.values())
+
+
+def test_the_keyboard_alone_reads_the_terms_of_a_panel(open_window: Any) -> None:
+    person = open_window(SCRIPT)
+    say(person)
+    person.window.action_registry.run("panel_cache")
+    panel = person.find(QWidget, "panel_cache")
+    person.wait(lambda: term_called("prefill") in terms_of(panel))
+    QTest.keyClick(person.window, Qt.Key.Key_F1, Qt.KeyboardModifier.ShiftModifier)
+    window = person.window.lazy.glossary().window
+    assert window.isVisible()
+    assert window.scope.tabText(window.scope.currentIndex()) == "Cache panel"
+    names = [window.list.item(row).text() for row in range(window.list.count())]
+    assert {"cell", "prefill", "flash attention"} <= set(names)
+    assert len(names) < len(glossary())
+    first = window.term
+    QTest.keyClick(window.search, Qt.Key.Key_Down)
+    assert window.term is not first
+    assert window.search.accessibleDescription().startswith(f"{window.term.name}: ")
+    QTest.keyClicks(window.search, "prefill")
+    assert window.term.name == "prefill"
+    QTest.keyClick(window.search, Qt.Key.Key_Return)
+    person.wait(lambda: (found := outlined(person)) is not None and found.objectName())
+    assert outlined(person).objectName() == "time_line"
+    window.activateWindow()
+    QTest.keyClick(window.search, Qt.Key.Key_Escape)
+    assert not window.isVisible()
+
+
+def test_escape_closes_the_entry_and_the_reply_goes_on(open_window: Any) -> None:
+    person = open_window({"load": {"ms": 5}, "replies": [{"text": "Oh. " * 400, "ms": 5}]})
+    person.wait_ready()
+    person.send("Which city?")
+    person.wait_growing()
+    person.window.action_registry.run("panel_cache")
+    label = next(
+        each
+        for each in person.window.findChildren(Terms)
+        if each.isVisible() and each.places() and not each.visibleRegion().isEmpty()
+    )
+    found, rects = label.places()[0]
+    focus = QApplication.focusWidget()
+    QTest.mouseClick(label, LEFT, pos=rects[0].center().toPoint())
+    card = person.find(GlossaryCard, "glossary_card")
+    assert card.isVisible()
+    assert card.findChild(QLabel, "glossary_card_text").text() == found.term.text
+    assert QApplication.focusWidget() is card.findChild(QPushButton, "glossary_card_show")
+    QTest.keyClick(QApplication.focusWidget(), Qt.Key.Key_Escape)
+    assert not card.isVisible()
+    assert person.app.desk.replies.is_generating
+    assert QApplication.focusWidget() is focus
+    person.app.desk.replies.stop()
+    person.wait_ended()

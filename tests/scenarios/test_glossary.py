@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QPoint, QRect, Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QLabel, QPushButton, QWidget
+from PySide6.QtWidgets import QApplication, QLabel, QMenu, QPushButton, QTableView, QWidget
 
 from app.chat.settings.sampler_links import added, with_stage
 from app.chat.settings.settings import SELECTING
@@ -18,6 +18,7 @@ from ui.section.panel_terms import terms_of
 from ui.section.rooms import RoomsPanel
 from ui.section.sampling.stage_words import WORDS
 from ui.section.term_label import Terms
+from ui.section.tokens.model import ENTROPY
 from ui.tour.glossary_card import GlossaryCard
 from ui.tour.showing import NEEDS_MODEL, NEEDS_REPLY
 from ui.windows.glossary_window import GlossaryWindow
@@ -205,8 +206,9 @@ def test_the_keyboard_alone_reads_the_terms_of_a_panel(open_window: Any) -> None
     person.wait(lambda: (found := outlined(person)) is not None and found.objectName())
     assert outlined(person).objectName() == "time_line"
     window.activateWindow()
+    person.wait(window.isActiveWindow)
     QTest.keyClick(window.search, Qt.Key.Key_Escape)
-    assert not window.isVisible()
+    person.wait(lambda: not window.isVisible())
 
 
 def test_escape_closes_the_entry_and_the_reply_goes_on(open_window: Any) -> None:
@@ -233,3 +235,41 @@ def test_escape_closes_the_entry_and_the_reply_goes_on(open_window: Any) -> None
     assert QApplication.focusWidget() is focus
     person.app.desk.replies.stop()
     person.wait_ended()
+
+
+def test_a_word_in_the_glossary_itself_leads_on(open_window: Any) -> None:
+    person = open_window(SCRIPT)
+    person.wait_ready()
+    person.window.action_registry.run("glossary")
+    window = person.window.lazy.glossary().window
+    window.choose(term_called("softmax"))
+    QApplication.processEvents()
+    (rects,) = [rects for found, rects in window.text.places() if found.term.name == "probability"]
+    QTest.mouseClick(window.text, LEFT, pos=rects[0].center().toPoint())
+    assert window.term is term_called("probability")
+    assert person.window.lazy.glossary().card is None
+
+
+def test_a_heading_has_its_entry(open_window: Any) -> None:
+    person = open_window(SCRIPT)
+    say(person)
+    person.window.resize(1440, 900)
+    person.window.action_registry.run("panel_tokens")
+    table = person.find(QTableView, "token_table")
+    header = table.horizontalHeader()
+    place = QPoint(header.sectionViewportPosition(ENTROPY) + 8, header.height() // 2)
+    header.customContextMenuRequested.emit(place)
+    menu = person.find(QMenu, "heading_menu")
+    QTest.keyClick(menu, Qt.Key.Key_Down)
+    QTest.keyClick(menu, Qt.Key.Key_Return)
+    card = person.find(GlossaryCard, "glossary_card")
+    assert card.term is term_called("entropy")
+    heading = QRect(header.mapTo(person.window, QPoint()), header.size())
+    assert not card.geometry().intersects(heading)
+
+
+def test_nothing_of_it_is_made_before_it_is_asked_for(open_window: Any) -> None:
+    person = open_window(SCRIPT)
+    person.wait_ready()
+    assert person.window.lazy._glossary is None
+    assert person.window.findChild(GlossaryCard) is None

@@ -1,7 +1,8 @@
 """Which label of a card marks a term: the first one that says it, and no other.
 
 So a term is underlined once in a card, however often its sentences need it. Labels join while they
-are shown and leave when they are hidden; nothing is looked up before one of them is painted.
+are shown and leave when they are hidden; nothing is looked up before one of them is painted, and
+not again before one has changed.
 """
 
 from __future__ import annotations
@@ -21,8 +22,6 @@ _PLANES: Final = frozenset(("card", "above", "side", "chat"))
 class Marked(Protocol):
     """A label with terms."""
 
-    def text(self) -> str: ...
-    def width(self) -> int: ...
     def seen_terms(self) -> Iterable[Found]: ...
 
 
@@ -32,8 +31,8 @@ class CardTerms(QObject):
     def __init__(self, card: QWidget) -> None:
         super().__init__(card)
         self._card = card
-        self._labels: list[Marked] = []
-        self._texts: tuple[tuple[str, int], ...] | None = None
+        self._labels: dict[Marked, None] = {}
+        self._is_stale = True
         self._shares: dict[Marked, list[Found]] = {}
 
     @classmethod
@@ -48,36 +47,38 @@ class CardTerms(QObject):
         return card.findChild(cls, "", direct) or cls(card)
 
     def join(self, label: Marked) -> None:
-        if label not in self._labels:
-            self._labels.append(label)
-        self._texts = None
+        self._labels[label] = None
+        self._is_stale = True
 
     def leave(self, label: Marked) -> None:
         """Another one may mark now what this one did."""
-        if label in self._labels:
-            self._labels.remove(label)
-        self._texts = None
+        self._labels.pop(label, None)
+        self._is_stale = True
         if self._shares.pop(label, None) and self._card.isVisible():
             for other in self._known():
                 cast(QWidget, other).update()
 
+    def hear(self) -> None:
+        """A label has another text, or room for more or less of it."""
+        self._is_stale = True
+
     def share(self, label: Marked) -> Sequence[Found]:
         """What a label marks."""
-        texts = tuple([(each.text(), each.width()) for each in self._known()])
-        if texts != self._texts:
-            self._texts = texts
+        if self._is_stale:
+            self._is_stale = False
             self._hand_out()
         return self._shares.get(label, ())
 
     def _known(self) -> list[Marked]:
-        self._labels = [label for label in self._labels if isValid(cast(QObject, label))]
-        return self._labels
+        for label in [label for label in self._labels if not isValid(cast(QObject, label))]:
+            del self._labels[label]
+        return list(self._labels)
 
     def _hand_out(self) -> None:
         """In the order in which a card is read."""
         before, self._shares = self._shares, {}
         said: set[str] = set()
-        for label in sorted(self._labels, key=self._place):
+        for label in sorted(self._known(), key=self._place):
             own = [found for found in label.seen_terms() if found.term.name not in said]
             said |= {found.term.name for found in own}
             self._shares[label] = own

@@ -20,6 +20,7 @@ from PySide6.QtGui import (
     QPainter,
     QPaintEvent,
     QPen,
+    QResizeEvent,
     QShowEvent,
     QTextLayout,
     QTextOption,
@@ -161,6 +162,16 @@ class Terms(_Label):
         self.update()
 
     # --- Qt -------------------------------------------------------------------------------------
+
+    def setText(self, text: str) -> None:
+        super().setText(text)
+        if self._card is not None:
+            self._card.hear()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        if self._card is not None:
+            self._card.hear()
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)

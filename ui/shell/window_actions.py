@@ -217,7 +217,7 @@ def _of_themes(desk: Desk) -> tuple[Action, ...]:
 
 def _of_help(lazy: LazyWindows) -> tuple[Action, ...]:
     return (
-        Action("glossary", "Glossary", "", lambda: lazy.glossary().open(), group="Help"),
+        Action("glossary", "Glossary", "Ctrl+F1", lambda: lazy.glossary().open(), group="Help"),
         Action(
             "explain_panel",
             "Explain the terms of this panel",

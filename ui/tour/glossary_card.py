@@ -16,6 +16,7 @@ from shiboken6 import isValid
 from app.chat.tour.chapters import Term
 from ui.look.theme import Theme
 from ui.section.term_label import TermLabel
+from ui.shell.notices import announce
 from ui.tour.placing import place
 from ui.widgets.icon_button import IconButton
 from ui.widgets.kit import plain_label, push_button
@@ -48,6 +49,10 @@ class GlossaryCard(QFrame):
         self.hide()
         host.installEventFilter(self)
         theme.changed.connect(self._settle)
+        application = QApplication.instance()
+        assert isinstance(application, QApplication)
+        self._application = application
+        application.focusChanged.connect(self._on_focus_changed)
 
     def _make(self) -> None:
         self.name = plain_label("", self, name="glossary_card_name", wraps=True)
@@ -114,19 +119,22 @@ class GlossaryCard(QFrame):
         self.setAccessibleName(f"{term.name}: {term.text}")
         self.text.leave_out(term.name)
         self.text.setText(term.text)
-        self.say("")
         self._area.verticalScrollBar().setValue(0)
-        if not self.isVisible():
-            self.show()
-            QApplication.instance().installEventFilter(self)  # type: ignore[union-attr]
-        self.raise_()
-        self.show_button.setFocus(Qt.FocusReason.PopupFocusReason)
+        self.say("")
 
     def say(self, sentence: str) -> None:
-        """What to do before it can be shown."""
+        """What to do before it can be shown, with the keyboard back here."""
         self.sentence.setText(sentence)
         self.sentence.setVisible(bool(sentence))
+        self.show_button.setAccessibleDescription(sentence)
         self._settle()
+        if not self.isVisible():
+            self.show()
+            self._application.installEventFilter(self)
+        self.raise_()
+        self.show_button.setFocus(Qt.FocusReason.PopupFocusReason)
+        if sentence:
+            announce(self.show_button, sentence)
 
     def dismiss(self) -> None:
         """Close, and give the keyboard back to where it was."""
@@ -194,8 +202,14 @@ class GlossaryCard(QFrame):
         return True
 
     def hideEvent(self, event: QHideEvent) -> None:
-        QApplication.instance().removeEventFilter(self)  # type: ignore[union-attr]
+        self._application.removeEventFilter(self)
         super().hideEvent(event)
+
+    def _on_focus_changed(self, _former: QWidget | None, now: QWidget | None) -> None:
+        """The keyboard has gone elsewhere, as by a key that opens a panel."""
+        is_elsewhere = now is not None and not self.isAncestorOf(now)
+        if is_elsewhere and now.window() is self._host and self.isVisible():  # type: ignore[union-attr]
+            self.hide()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         kind = event.type()

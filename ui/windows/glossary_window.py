@@ -40,6 +40,8 @@ ALL: Final = "All terms"
 NOTHING: Final = "No matching term."
 ALSO: Final = "Also: {}"
 OPENS: Final = "Opens the {} panel"
+_STEM: Final = 4
+"""Words that begin with the same letters are forms of one."""
 _TERM: Final = Qt.ItemDataRole.UserRole
 
 
@@ -263,5 +265,10 @@ def matching(query: str, terms: Sequence[Term]) -> list[Term]:
 def _other_words(term: Term) -> tuple[str, ...]:
     """Other names, not other forms of the same."""
     name = term.name.casefold()
-    others = (word for word in term.words if word.casefold().rstrip("s") not in name)
-    return tuple(dict.fromkeys(others))
+
+    def is_other(word: str) -> bool:
+        plain = word.casefold()
+        is_form = plain.rstrip("s") in name or plain[:_STEM] == name[:_STEM]
+        return not is_form and not (plain.endswith("s") and word[:-1] in term.words)
+
+    return tuple(filter(is_other, term.words))

@@ -36,6 +36,7 @@ from app.insight.sampling.waterfall import Candidate, waterfall
 from app.insight.trace.tokens_shown import percent, visible
 from ui.look.theme import Theme
 from ui.section.card import show_rows
+from ui.section.heading_terms import HeadingTerms
 from ui.section.panel import Tools
 from ui.section.term_label import term_label
 from ui.widgets.kit import push_button
@@ -192,6 +193,7 @@ class AlternativesTable(QTableView):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
         header.setSectionResizeMode(_BAR, QHeaderView.ResizeMode.Stretch)
+        HeadingTerms(self)
         self.doubleClicked.connect(lambda index: self._pick(index.row()))
         theme.font(self, Theme.font_small)
         # The application's sheet is polished after a font and would bring its own size back.

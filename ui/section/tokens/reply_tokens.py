@@ -25,6 +25,7 @@ from app.insight.trace.tokens_shown import visible
 from app.insight.trace.totals import RunningTotals, Totals, speeds
 from ui.look.icons import icon
 from ui.section.card import Card, column_px, show_rows, small_label, tighten
+from ui.section.heading_terms import HeadingTerms
 from ui.section.panel import Panel, Tools
 from ui.section.plain_cells import PlainCells
 from ui.section.tokens.alternatives import FEWEST_ROWS, Alternatives
@@ -75,6 +76,7 @@ class TokenTable(QTableView):
         header.setSectionResizeMode(QHeaderView.ResizeMode.Interactive)
         header.setStretchLastSection(True)
         header.sectionResized.connect(self._on_resized)
+        HeadingTerms(self)
         self._widths: tuple[int, ...] = ()
         self._is_sharing = self._is_users = False
 

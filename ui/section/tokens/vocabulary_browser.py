@@ -27,6 +27,7 @@ from app.engine.protocol.pieces import Pieces
 from app.insight.tokenizer.vocabulary_search import parse_ids, search
 from ui.look.theme import Theme
 from ui.section.card import Card, column_px, show_rows, small_label, tighten
+from ui.section.heading_terms import HeadingTerms
 from ui.section.panel import Panel, Tools
 from ui.section.tokens.vocabulary_model import (
     BYTES,
@@ -116,6 +117,7 @@ class VocabularyBrowser(Panel):
         columns = self.table.horizontalHeader()
         columns.setHighlightSections(False)
         columns.setStretchLastSection(True)
+        HeadingTerms(self.table)
         self.sentence = small_label("", self.card, name="vocabulary_caption")
         self.ids_card = Card(self._theme, "IDs to text", self)
         self.ids_card.figure.setObjectName("ids_figure")

@@ -19,6 +19,7 @@ from app.chat.tour.chapters import (
     glossary,
     said,
 )
+from app.chat.tour.terms import terms_in
 from app.insight.tour.facts import Fact
 from app.insight.tour.names import NAMES
 from ui.section.kinds import KINDS
@@ -203,3 +204,15 @@ def test_a_term_shows_a_widget(term: Term) -> None:
     assert term.show.widget
     assert term.words
     assert term.show.panel in {"", *(kind.title for kind in KINDS)}
+
+
+@pytest.mark.parametrize("term", [term for term in glossary() if term.otherwise], ids=str)
+def test_what_to_do_first_is_one_sentence_about_what_is_there(term: Term) -> None:
+    assert term.otherwise.endswith(".")
+    assert term.otherwise.count(".") == 1
+    for label in re.findall(r"“([^”]+)”", term.otherwise):
+        assert label in strings_of(UI)
+
+
+def test_what_is_quoted_is_no_term() -> None:
+    assert [found.term.name for found in terms_in("“token” has a logit, “·cache”")] == ["logit"]

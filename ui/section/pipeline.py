@@ -9,7 +9,6 @@ isn't known is a dash: nothing stands there that wasn't measured.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
@@ -17,46 +16,16 @@ from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QPaintEvent
 from PySide6.QtWidgets import QPushButton, QSizePolicy, QWidget
 
 from app.insight.tour.facts import Facts
-from app.insight.tour.token import BY_HAND, MOST_PROBABLE, token_facts
+from app.insight.tour.line import STAGES, UNKNOWN, Stage, figure_of
+from app.insight.tour.token import token_facts
 from ui.look.theme import Theme
 from ui.section.panel import Tools
 from ui.widgets.flow import FlowLayout
 
-UNKNOWN: Final = "–"
 _PADDING_PX: Final = 3
 _ARROW_PX: Final = 7
 _MOST_PX: Final = 96
 """No part is wider: a token may be a whole sentence."""
-
-
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """`fact`: its figure, as `figure` says it; `panel` and `room`: where it is seen; `does`: the
-    tooltip."""
-
-    name: str
-    fact: str
-    panel: str
-    room: str
-    does: str
-    figure: str = "{}"
-    arrow: str = "›"
-
-
-STAGES: Final = (
-    Stage("Prompt", "n_prompt", "Prompt", "", "The text that the model was given", "{} tokens", ""),
-    Stage("Token", "token", "Tokens", "This reply", "A piece of text, as the model knows it"),
-    Stage("ID", "id", "Tokens", "Vocabulary", "The token's number in the vocabulary"),
-    Stage("Vector", "n_embd", "Inside", "embedding", "The numbers that stand for it", "{} numbers"),
-    Stage("Position", "position", "Inside", "position", "Where the token before it stands"),
-    Stage("Layers", "n_layer", "Inside", "attention", "What each layer reads and adds"),
-    Stage("Logit", "logit", "Inside", "logits", "Its raw score"),
-    Stage("Probability", "probability", "Inside", "probabilities", "Its score after softmax"),
-    Stage("Choice", "choice", "Sampling", "Chain", "How it was chosen from what sampling left"),
-    Stage("Text", "n_bytes", "Time", "", "Its bytes, appended to the reply", "{} bytes"),
-    Stage("Loop", "n_reply", "Time", "", "Repeated for each token of the reply", "{} times", "↺"),
-    Stage("KV cache", "n_cells", "Cache", "", "What is kept for the next token", "{} cells", "⤳"),
-)
 
 
 class StageButton(QPushButton):
@@ -198,13 +167,4 @@ class PipelineLine(QWidget):
             return
         facts = self.facts()
         for button in self.buttons:
-            button.show_figure(_figure(button.stage, facts))
-
-
-def _figure(stage: Stage, facts: Facts) -> str:
-    fact = facts.get(stage.fact)
-    if fact is None:
-        return UNKNOWN
-    if stage.fact == "choice":
-        return {BY_HAND: "by hand", MOST_PROBABLE: "greedy"}.get(fact.text, f"drawn {fact.text}")
-    return stage.figure.format(fact.text)
+            button.show_figure(figure_of(button.stage, facts))

@@ -12,17 +12,6 @@ from PySide6.QtGui import QColor
 
 from ui.look.colors import Colors
 
-WORDS: Final = {
-    "bos": "BOS",
-    "scaffold": "template",
-    "system": "system",
-    "user": "you",
-    "attachment": "attachment",
-    "assistant": "reply",
-    "tool": "tool",
-    "text": "text",
-    "unknown": "not distinguished",
-}
 _NAMES: Final = {
     "bos": "from_template",
     "scaffold": "from_template",
@@ -36,10 +25,6 @@ _NAMES: Final = {
 }
 _TONE: Final = 0.26
 _TONE_DARK: Final = 0.34
-
-
-def origin_words(origin: str) -> str:
-    return WORDS.get(origin, origin)
 
 
 @lru_cache(maxsize=64)

@@ -39,6 +39,24 @@ ORIGINS: Final = (
 """In the order of a legend."""
 
 
+ORIGIN_WORDS: Final = {
+    "bos": "BOS",
+    "scaffold": "template",
+    "system": "system",
+    "user": "you",
+    "attachment": "attachment",
+    "assistant": "reply",
+    "tool": "tool",
+    "text": "text",
+    "unknown": "not distinguished",
+}
+"""How each is called."""
+
+
+def origin_words(origin: str) -> str:
+    return ORIGIN_WORDS.get(origin, origin)
+
+
 class PromptTokens:
     """Tokens by their place in the prompt."""
 

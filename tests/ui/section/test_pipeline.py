@@ -14,13 +14,14 @@ from recording_desk import FakeBridge, FakeDesk, conversation, loaded
 
 from app.chat.events import ConversationOpened, EngineStateChanged, TraceRead
 from app.engine.protocol.messages import TokenTrace
+from app.insight.tour.line import STAGES, UNKNOWN
 from models.records import Message, MessageCounts
 from ui.look.theme import Theme
 from ui.section.inside.cards import CARDS
 from ui.section.kinds import KINDS
 from ui.section.looking import Looking
 from ui.section.panel import Tools
-from ui.section.pipeline import STAGES, UNKNOWN, PipelineLine
+from ui.section.pipeline import PipelineLine
 
 Ask = Callable[..., tuple[Message, ...]]
 

@@ -7,9 +7,9 @@ from itertools import combinations
 import pytest
 from PySide6.QtGui import QColor
 
-from app.insight.prompt.parts import ORIGINS
+from app.insight.prompt.parts import ORIGIN_WORDS, ORIGINS, origin_words
 from ui.look.colors import DARK, LIGHT, Colors
-from ui.tokens.origins import WORDS, origin_color, origin_tone, origin_words
+from ui.tokens.origins import origin_color, origin_tone
 
 
 def luminance(color: QColor) -> float:
@@ -24,8 +24,8 @@ def contrast(first: QColor, second: QColor) -> float:
 
 
 def test_every_origin_has_a_word_of_its_own() -> None:
-    assert set(ORIGINS) == set(WORDS)
-    assert len(set(WORDS.values())) == len(WORDS)
+    assert set(ORIGINS) == set(ORIGIN_WORDS)
+    assert len(set(ORIGIN_WORDS.values())) == len(ORIGIN_WORDS)
     assert origin_words("of a newer engine") == "of a newer engine"
 
 

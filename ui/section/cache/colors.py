@@ -9,9 +9,10 @@ from typing import Final
 from PySide6.QtGui import QColor
 
 from app.insight.cache.cells import TURNS, CellMap, CellStretch
+from app.insight.prompt.parts import ORIGIN_WORDS, origin_words
 from ui.look.colors import Colors
 from ui.section.cache.words import short_title
-from ui.tokens.origins import WORDS, origin_color, origin_words
+from ui.tokens.origins import origin_color
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ def _coloring(mode: Mode, cells: CellMap, title_of: Callable[[str], str]) -> Cac
         return _by_slot(cells, title_of)
     if mode is BY_TURN:
         return _in_order(cells, lambda one: one.turn or "other", [*TURNS, "other"], _turn_entry)
-    return _in_order(cells, lambda one: one.origin, ["text", *WORDS], _origin_entry)
+    return _in_order(cells, lambda one: one.origin, ["text", *ORIGIN_WORDS], _origin_entry)
 
 
 def _origin_entry(name: str, n_cells: int) -> LegendEntry:

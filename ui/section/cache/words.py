@@ -8,8 +8,8 @@ from typing import Final
 from app.engine.protocol.cache_messages import CacheMap, CacheShape, LastTurn, StepMeasured
 from app.insight.cache.cells import CellMap, Grid
 from app.insight.cache.sizes import copy_size
+from app.insight.prompt.parts import origin_words
 from app.insight.trace.tokens_shown import visible
-from ui.tokens.origins import origin_words
 
 TITLE: Final = 25
 """Characters of a chat's title in a legend."""

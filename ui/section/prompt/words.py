@@ -8,10 +8,16 @@ from typing import Final
 from app.chat.inspection.prompt_reading import PromptOf
 from app.engine.protocol.pieces import kind_of
 from app.engine.protocol.prompt_messages import ShownPart
-from app.insight.prompt.parts import Difference, OriginCount, PromptTokens, Surprise, counts
+from app.insight.prompt.parts import (
+    Difference,
+    OriginCount,
+    PromptTokens,
+    Surprise,
+    counts,
+    origin_words,
+)
 from app.insight.trace.tokens_shown import hexadecimal, visible
 from models.records import MessageCounts
-from ui.tokens.origins import origin_words
 
 MOST_BYTES: Final = 24
 """So many of a token's bytes are spelled out."""

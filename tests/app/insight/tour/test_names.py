@@ -7,8 +7,8 @@ import re
 import pytest
 
 from app.chat.tour.chapters import chapters, facts_in, glossary
+from app.insight.tour.line import STAGES
 from app.insight.tour.names import NAMES
-from ui.section.pipeline import STAGES
 
 
 def used() -> dict[str, str]:

@@ -17,10 +17,11 @@ from ui.section.kinds import KINDS
 from ui.section.panel_terms import terms_of
 from ui.section.rooms import RoomsPanel
 from ui.section.sampling.stage_words import WORDS
-from ui.section.term_label import Terms
+from ui.section.term_label import TermLabel, Terms
 from ui.section.tokens.model import ENTROPY
 from ui.tour.glossary_card import GlossaryCard
 from ui.tour.showing import NEEDS_MODEL, NEEDS_REPLY
+from ui.windows.beside import WindowBeside
 from ui.windows.glossary_window import GlossaryWindow
 
 LEFT = Qt.MouseButton.LeftButton
@@ -273,3 +274,31 @@ def test_nothing_of_it_is_made_before_it_is_asked_for(open_window: Any) -> None:
     person.wait_ready()
     assert person.window.lazy._glossary is None
     assert person.window.findChild(GlossaryCard) is None
+
+
+def test_a_window_beside_has_the_entry_in_itself(open_window: Any) -> None:
+    """Escape closes the entry there, and not that window; Show me goes to the main one."""
+    person = open_window(SCRIPT)
+    say(person)
+    beside = WindowBeside(person.window._theme, "some_window", "Some", person.window)
+    label = TermLabel("The KV cache", beside)
+    beside.resize(600, 400)
+    beside.come_forward()
+    person.wait(beside.isActiveWindow)
+    ((_, rects),) = label.places()
+    spot = rects[0].center().toPoint()
+    QTest.mouseClick(label, LEFT, pos=spot)
+    card = person.window.lazy.glossary().card
+    assert card.parentWidget() is beside
+    QTest.keyClick(card.show_button, Qt.Key.Key_Escape)
+    assert not card.isVisible()
+    assert beside.isVisible()
+    QTest.mouseClick(label, LEFT, pos=spot)
+    QTest.mouseClick(card.show_button, LEFT)
+    person.wait(lambda: (found := outlined(person)) is not None and found.isVisible())
+    assert outlined(person).objectName() == "cache_map"
+    person.wait(person.window.isActiveWindow)
+    assert not card.isVisible()
+    beside.setParent(None)
+    beside.deleteLater()
+    person.wait(lambda: person.window.lazy.glossary().card is None)

@@ -39,6 +39,7 @@ ENTRIES: Final = (
     "",
     "keys",
     "palette",
+    "glossary",
 )
 """Names of actions; an empty one is a line between."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QSize, Qt, Signal
-from PySide6.QtGui import QFont, QHideEvent, QKeyEvent, QMouseEvent
+from PySide6.QtGui import QColor, QFont, QHideEvent, QKeyEvent, QMouseEvent
 from PySide6.QtWidgets import QApplication, QFrame, QHBoxLayout, QVBoxLayout, QWidget
 from shiboken6 import isValid
 
@@ -25,6 +25,8 @@ from ui.widgets.steady_area import SteadyArea
 WIDTH_PX: Final = 320
 GAP_PX: Final = 4
 MARGIN_PX: Final = 8
+EDGE_PERCENT: Final = 45
+"""How much of the dim ink its edge has."""
 SHOW_ME: Final = "Show me"
 ALL_TERMS: Final = "All terms"
 
@@ -67,7 +69,7 @@ class GlossaryCard(QFrame):
             "", self.words, "small", name="glossary_card_sentence", wraps=True
         )
         self.all_button = push_button(
-            ALL_TERMS, self, "glossary_card_all", kind="quiet", act=self._on_all
+            ALL_TERMS, self, "glossary_card_all", kind="compact", act=self._on_all
         )
         self.show_button = push_button(
             SHOW_ME, self, "glossary_card_show", kind="primary", act=self._on_show
@@ -90,6 +92,7 @@ class GlossaryCard(QFrame):
         self._area.setFrameShape(QFrame.Shape.NoFrame)
         self._area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self._area.setMinimumHeight(1)  # else it takes that of its scroll bar
         self._area.setWidget(self.words)
         self.words.setAutoFillBackground(False)
         self._area.viewport().setAutoFillBackground(False)
@@ -105,6 +108,7 @@ class GlossaryCard(QFrame):
         theme.space(rows, 6)
         for layout in (head, foot):
             theme.space(layout, 6)
+        theme.sheet(self, _sheet)
 
     # --- what is shown --------------------------------------------------------------------------
 
@@ -165,12 +169,17 @@ class GlossaryCard(QFrame):
     def _wanted_size(self) -> QSize:
         """With all of its words."""
         width = self._theme.px(WIDTH_PX)
-        margins = self._column.contentsMargins()
         layout = self.words.layout()
         assert layout is not None
         layout.invalidate()
-        room = width - margins.left() - margins.right()
-        rest = self._column.sizeHint().height() - self._area.sizeHint().height()
+        self._column.invalidate()
+        room = width - sum(
+            margins.left() + margins.right()
+            for margins in (self._column.contentsMargins(), self.contentsMargins())
+        )
+        place = self._column.itemAt(1)  # of the area, which asks for more than its words need
+        assert place is not None
+        rest = self._column.totalHeightForWidth(width) - place.sizeHint().height()
         return QSize(width, rest + layout.totalHeightForWidth(room))
 
     # --- Qt -------------------------------------------------------------------------------------
@@ -224,6 +233,13 @@ class GlossaryCard(QFrame):
         ):
             self.dismiss()
         return False
+
+
+def _sheet(theme: Theme) -> str:
+    """In the dark an edge of its own tells it from the card below."""
+    edge = QColor(theme.colors.dim)
+    color = f"rgba({edge.red()}, {edge.green()}, {edge.blue()}, {EDGE_PERCENT}%)"
+    return f"#glossary_card {{ border: 1px solid {color}; border-radius: {theme.px(10)}px; }}"
 
 
 def _below_or_above(size: QSize, word: QRect, window: QRect, gap: int) -> QRect:

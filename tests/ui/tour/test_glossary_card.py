@@ -67,6 +67,14 @@ def test_it_says_the_term_in_its_two_sentences(card: GlossaryCard) -> None:
     assert card.sentence.isHidden()
 
 
+def test_it_is_as_high_as_its_words(card: GlossaryCard) -> None:
+    for term in glossary():
+        card.show_term(term, WORD)
+        QApplication.processEvents()
+        assert card._area.viewport().height() == card.words.height()
+        assert card.words.height() == card.text.heightForWidth(card.text.width())
+
+
 def test_it_stands_below_its_word_and_above_where_that_is_at_the_end(
     card: GlossaryCard, host: Host
 ) -> None:

@@ -75,6 +75,7 @@ class EmbeddingByHand:
         part.find, part.nearest, part.lay_out = self._find, self._nearest, self._lay_out
         part.read, part.describe = self._read, self._describe
         part.rotations, part.stop = self._rotations, self._stop
+        part.beside = lambda: part
         self.told = rotations(N_LAYER, D_HEAD, ROPE_BASE)
 
     def _find(self, word: str, then: Any, failed: Any, *, still: Still) -> None:

@@ -39,11 +39,13 @@ class Panel(QWidget):
     """Override `_refresh_message`, `_refresh_trace`, `_refresh_token` and `_refresh_words`: they
     are called when what they are about has changed, and once each when the panel comes on screen.
     A panel that is not shown does nothing. `panel_wanted`: another panel (its title) and a room in
-    it, where what is shown here goes on. `follows_token`: it shows something of the chosen token,
-    so words of the chat can be clicked to choose one.
+    it, where what is shown here goes on. `measured`: what was, for whoever asked here.
+    `follows_token`: it shows something of the chosen token, so words of the chat can be clicked to
+    choose one.
     """
 
     panel_wanted = Signal(str, str)
+    measured = Signal(object)
 
     title: ClassVar[str] = ""
     follows_token: ClassVar[bool] = True

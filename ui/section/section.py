@@ -27,10 +27,11 @@ from ui.widgets.plane import Plane
 
 class Section(Plane):
     """`kinds`: the panels, in the order of their tabs. `tab_changed`: the title of the one that
-    the user chose. `hide_requested`, `enlarge_requested`: by its buttons. `shown_changed`: another
-    panel is on screen, or none."""
+    the user chose. `panel_built`: the one that is shown for the first time. `hide_requested`,
+    `enlarge_requested`: by its buttons. `shown_changed`: another panel is on screen, or none."""
 
     tab_changed = Signal(str)
+    panel_built = Signal(object)
     shown_changed = Signal()
     hide_requested = Signal()
     enlarge_requested = Signal()
@@ -134,6 +135,11 @@ class Section(Plane):
         shown = self.panel()
         return self.isVisible() and shown is not None and shown.follows_token
 
+    @property
+    def built(self) -> list[Panel]:
+        """Those that were shown at any time."""
+        return list(self._panels.values())
+
     def show_panel(self, title: str) -> None:
         """Another panel, by its title; an unknown one changes nothing."""
         for at, kind in enumerate(self._kinds):
@@ -176,6 +182,7 @@ class Section(Plane):
             self._rooms[at] = LowRoom(panel, self._stack)
             self._stack.addWidget(self._rooms[at])
             panel.panel_wanted.connect(self._go_to)
+            self.panel_built.emit(panel)
         self._stack.setCurrentWidget(self._rooms[at])
         self.line.show_open(self._kinds[at].title)
         for other in self._panels.values():

@@ -68,6 +68,13 @@ class Embeddings:
         kinds = ("read", "facts", "nearest", "map", "turn")
         self._newest = {kind: Newest(questions) for kind in kinds}
 
+    def beside(self) -> Embeddings:
+        """For somebody else who asks: neither ends the questions of the other, and what has been
+        found is both's."""
+        other = Embeddings(self._around, self._loader, self._questions)
+        other._kept = self._kept
+        return other
+
     def read(
         self,
         token_ids: Sequence[int],

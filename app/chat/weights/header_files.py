@@ -81,6 +81,19 @@ class HeaderFiles:
 
         self._ask(work, then, failed, still)
 
+    def fingerprint(
+        self, path: Path, then: Callable[[str], None], failed: Say, *, still: Still
+    ) -> None:
+        """Which weights are in the file, as it lies there now."""
+
+        def work() -> str:
+            from app.gguf.fingerprint import fast_hash
+            from app.gguf.header import read_header
+
+            return fast_hash(read_header(path))
+
+        self._ask(work, then, failed, still)
+
     def read_items(
         self,
         path: Path,

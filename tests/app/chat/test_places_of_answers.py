@@ -552,6 +552,11 @@ PLACES = {
         "ui/section/inside/test_panel.py",
         "test_what_other_weights_lack_comes_too_late",
     ),
+    "ui/tour/live_facts.py _ask": (
+        "the fact is wanted, and the same token of the same reply and file is looked at",
+        "ui/tour/test_live_facts.py",
+        "test_an_answer_about_anything_else_by_now_is_no_fact",
+    ),
     "ui/tokens/token_view_acts.py _look_for_cut": (
         "always: kept for that text and those weights",
         "ui/tokens/test_token_view_acts.py",

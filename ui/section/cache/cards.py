@@ -100,9 +100,11 @@ class SizeCard(FigureCard):
 
 
 class StepCard(FigureCard):
-    """Times the next token of a chat, when a button is pressed. `ended`: it is over."""
+    """Times the next token of a chat, when a button is pressed. `ended`: it is over. `measured`:
+    what it told of the chat that is open."""
 
     ended = Signal()
+    measured = Signal(object)
 
     def __init__(self, theme: Theme, desk: Desk, parent: QWidget) -> None:
         super().__init__(theme, "One step", parent)
@@ -159,6 +161,7 @@ class StepCard(FigureCard):
         self.with_cache.show(words.ms_text(measured.step))
         self.without.show(words.ms_text(measured.replay))
         self._end(words.measured_text(measured))
+        self.measured.emit(measured)
 
     def _end(self, sentence: str) -> None:
         self.is_measuring = False

@@ -208,6 +208,7 @@ class CachePanel(Panel):
         self._modes.buttonClicked.connect(self._on_mode)
         self.map.pointed.connect(self._on_pointed)
         self.map.chosen.connect(self._on_chosen)
+        self.step_card.measured.connect(self.measured)
         self.step_card.ended.connect(self._on_measured)
         self.clear_button.clicked.connect(lambda: self._change("clear"))
         self.park_button.clicked.connect(lambda: self._change("park"))

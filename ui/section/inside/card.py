@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QMouseEvent
 from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
 
@@ -23,8 +23,10 @@ class InsideCard(Card):
     is seen has changed and all of `needs` is there; and `show_figure`, whenever it has changed.
     `content` holds what is folded: add to `rows`. `wants`: what is asked for besides, from when the
     card is first opened. `help_words`: what stands behind “?”. `told`: labels about the token,
-    which are empty while its arrays are on their way.
+    which are empty while its arrays are on their way. `measured`: what was, for whoever asked.
     """
+
+    measured = Signal(object)
 
     title_words: ClassVar[str] = ""
     name: ClassVar[str] = ""

@@ -39,6 +39,7 @@ class InsidePanel(Panel):
         self.column.installEventFilter(self)
         self._build()
         for card in self.cards:
+            card.measured.connect(self.measured)
             if isinstance(card, SamplingCard):
                 card.panel_wanted.connect(self.panel_wanted)
         self.view.seen_changed.connect(self._say)

@@ -339,6 +339,7 @@ class MachineCard(InsideCard):
         self.compared = found
         self._end("")
         self._show()
+        self.measured.emit(found)
 
     def _end_badly(self, sentence: str) -> None:
         self._end(sentence)

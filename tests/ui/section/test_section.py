@@ -88,6 +88,15 @@ def test_a_panel_is_loaded_when_it_is_first_shown(section: Section, qtbot: QtBot
     assert LOADED == ["First", "Second"]
 
 
+def test_whoever_follows_the_panels_hears_of_each_once(section: Section, qtbot: QtBot) -> None:
+    built: list[Panel] = []
+    section.panel_built.connect(built.append)
+    first = show(section, qtbot)
+    for title in ("Second", "First", "Second"):
+        section.show_panel(title)
+    assert built == [first, section.panel()] == section.built
+
+
 def test_a_panel_leads_to_another_one(section: Section, qtbot: QtBot) -> None:
     first = show(section, qtbot)
     with qtbot.waitSignal(section.tab_changed) as told:

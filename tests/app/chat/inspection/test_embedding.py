@@ -78,6 +78,18 @@ def test_each_question_is_answered_and_asked_once(asking: Asking) -> None:
     assert other.token_ids.numbers()[0] == 3
 
 
+def test_two_who_ask_do_not_end_each_others_questions(asking: Asking) -> None:
+    other = asking.embedding.beside()
+    asking.ask("nearest", [(3, 1.0)])
+    other.nearest([(4, 1.0)], asking.came.append, asking.failed.append, still=ALWAYS)
+    asking.room.until(lambda: len(asking.came) == 2, "both answers")
+    n_sent = len(asking.sent)
+    other.nearest([(3, 1.0)], asking.came.append, asking.failed.append, still=ALWAYS)
+    assert len(asking.came) == 3, "what one of them knows the other need not ask"
+    assert len(asking.sent) == n_sent
+    assert {found.token_ids.numbers()[0] for found in asking.came} == {3, 4}
+
+
 def test_what_other_weights_said_is_forgotten(asking: Asking) -> None:
     asking.answer("describe")
     loader = asking.room.desk.loader

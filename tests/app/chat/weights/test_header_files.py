@@ -15,6 +15,8 @@ from app.chat.alarms import Alarms
 from app.chat.surroundings import ALWAYS, Surroundings
 from app.chat.weights.header_files import HeaderFiles
 from app.gguf import rewrite
+from app.gguf.fingerprint import fast_hash
+from app.gguf.header import read_header
 from app.gguf.values import value_typed
 
 CHANGES = {"general.name": value_typed("string", "Another")}
@@ -84,6 +86,18 @@ def test_how_a_file_tells_the_order_of_words(turns: Turns, path: Path) -> None:
     path.write_bytes(b"<!DOCTYPE html>")
     turns.files.position(path, put, put, still=ALWAYS)
     assert "a web page" in turns.answer()
+
+
+def test_the_fingerprint_is_that_of_the_file_as_it_lies_there(turns: Turns, path: Path) -> None:
+    put = turns.answers.append
+    turns.files.fingerprint(path, put, put, still=ALWAYS)
+    first = turns.answer()
+    assert first == fast_hash(read_header(path))
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    turns.files.fingerprint(path, put, put, still=ALWAYS)
+    assert turns.answer() not in (first, "")
 
 
 def test_what_cannot_be_read_is_a_sentence(turns: Turns, path: Path) -> None:

@@ -464,7 +464,10 @@ def test_one_step_is_measured_when_asked(stage: Stage) -> None:
     stage.bridge.emit_event(MessageChanged(_reply()))
     stage.panel._ask()
     assert stage.n_asked == 1, "the engine is measuring"
+    told: list[object] = []
+    stage.panel.measured.connect(told.append)
     then(StepMeasured(70, [18.0, 19.0, 17.0], [690.0], 2))
+    assert told == [StepMeasured(70, [18.0, 19.0, 17.0], [690.0], 2)]
     assert stage.row("cache_step_with") == "18.0 ms"
     assert stage.row("cache_step_without") == "690 ms"
     caption = stage.text("cache_step_caption")
@@ -605,7 +608,10 @@ def test_figures_that_come_for_a_chat_that_was_left_are_not_those_of_the_open_on
     stage.answer(one_chat())
     stage.click("measure_button")
     stage.desk.shelf.open = conversation(2, "Poem about rain")
+    told: list[object] = []
+    stage.panel.measured.connect(told.append)
     stage.desk.called("cache.measure")[-1][1](StepMeasured(70, [18.0], [690.0], 2))
+    assert told == []
     assert stage.row("cache_step_with") == ""
     assert stage.text("cache_step_caption") == NOT_YET
     assert stage.find(QAbstractButton, "measure_button").text() == MEASURE

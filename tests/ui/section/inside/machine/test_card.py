@@ -248,7 +248,9 @@ def test_flash_attention_is_compared_in_a_table(
     seen: MachineCard, hand: ByHand, qtbot: QtBot
 ) -> None:
     qtbot.mouseClick(seen.flash_button, LEFT)
-    hand.give(MadeUpNetwork(9).flash(4, 2))
+    with qtbot.waitSignal(seen.measured) as told:
+        hand.give(MadeUpNetwork(9).flash(4, 2))
+    assert told.args == [seen.compared]
     cells = [label.text() for label in seen.flash.findChildren(QLabel)]
     assert cells[:9] == [
         *("Flash attention", "On", "Off"),

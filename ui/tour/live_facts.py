@@ -113,7 +113,7 @@ class LiveFacts(QObject):
         self._measured: dict[type, tuple[Any, str, Loaded | None]] = {}
         self._facts: Facts | None = None
         self._attention: tuple[object, Facts] = (None, {})
-        self._telling = rest_timer(self, self.changed)
+        self._soon = rest_timer(self, self._ask_and_tell)
         looking.message_changed.connect(self._on_news)
         looking.trace_changed.connect(self._on_news)
         looking.token_changed.connect(self._on_news)
@@ -170,10 +170,16 @@ class LiveFacts(QObject):
         self._on_news()
 
     def _on_news(self) -> None:
+        """All that happens in one turn is asked about and told once; the panel has begun by then to
+        ask for what it shows."""
         self._facts = None
         if self._wanted:
+            self._soon.start()
+
+    def _ask_and_tell(self) -> None:
+        if self._wanted:
             self._ask_all()
-            self._telling.start()
+            self.changed.emit()
 
     # --- what is looked at ----------------------------------------------------------------------
 

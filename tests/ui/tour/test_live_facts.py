@@ -11,6 +11,7 @@ import pytest
 from made_embedding import EmbeddingByHand
 from made_inside import PROMPT, AnsweredByHand
 from made_traces import trace_of
+from PySide6.QtCore import QCoreApplication
 from pytestqt.qtbot import QtBot
 from recording_desk import FakeBridge, FakeDesk, conversation, loaded, message
 
@@ -86,6 +87,11 @@ class Stage:
         self.desk.loader.state = EngineStateChanged("ready", loaded=weights)
         self.bridge.emit_event(self.desk.loader.state)
 
+    def turn(self) -> None:
+        """What has happened is asked about and told."""
+        while self.facts._soon.isActive():
+            QCoreApplication.processEvents()
+
     def show_reply(self, number: int = 2, token: int | None = 1) -> Message:
         counts = MessageCounts(prompt_tokens=len(PROMPT), generated=3, context_used=6)
         reply = message(number, Role.ASSISTANT, "Paris", weights_hash="w1", counts=counts, seed=7)
@@ -94,12 +100,15 @@ class Stage:
         self.bridge.emit_event(ConversationOpened(conversation(1, "Chat"), self.desk.shelf.path))
         self.bridge.emit_event(TraceRead(reply.id, trace_of(PIECES)))
         self.looking.select(token)
+        self.turn()
         return reply
 
     def want(self, *names: str) -> None:
         self.facts.want(frozenset(names))
+        self.turn()
 
     def text(self, name: str) -> str | None:
+        self.turn()
         fact = self.facts.facts.get(name)
         return None if fact is None else fact.text
 
@@ -145,7 +154,7 @@ def test_asleep_nothing_is_asked_and_nothing_is_said(stage: Stage, qtbot: QtBot)
 def test_what_needs_no_question_is_known_at_once(stage: Stage, qtbot: QtBot) -> None:
     stage.show_reply(token=0)
     with qtbot.waitSignal(stage.facts.changed):
-        stage.want("token", "n_params", "seed")
+        stage.facts.want(frozenset(("token", "n_params", "seed")))
     assert stage.text("token") == "·Paris"
     assert (stage.text("n_params"), stage.text("seed"), stage.text("nth")) == ("135M", "7", "1")
     assert stage.hand.asked == []
@@ -185,15 +194,20 @@ def test_each_question_is_asked_once_for_what_it_is_about(stage: Stage) -> None:
     assert sorted(kind for kind, _ in stage.embedding.asked) == ["nearest", "turn"]
     stage.hand.asked.clear()
     stage.looking.trace_changed.emit()
+    stage.turn()
     assert stage.hand.asked == []
     stage.looking.step(1)
-    assert stage.hand.asked == ["inside.attribute"]
+    stage.looking.step(-1)
+    stage.looking.step(1)
+    stage.turn()
+    assert stage.hand.asked == ["inside.attribute"], "for the last of these"
 
 
 def test_what_fails_is_not_asked_again_and_not_said(stage: Stage) -> None:
     stage.show_reply()
     stage.want("top_head")
     stage.hand.fail("inside.attribute")
+    stage.turn()
     stage.looking.trace_changed.emit()
     assert stage.text("top_head") is None
     assert stage.hand.asked == ["inside.attribute"]
@@ -234,6 +248,7 @@ def test_a_header_that_cannot_be_read_leaves_the_word_to_the_engine(stage: Stage
     stage.embedding.told = Rotations([], 4, "Nothing is rotated.")
     stage.want("position_otherwise")
     stage.embedding.answer("turn")
+    stage.turn()
     stage.hand.fail("headers.position")
     assert stage.text("position_otherwise") == "Nothing is rotated."
 
@@ -255,10 +270,12 @@ def test_an_answer_about_anything_else_by_now_is_no_fact(stage: Stage, moves_on:
         late["n_pairs"] = stage.embedding.late_answer("turn")
     if moves_on == "token":
         stage.looking.step(1)
+        stage.turn()
     elif moves_on == "reply":
         stage.show_reply(4, token=None)
     elif moves_on == "weights":
         stage.load(loaded(fast_hash="w1", n_ctx=512))
+        stage.turn()
     else:
         stage.want("n_layer")
     for give in late.values():
@@ -330,12 +347,18 @@ def test_the_panels_text_is_not_asked_for_again(stage: Stage, panel: InsidePanel
 def test_what_takes_long_waits_for_what_is_quick(stage: Stage, panel: InsidePanel) -> None:
     panel.view.set_awake(True)
     stage.want("top_head", "nearest")
-    stage.inside.answer(is_whole=False)
-    stage.looking.step(1)
-    stage.inside.answer(is_whole=False)
-    assert (stage.hand.asked, stage.embedding.asked) == ([], [])
-    stage.looking.step(-1)
     stage.inside.answer()
+    stage.turn()
+    stage.hand.asked.clear()
+    stage.embedding.asked.clear()
+    stage.looking.step(1)
+    stage.turn()
+    assert (stage.hand.asked, stage.embedding.asked) == ([], [])
+    stage.inside.answer(is_whole=False)
+    stage.turn()
+    assert (stage.hand.asked, stage.embedding.asked) == ([], [])
+    stage.inside.answer()
+    stage.turn()
     assert stage.hand.asked == ["inside.attribute"]
     assert [kind for kind, _ in stage.embedding.asked] == ["nearest"]
 

@@ -66,13 +66,13 @@ class Follower:
         return self.person.window.section_acts.section().panel()
 
     def wait(self, condition: Callable[[], Any]) -> None:
-        self.person.qtbot.waitUntil(lambda: bool(condition()), timeout=60_000)
+        self.person.qtbot.waitUntil(lambda: bool(condition()), timeout=20_000)
 
     def look(self, names: set[str]) -> None:
         """At the first token, with the panel Inside beside it."""
+        self.facts.want(frozenset(names))
         self.wait(lambda: len(self.looking.traces))
         self.looking.select(0)
-        self.facts.want(frozenset(names))
         self.go_to("Inside")
         assert isinstance(self.panel, InsidePanel)
         self.wait(lambda: (seen := self.panel.view.seen) is not None and seen.is_whole)
@@ -96,7 +96,7 @@ def ask(open_window: Any) -> Callable[[Path, bool], Follower]:
             desk.replies.send(QUESTION)
         else:
             person.click("new_text_button")
-            person.find(QPlainTextEdit, "text_document").setPlainText(TEXT)
+            person.qtbot.keyClicks(person.find(QPlainTextEdit, "text_document"), TEXT)
             person.click("continue_button")
         person.qtbot.waitUntil(
             lambda: person.reply() is not None and not desk.replies.is_generating, timeout=90_000
@@ -104,6 +104,10 @@ def ask(open_window: Any) -> Callable[[Path, bool], Follower]:
         return Follower(person)
 
     return write
+
+
+def shown(text: str) -> str:
+    return text.replace(" ", "·").replace("\n", "↵")
 
 
 @dataclass
@@ -125,7 +129,7 @@ class Truth:
         return np.argsort(-self.native.logits, kind="stable")
 
     def piece(self, token: int) -> str:
-        return self.native.pieces[token].decode("utf-8", "replace").replace(" ", "·")
+        return shown(self.native.pieces[token].decode("utf-8", "replace"))
 
     def place(self, at: int) -> str:
         return self.piece(self.ids[at])
@@ -253,6 +257,14 @@ def of_heads(truth: Truth, other: int) -> dict[str, Any]:
     }
 
 
+def n_said(truth: Truth) -> int:
+    """Tokens of all messages: in ChatML what stands between a role's line and the next mark."""
+    pieces = [truth.piece(token) for token in truth.ids]
+    begins = [at + 3 for at, piece in enumerate(pieces) if piece == "<|im_start|>"]
+    ends = [at for at, piece in enumerate(pieces) if piece == "<|im_end|>"]
+    return sum(end - begin for begin, end in zip(begins, ends, strict=False))
+
+
 def of_scores(truth: Truth) -> dict[str, Any]:
     logits, (best, second) = truth.native.logits, truth.order[:2]
     total = math.log(math.fsum(np.exp(logits - logits.max()))) + float(logits.max())
@@ -373,7 +385,7 @@ def is_nearest(truth: Truth, said: str, word_of: Callable[[int], str]) -> None:
     other = next(
         word for at in order if singular(word := word_of(int(at))) != singular(word_of(own))
     )
-    assert other.replace(" ", "·") == said
+    assert shown(other) == said
 
 
 EXACT_NUMBERS: Final = 1e-9
@@ -426,10 +438,10 @@ def test_every_fact_is_what_was_measured(
         **of_file(truth, looking.loaded),
         "layer_rank": rank_after(truth, LAYER),
     }
-    numbers["n_cells"] = numbers["n_prompt"] + N_TOKENS
+    numbers["n_cells"] = numbers["n_prompt"] + N_TOKENS - 1  # nothing was read behind the last one
     numbers["kv_used"] = numbers["n_cells"] * numbers["kv_per_token"]
     if is_chat:
-        numbers["n_template"] = numbers["n_prompt"] - numbers["n_message_tokens"]
+        numbers["n_template"] = numbers["n_prompt"] - n_said(truth)
     measured = {each for each in expected if each.startswith(("step_", "flash_", "cache_"))}
     assert set(numbers) | measured | {"nearest"} == expected
     off = {

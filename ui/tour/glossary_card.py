@@ -163,12 +163,12 @@ class GlossaryCard(QFrame):
         px = self._theme.px
         margin = px(MARGIN_PX)
         window = self._host.rect().adjusted(margin, margin, -margin, -margin)
-        size = self._wanted_size().boundedTo(window.size())
+        size = self._wanted_size(window.width()).boundedTo(window.size())
         self.setGeometry(_below_or_above(size, self._word, window, px(GAP_PX)))
 
-    def _wanted_size(self) -> QSize:
+    def _wanted_size(self, widest: int) -> QSize:
         """With all of its words."""
-        width = self._theme.px(WIDTH_PX)
+        width = min(self._theme.px(WIDTH_PX), widest)
         layout = self.words.layout()
         assert layout is not None
         layout.invalidate()

@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 
 from app.chat.tour.terms import terms_in
 from ui.section.card import small_label
-from ui.section.term_label import ASKED, TermAsked, TermLabel
+from ui.section.term_label import ASKED, ElidedTermLabel, TermAsked, TermLabel
 
 TEXT = "Softmax turns each logit into a probability; the KV cache keeps what was computed."
 
@@ -48,9 +48,10 @@ def label(parent: QWidget) -> TermLabel:
     return made
 
 
-def ink(label: TermLabel, rect: QRectF) -> bool:
+def ink(label: TermLabel | ElidedTermLabel, rect: QRectF) -> bool:
     """Whether letters stand in a rectangle, its underline aside."""
-    image = label.grab().toImage().convertToFormat(QImage.Format.Format_Grayscale8)
+    ground = label.window().grab(label.geometry())  # alone it has none: black on nothing is black
+    image = ground.toImage().convertToFormat(QImage.Format.Format_Grayscale8)
     inner = rect.adjusted(0, 1, 0, -3).toAlignedRect()
     shades = {
         image.pixelColor(x, y).lightness()
@@ -117,3 +118,54 @@ def test_in_any_size_they_stand_right(label: TermLabel, zoom: int) -> None:
     label.resize(240 * zoom // 12, label.heightForWidth(240 * zoom // 12) + 7)
     label.window().resize(label.size())
     assert all(ink(label, rect) for _, rects in label.places() for rect in rects)
+
+
+def gap_is_free(label: TermLabel | ElidedTermLabel, rect: QRectF) -> bool:
+    """No letter in the space before a word, nor in the one behind it."""
+    space = label.fontMetrics().horizontalAdvance(" ")
+    middle = space * 0.3, rect.top(), space * 0.4, rect.height()  # letters lean out a little
+    before = QRectF(*middle).translated(rect.left() - space, 0)
+    behind = QRectF(*middle).translated(rect.right(), 0)
+    return not any(ink(label, gap) for gap in (before, behind))
+
+
+@pytest.mark.parametrize("size_px", [12, 24, 36])
+@pytest.mark.parametrize("kind", ["plain", "right", "selectable", "elided", "margins", "bold"])
+def test_every_kind_of_label_has_them_where_it_draws_them(
+    parent: QWidget, kind: str, size_px: int
+) -> None:
+    text = "of a logit and the KV cache as"
+    label = ElidedTermLabel(text, parent) if kind == "elided" else TermLabel(text, parent)
+    font = label.font()
+    font.setPixelSize(size_px)
+    font.setBold(kind == "bold")
+    label.setFont(font)
+    if kind == "right":
+        label.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+    if kind == "selectable":
+        label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+    if kind == "margins":
+        label.setContentsMargins(14, 3, 0, 0)
+    parent.resize(900, 100)
+    label.setGeometry(0, 0, 880, 61)
+    label.show()
+    places = label.places()
+    assert [found.term.name for found, _ in places] == ["logit", "KV cache"]
+    for _, (rect,) in places:
+        assert ink(label, rect)
+        assert gap_is_free(label, rect)
+
+
+def test_a_selected_text_is_not_a_click(parent: QWidget, qtbot: QtBot) -> None:
+    """A drag that selects ends over a term."""
+    label = TermLabel("A softmax here", parent)
+    label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+    label.setGeometry(0, 0, 200, 20)
+    label.show()
+    heard = Hearing(label.window())
+    ((_, (rect,)),) = label.places()
+    label.setSelection(0, 4)
+    qtbot.mouseRelease(label, Qt.MouseButton.LeftButton, pos=rect.center().toPoint())
+    assert heard.asked == []
+    qtbot.mouseClick(label, Qt.MouseButton.LeftButton, pos=rect.center().toPoint())
+    assert heard.asked == ["softmax"]

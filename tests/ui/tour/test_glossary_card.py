@@ -100,8 +100,8 @@ def test_it_is_inside_its_window_and_its_words_are_reached(
             area = card._area
             hidden = card.words.height() - area.viewport().height()
             assert hidden <= area.verticalScrollBar().maximum()
-            if zoom == 100:
-                assert hidden <= 0
+            # At 300 % in the least window no card of two sentences has room for them.
+            assert hidden <= 0 or card.geometry().height() == host.height() - 2 * theme.px(8)
 
 
 def test_escape_gives_the_keyboard_back(card: GlossaryCard, host: Host) -> None:

@@ -216,3 +216,10 @@ def test_what_to_do_first_is_one_sentence_about_what_is_there(term: Term) -> Non
 
 def test_what_is_quoted_is_no_term() -> None:
     assert [found.term.name for found in terms_in("“token” has a logit, “·cache”")] == ["logit"]
+
+
+@pytest.mark.parametrize(
+    "text", ["Text is cut into pieces", "It passes all blocks", "A typical reply"]
+)
+def test_a_word_that_means_something_else_there_is_no_term(text: str) -> None:
+    assert terms_in(text) == ()

@@ -34,8 +34,7 @@ from app.engine.protocol.inside_messages import (
 )
 from app.engine.protocol.messages import TokenTrace
 from app.insight.prompt.parts import PromptTokens
-from app.insight.trace.message_tokens import n_taken_over, pieces_of
-from app.insight.trace.table import TraceTable
+from app.insight.trace.message_tokens import ids_of, n_taken_over, pieces_of
 from models.records import Message, MessageState, Role
 
 if TYPE_CHECKING:
@@ -174,6 +173,13 @@ class Insides:
         self._head_names: tuple[object, HeadNames] | None = None
         self._lacks: tuple[object, Mapping[str, str]] | None = None
 
+    def beside(self) -> Insides:
+        """For somebody else who asks: neither ends the questions of the other, and what has been
+        found is both's."""
+        other = Insides(self._loader, self._questions, self._reading)
+        other._kept = self._kept
+        return other
+
     # --- the text -------------------------------------------------------------------------------
 
     def read(
@@ -191,7 +197,7 @@ class Insides:
             failed(refusal or NO_TOKENS)
             return
         n_head = min(n_taken_over(message), len(traces))
-        written = _ids_of(traces, n_head)
+        written = ids_of(traces, n_head)
         known = self._text
         if known is not None and known.message_id == message.id:
             is_same = known.ids[known.n_prompt :].tolist() == written
@@ -518,12 +524,6 @@ def _row_of(arrays: Mapping[str, Values]) -> HeadRow | None:
 
 def _row_bytes(row: HeadRow) -> int:
     return sum(values.nbytes for values in row if values is not None)
-
-
-def _ids_of(traces: Sequence[TokenTrace], first: int) -> list[int]:
-    if isinstance(traces, TraceTable):
-        return traces.column("token_id", first).tolist()
-    return [traces[at].token_id for at in range(first, len(traces))]
 
 
 def _steps(seen: Seen, want: Sequence[str], by_text_bytes: int = 0) -> list[list[str]]:

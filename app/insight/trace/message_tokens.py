@@ -79,6 +79,20 @@ def pieces_of(traces: Sequence[TokenTrace], first: int, end: int) -> list[bytes]
     return [token.piece for token in traces[first:end]]
 
 
+def ids_of(traces: Sequence[TokenTrace], first: int = 0) -> list[int]:
+    """From token `first` on."""
+    if isinstance(traces, TraceTable):
+        return traces.column("token_id", first).tolist()
+    return [token.token_id for token in traces[first:]]
+
+
+def times_of(traces: Sequence[TokenTrace]) -> list[float]:
+    """The milliseconds of each."""
+    if isinstance(traces, TraceTable):
+        return traces.column("ms").tolist()
+    return [token.ms for token in traces]
+
+
 def figures_of(traces: Sequence[TokenTrace], place: int, tint: Tint) -> Figures:
     """What the tint of a token is computed from. Of a growing trace only the row is read: to make
     a token with its alternatives takes ten times as long."""

@@ -10,7 +10,7 @@ from app.amounts import percent
 from app.insight.inside.votes import votes
 from app.insight.sampling.stage_evidence import DrawEvidence, Evidence, evidence
 from app.insight.sampling.waterfall import waterfall
-from app.insight.tour.page.markup import Markup, Row, bars, figure, lacking, picture, rect
+from app.insight.tour.page.markup import Markup, Row, bars, figure, lacking, picture, rect, words
 from app.insight.tour.page.material import Material
 from app.insight.trace.tokens_shown import quoted
 
@@ -44,7 +44,7 @@ def vote_rows(material: Material) -> Markup:
         return lacking(material.why("logits"))
     rows = [
         Row(
-            material.said(token_id),
+            words(material.said(token_id)),
             share,
             (rank, logit.replace("-", "−"), percent(share)),
             is_marked=token_id == material.target,
@@ -94,7 +94,7 @@ def draw_strip(material: Material) -> Markup:
         kept = [each for at, each in enumerate(last.kept) if at < N_BEST or each.is_drawn]
         shown = [
             Row(
-                material.said(each.token_id),
+                words(material.said(each.token_id)),
                 each.share,
                 (_share(before.get(each.token_id)), _share(each.share)),
                 is_marked=each.is_drawn,
@@ -130,8 +130,8 @@ def _strip(draw: DrawEvidence) -> Markup:
         for at, part in enumerate(draw.parts)
     ]
     mark = rect(draw.uniform * _WIDE - 1, 0, 2, 12, "mark")
-    words = f"{len(parts):,} tokens side by side, with a mark at {draw.uniform:.4f}"
-    return picture(_WIDE, 12, words, *parts, mark, rem=2.2)
+    shows = f"{len(parts):,} tokens side by side, with a mark at {draw.uniform:.4f}"
+    return picture(_WIDE, 12, shows, *parts, mark, rem=2.2)
 
 
 def _recorded(material: Material) -> dict[int, float]:

@@ -24,6 +24,7 @@ from app.insight.tour.page.markup import (
     rect,
     table,
     tag,
+    words,
 )
 from app.insight.tour.page.material import Material, ends, short
 from app.insight.trace.tokens_shown import quoted
@@ -57,6 +58,16 @@ WROTE: Final = (
 )
 
 
+def exact(value: float) -> str:
+    """Four figures.
+
+    >>> exact(-0.123456), exact(13_828.4), exact(0.0)
+    ('−0.1235', '13,828', '0')
+    """
+    shown = f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
+    return shown.replace("-", "−")
+
+
 # --- the vector ---------------------------------------------------------------------------------
 
 
@@ -83,8 +94,8 @@ def embedding_strip(material: Material) -> Markup:
     is_whole = len(shown) == n
     note = (
         f"{'Each cell is a number' if is_whole else f'The first {len(shown):,} of {n:,} numbers'}: "
-        f"plus is blue, minus ochre. Full colour is {full:.4g}; the vector is "
-        f"{float(norms(vector)):.4g} long."
+        f"plus is blue, minus ochre. Full colour is {exact(full)}; the vector is "
+        f"{exact(float(norms(vector)))} long."
     )
     height = math.ceil(len(shown) / IN_A_ROW)
     return figure(
@@ -93,7 +104,7 @@ def embedding_strip(material: Material) -> Markup:
         tag(
             "details",
             tag("summary", "The numbers"),
-            tag("p", " ".join(f"{value:.4g}".replace("-", "−") for value in shown), class_="all"),
+            tag("p", " ".join(map(exact, shown)), class_="all"),
         ),
         note=note,
     )
@@ -121,16 +132,16 @@ def head_tiles(material: Material) -> Markup:
         if not math.isnan(attention[layer, head, 0])
     ]
     width = len(heads) * (len(places) + 1) - 1
-    words = f"{len(layers)} layers × {len(heads)} heads as tiles"
+    shows = f"{len(layers)} layers × {len(heads)} heads as tiles"
     return figure(
         f"All heads: {n_layer:,} layers × {n_head:,} heads",
-        picture(width, len(layers), words, *tiles, rem=0.7 * len(layers)),
+        picture(width, len(layers), shows, *tiles, rem=0.7 * len(layers)),
         _looks(material),
         note=_tile_note(attention.shape, len(layers), len(heads), len(places), least),
     )
 
 
-def _tile(shares: Any, row: int, head: int, least: float, words: str) -> Markup:
+def _tile(shares: Any, row: int, head: int, least: float, told: str) -> Markup:
     left = head * (len(shares) + 1)
     cells = [
         rect(left + at, row + 0.1, 1, 0.8, "plus", strength=float(share))
@@ -138,7 +149,7 @@ def _tile(shares: Any, row: int, head: int, least: float, words: str) -> Markup:
         if share >= least
     ]
     ground = rect(left, row + 0.1, len(shares), 0.8, "ground")
-    return tag("g", tag("title", words), ground, *cells)
+    return tag("g", tag("title", told), ground, *cells)
 
 
 def _spread(n: int, most: int) -> list[int]:
@@ -190,7 +201,7 @@ def _looks(material: Material) -> Markup:
             rows.append((str(layer), NONE, NONE, NONE))
         else:
             word = f"{material.piece(look.token)} (position {look.token})"
-            rows.append((str(layer), str(look.head), word, percent(look.weight)))
+            rows.append((str(layer), str(look.head), words(word), percent(look.weight)))
     return tag(
         "details",
         tag("summary", "The hardest look of each layer, the first token aside"),
@@ -216,7 +227,7 @@ def way_rows(material: Material) -> Markup:
             tag("th", str(layer), scope="row"),
             tag("td", _two_bars(both[:, layer], full), class_="room"),
             *(tag("td", _share(share), class_="number") for share in both[:, layer]),
-            tag("td", f"{found.norms[layer]:.4g}", class_="number"),
+            tag("td", exact(float(found.norms[layer])), class_="number"),
         )
         for layer in range(len(found))
     ]
@@ -251,7 +262,7 @@ def lens_rows(material: Material) -> Markup:
             f"{layer}",
             lens.probability(layer),
             (
-                material.said(int(lens.ids[layer, 0])),
+                words(material.said(int(lens.ids[layer, 0]))),
                 percent(lens.probability(layer)),
                 NONE if lens.ranks is None else f"{int(lens.ranks[layer]):,}",
             ),
@@ -278,13 +289,14 @@ def wrote_rows(material: Material) -> Markup:
         entries.append((f"{len(rest):,} others", math.fsum(each.value for each in rest)))
     entries.append(("unexplained", written.unexplained))
     most = max(abs(value) for _, value in entries) or 1.0
-    rows = [Row(words, value / most, (_signed(value),)) for words, value in entries]
+    rows = [Row(name, value / most, (_signed(value),)) for name, value in entries]
     rows.append(Row("all together", None, (_signed(written.difference),), is_marked=True))
     own, other = (quoted(material.said(each)) for each in (written.target, written.other))
     return figure(
         f"Who wrote {own} rather than {other}",
         bars(("Part", "", "Logits"), rows, is_signed=True),
-        *map(lacking, dict.fromkeys((*written.notes, *written.missing.values()))),
+        *(tag("p", note, class_="note") for note in written.notes),
+        *map(lacking, dict.fromkeys(written.missing.values())),
         note=WROTE,
     )
 

@@ -128,13 +128,18 @@ def bars(heads: tuple[str, ...], rows: Iterable[Row], *, is_signed: bool = False
     return tag("table", tag("thead", head), tag("tbody", *body))
 
 
+def words(text: str) -> Markup:
+    """A cell that may be broken anywhere, as numbers may not."""
+    return tag("span", text, class_="words")
+
+
 def table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Markup:
     head = tag("tr", *(tag("th", words, scope="col") for words in heads))
     body = [
         tag("tr", tag("th", row[0], scope="row"), *(tag("td", c, class_="number") for c in row[1:]))
         for row in rows
     ]
-    return tag("table", tag("thead", head), tag("tbody", *body))
+    return tag("table", tag("thead", head), tag("tbody", *body), class_="plain")
 
 
 def bar(share: float, tone: str = "plus") -> Markup:

@@ -13,7 +13,7 @@ from app.engine.protocol.cut_messages import Cut
 from app.insight.inside.attention import hardest_look, strongest
 from app.insight.inside.cuts import cut_words
 from app.insight.prompt.parts import counts, origin_words
-from app.insight.tour.page.markup import Markup, Row, bars, figure, joined, lacking, tag
+from app.insight.tour.page.markup import Markup, Row, bars, figure, joined, lacking, tag, words
 from app.insight.tour.page.material import Material, ends
 from app.insight.trace.tokens_shown import quoted
 
@@ -149,7 +149,7 @@ def _painted(material: Material, row: Any, title: str) -> Markup:
         )
 
     rows = [
-        Row(f"{material.piece(place)} (position {place})", share, (percent(share),))
+        Row(words(f"{material.piece(place)} (position {place})"), share, (percent(share),))
         for place, share in strongest(row, MOST_ROWS)
     ]
     note = _WITHOUT_FIRST.format(full=percent(full), first=percent(float(row[0])))

@@ -72,6 +72,7 @@ REST: Final = (
     "ui.shell.place",
     "ui.chat.composing",
     "ui.windows.exchange_acts",
+    "ui.windows.page_acts",
     "ui.chat.message_acts",
     "ui.shell.section_acts",
     "ui.sidebar.sidebar_acts",

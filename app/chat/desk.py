@@ -65,6 +65,7 @@ from app.chat.settings.presets import Presets
 from app.chat.settings.sampler_links import Chain
 from app.chat.settings.template_preview import TemplatePreviews
 from app.chat.surroundings import ALWAYS, Emit, Post, Surroundings
+from app.chat.tour.page import TourPages
 from app.chat.weights.draft_partners import DraftPartners
 from app.chat.weights.file_check import Check
 from app.chat.weights.fits import Fits
@@ -229,6 +230,18 @@ class Desk:
         self.hub: Final = HubQuestions(around, self.settings.set, offline=offline)
         self.downloads: Final = Fetching(around, self.hub, data_dir, self.settings.set)
         self.exchange: Final = Exchange(around, shelf, self.attachments, self._on_imported)
+        self.pages: Final = TourPages(
+            around,
+            loader,
+            self.questions,
+            self.inside,
+            self.embedding,
+            self.words,
+            self.headers,
+            self.machine,
+            self.fits,
+            self.exchange,
+        )
         self._last_chat = LastChat(data_dir, around.alarms)
         self._engine: Engine | None = None
         self._inbox: Inbox[EngineEvent] = Inbox(post, self._take, self.growing.show_arrived)

@@ -380,6 +380,22 @@ class ImportProgressed:
 
 
 @dataclass(frozen=True, slots=True)
+class PageProgressed:
+    """How many steps of a page to be saved are done. The last one of a page `is_over`."""
+
+    done: int
+    total: int
+    is_over: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PageSaved:
+    """The page is there, whole."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
 class StepModeChanged:
     """Whether replies wait at each token."""
 
@@ -479,6 +495,8 @@ Event = (
     | MessageSought
     | ImportPreviewed
     | ImportProgressed
+    | PageProgressed
+    | PageSaved
     | MemoryChanged
     | StepModeChanged
     | ReplyingChanged

@@ -63,28 +63,35 @@ def confirm_link(parent: QWidget, address: str) -> QMessageBox:
 
 def show_folder(parent: QWidget, folder: Path | str) -> None:
     """Show a folder in the system's file manager, or say where it is."""
-    open_outside(parent, QUrl.fromLocalFile(str(folder)))
+    words = "No file manager was found. The folder is here:"
+    _open(parent, QUrl.fromLocalFile(str(folder)), "Show folder", words, str(folder))
+
+
+def open_file(parent: QWidget, path: Path | str) -> None:
+    """Open a file in the program that the system has for it, or say where it is."""
+    words = "No app is set up to open this file. It is here:"
+    _open(parent, QUrl.fromLocalFile(str(path)), "Open file", words, str(path))
 
 
 def open_outside(parent: QWidget, url: QUrl) -> None:
     """Give an address to the program that the system has for it; without one, show it."""
+    words = "No app is set up to open this link. The address is:"
+    _open(parent, url, "Open link", words, url.toString())
+
+
+def _open(parent: QWidget, url: QUrl, title: str, words: str, address: str) -> None:
     if QDesktopServices.openUrl(url):
         return
     box = QMessageBox(parent)
     box.setObjectName("not_opened_dialog")
+    box.setWindowTitle(title)
     box.setTextFormat(Qt.TextFormat.PlainText)
     box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
     box.setTextInteractionFlags(
         Qt.TextInteractionFlag.TextSelectableByMouse
         | Qt.TextInteractionFlag.TextSelectableByKeyboard
     )
-    if url.isLocalFile():
-        box.setWindowTitle("Show folder")
-        box.setText("No file manager was found. The folder is here:")
-        box.setInformativeText(url.toLocalFile())
-    else:
-        box.setWindowTitle("Open link")
-        box.setText("No app is set up to open this link. The address is:")
-        box.setInformativeText(url.toString())
+    box.setText(words)
+    box.setInformativeText(address)
     box.setStandardButtons(QMessageBox.StandardButton.Close)
     box.open()

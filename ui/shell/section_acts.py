@@ -180,6 +180,10 @@ class SectionActs(QObject):
             self._looking = Looking(self._desk, self._bridge, self)
         return self._looking
 
+    def looked_at(self) -> Looking | None:
+        """The same, if anybody has looked."""
+        return self._looking
+
     def _say(self) -> None:
         self._header.set_section_shown(self._columns.is_section_shown)
         if self._section is not None:

@@ -122,6 +122,7 @@ class MainWindow(QMainWindow):
         from ui.tokens.token_view_acts import TokenViewActs
         from ui.tokens.word_acts import WordActs
         from ui.windows.exchange_acts import ExchangeActs
+        from ui.windows.page_acts import PageActs
 
         theme, composer = self._theme, self._frame.composer
         typed = composer.text()
@@ -147,11 +148,21 @@ class MainWindow(QMainWindow):
         self._template_banner = TemplateBanner(desk, bridge, self.chat)
         self.sidebar_acts = SidebarActs(desk, bridge, self.sidebar, self.columns, self.chat)
         self.exchange_acts = ExchangeActs(desk, bridge, theme, self.sidebar, self)
+        self.page_acts = PageActs(
+            desk,
+            bridge,
+            theme,
+            self.exchange_acts,
+            self.chat.toasts,
+            self.section_acts.looked_at,
+            self,
+        )
         self._connect_sidebar()
         self._connect_chat()
         self._connect_shortcuts()
         self.sidebar_acts.add_actions(self.action_registry)
         self.exchange_acts.add_actions(self.action_registry)
+        self.page_acts.add_actions(self.action_registry)
         self.composing.add_actions(self.action_registry)
         self.text_following.add_actions(self.action_registry)
         self.temporary.add_actions(self.action_registry)

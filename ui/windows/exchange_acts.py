@@ -18,12 +18,13 @@ if TYPE_CHECKING:
     from app.bridge import Bridge
     from app.chat.desk import Desk
     from ui.sidebar.sidebar import Sidebar
-    from ui.windows.import_progress import ImportProgress
+    from ui.windows.progress import Progress
 
 EXPORT_KEY = "Ctrl+Shift+S"
 IMPORT_KEY = "Ctrl+Shift+O"
 FILTERS = {"json": "Cutaway chats (*.json)", "markdown": "Markdown (*.md)"}
 SUFFIXES = {"json": ".json", "markdown": ".md"}
+PAGE_FILTER, PAGE_SUFFIX = "Web page (*.html)", ".html"
 
 
 class ExchangeActs(QObject):
@@ -38,7 +39,7 @@ class ExchangeActs(QObject):
         self._desk = desk
         self._theme = theme
         self._folder = ""
-        self._progress: ImportProgress | None = None
+        self._progress: Progress | None = None
         bridge.on(ImportPreviewed, self._on_import_previewed)
         bridge.on(ImportProgressed, self._on_import_progressed)
         sidebar.export_requested.connect(self.export)
@@ -85,13 +86,22 @@ class ExchangeActs(QObject):
             dialog.setOption(QFileDialog.Option.ShowDirsOnly)
             dialog.setLabelText(QFileDialog.DialogLabel.Accept, "Export")
         else:
-            dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
-            dialog.setNameFilter(FILTERS[form])
-            dialog.setDefaultSuffix(SUFFIXES[form].removeprefix("."))
+            _to_save(dialog, FILTERS[form], SUFFIXES[form])
         dialog.setDirectory(self._usual_folder())
         if not is_folder:
             dialog.selectFile(_file_name(ids, names, SUFFIXES[form]))
         self._open(dialog, lambda files: self._desk.exchange.export(ids, files[0], form))
+
+    def ask_where_page(self, title: str, chosen: Callable[[str], object]) -> None:
+        """Where a page goes that is called so."""
+        from app.chat.exchange.exporting import file_name
+
+        dialog = QFileDialog(self._window, "Save as a page")
+        dialog.setObjectName("page_file_dialog")
+        _to_save(dialog, PAGE_FILTER, PAGE_SUFFIX)
+        dialog.setDirectory(self._usual_folder())
+        dialog.selectFile(file_name(title, PAGE_SUFFIX))
+        self._open(dialog, lambda files: chosen(files[0]))
 
     # --- import -------------------------------------------------------------------------
 
@@ -124,9 +134,9 @@ class ExchangeActs(QObject):
                 progress.deleteLater()
             return
         if self._progress is None:
-            from ui.windows.import_progress import ImportProgress
+            from ui.windows.progress import IMPORT, Progress
 
-            self._progress = ImportProgress(self._theme, self._window)
+            self._progress = Progress(self._theme, IMPORT, self._window)
             self._progress.cancelled.connect(self._desk.exchange.cancel)
             self._progress.show()
         self._progress.show_progress(event.done, event.total)
@@ -148,6 +158,12 @@ class ExchangeActs(QObject):
         documents = QStandardPaths.StandardLocation.DocumentsLocation
         usual = self._folder or QStandardPaths.writableLocation(documents)
         return usual if Path(usual).is_dir() else str(Path.home())
+
+
+def _to_save(dialog: QFileDialog, name_filter: str, suffix: str) -> None:
+    dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+    dialog.setNameFilter(name_filter)
+    dialog.setDefaultSuffix(suffix.removeprefix("."))
 
 
 def _file_name(ids: Sequence[str] | None, listed: dict[str, Conversation], suffix: str) -> str:

@@ -29,6 +29,7 @@ T = TypeVar("T")
 
 CLOSE_TIMEOUT_S: Final = 10.0
 TOLD_EVERY_S: Final = 0.2
+BUSY: Final = "An export or import is still running. Try again when it is finished."
 
 
 class _CancelledError(StoreError):
@@ -80,6 +81,26 @@ class Exchange:
             self._around.emit(Noticed("info", f"{_chats(count)} exported to “{place}”."))
 
         self._begin(work, tell)
+
+    def write_text(
+        self,
+        target: str,
+        make: Callable[[], str | None],
+        then: Callable[[bool], None],
+        failed: Callable[[str], None],
+    ) -> None:
+        """A text that is made where it is written, on the same thread, into a file. None: nobody
+        wants it any more. `then` is told whether the file was written."""
+        from app.chat.exchange.exporting import write_text
+
+        def work() -> bool:
+            text = make()
+            self._check()
+            if text is not None:
+                write_text(Path(target), text)
+            return text is not None
+
+        self._begin(work, then, failed)
 
     def take_files(self, paths: Sequence[str]) -> None:
         """Dropped or pasted: exports of Cutaway are looked at, to be imported; others attached.
@@ -210,10 +231,18 @@ class Exchange:
             sentence += f"; {imported.there:,} {verb} there already"
         self._imported(imported.ids, f"{sentence}.")
 
-    def _begin(self, work: Callable[[], T], done: Callable[[T], None]) -> None:
+    def _begin(
+        self,
+        work: Callable[[], T],
+        done: Callable[[T], None],
+        failed: Callable[[str], None] | None = None,
+    ) -> None:
+        """`failed`: who says that it did, if somebody else shall."""
         if self._is_busy:
-            sentence = "An export or import is still running. Try again when it is finished."
-            self._around.emit(Noticed("warning", sentence))
+            if failed is not None:
+                failed(BUSY)
+            else:
+                self._around.emit(Noticed("warning", BUSY))
             return
         self._is_busy = True
         future: Future[T] = Future()
@@ -232,7 +261,10 @@ class Exchange:
 
         def fail(sentence: str) -> None:
             self._is_busy = False
-            self._around.emit(Noticed("error", sentence))
+            if failed is not None:
+                failed(sentence)
+            else:
+                self._around.emit(Noticed("error", sentence))
 
         self._thread = threading.Thread(target=run, name="exchange", daemon=True)
         self._thread.start()

@@ -116,6 +116,12 @@ def _rooted(folder: Folder, folders: dict[str, Folder]) -> Folder:
     return Folder(folder.id, folder.name, folder.created_at, None, folder.position)
 
 
+def write_text(target: Path, text: str) -> None:
+    """A file of its own; one that is there is replaced."""
+    with _whole_file(target) as file:
+        file.write(text.encode())
+
+
 def file_name(title: str, suffix: str) -> str:
     """A name that every file system takes.
 

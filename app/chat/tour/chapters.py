@@ -58,7 +58,8 @@ class Guess(_Data, frozen=True):
 
 class Step(_Data, frozen=True):
     """What stands on the card beside `at`: what is seen, why it matters, and one thing to `try_`,
-    which is recognised as `act` and answered by `done`."""
+    which is recognised as `act` and answered by `done`. `page`: whether it has something to say
+    where nothing can be tried, on a page that was saved."""
 
     name: str
     at: Spot
@@ -68,6 +69,7 @@ class Step(_Data, frozen=True):
     try_: str = msgspec.field(default="", name="try")
     act: str = ""
     done: tuple[Sentence, ...] = ()
+    page: bool = True
 
     def sentences(self) -> Iterator[Sentence]:
         """All that it may say."""

@@ -375,6 +375,11 @@ PLACES = {
         "app/chat/exchange/test_exchange.py",
         "test_one_at_a_time",
     ),
+    "app/chat/tour/page.py _ask": (
+        "the page is the newest one that is wanted, and the model is still loaded",
+        "app/chat/tour/test_page.py",
+        "test_one_that_is_cancelled_is_not_written",
+    ),
     # --- the start, and writes
     "app/chat/desk.py start": (
         "always: the store is opened once",

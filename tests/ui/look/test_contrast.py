@@ -36,7 +36,7 @@ from ui.chat.attachment_reader import AttachmentReader
 from ui.chat.compare_ask import AskSeveral
 from ui.look.theme import Theme
 from ui.shell.window import MainWindow
-from ui.windows.import_progress import ImportProgress
+from ui.windows.progress import IMPORT, PAGE, Progress
 
 WANTED = 4.5
 WITH_TEXT = (QLabel, QPushButton, QLineEdit, QPlainTextEdit, QTabBar)
@@ -214,9 +214,10 @@ def test_all_dialogs_stand_on_one_plane(
         QFileDialog(window),
         AskSeveral(theme, Settings(), window),
         AttachmentReader(theme, text, window, put_into_text=None, remove=None),
-        ImportProgress(theme, window),
+        Progress(theme, IMPORT, window),
+        Progress(theme, PAGE, window),
     ]
-    assert len(dialogs) == 6
+    assert len(dialogs) == 7
     for dialog in dialogs:
         dialog.show()
         image = dialog.grab().toImage()

@@ -9,10 +9,10 @@ from recording_desk import FakeBridge, FakeDesk
 
 from app.chat.events import ImportProgressed
 from ui.shell.window import MainWindow
-from ui.windows.import_progress import ImportProgress
+from ui.windows.progress import Progress
 
 
-def shown(window: MainWindow) -> ImportProgress | None:
+def shown(window: MainWindow) -> Progress | None:
     found = window.findChildren(QDialog, "import_progress")
     return next((each for each in found if each.isVisible()), None)
 

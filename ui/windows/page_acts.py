@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ui.section.looking import Looking
     from ui.windows.progress import Progress
 
+PAGE_KEY: Final = "Ctrl+Alt+P"
 PATIENCE_MS: Final = 500
 """A page that is saved sooner tells nothing of its way."""
 
@@ -63,7 +64,7 @@ class PageActs(QObject):
             Action(
                 "save_tour_page",
                 "Save this token's tour as a page…",
-                "",
+                PAGE_KEY,
                 self.save,
                 self.can_save,
                 group="Help",

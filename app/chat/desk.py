@@ -417,6 +417,7 @@ class Desk:
                 self.loader.take_state(event)
                 self.fits.take_state(event)
                 self.inside.take_state()
+                self.pages.take_state()
                 self._settle_rest()
             case Log():
                 self.loader.take_log(event)

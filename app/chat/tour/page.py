@@ -90,15 +90,25 @@ class TourPages:
             self._insides.stop()
             self._around.emit(PageProgressed(0, 0, is_over=True))
 
+    def take_state(self) -> None:
+        """Something was loaded or unloaded: what is asked for may be answered by nobody."""
+        run = self._run
+        if run is not None and run.step and self._loader.loaded is not run.loaded:
+            self._go_on(run)
+
     # --- asking ---------------------------------------------------------------------------------
 
     def _go_on(self, run: Run) -> None:
         """To the next step that can be asked for; behind the last one the page is written."""
-        while run.left:
-            step = run.left.pop(0)
-            self._around.emit(PageProgressed(len(STEPS) - len(run.left) - 1, len(STEPS)))
-            if self._ask(run, step):
+        while run.left and self._loader.loaded is run.loaded:
+            run.step = run.left.pop(0)
+            self._around.emit(PageProgressed(STEPS.index(run.step), len(STEPS)))
+            if self._ask(run, run.step):
                 return
+        if run.left:
+            # What has come so far is about the weights that wrote the reply.
+            run.missing.setdefault("inside", CHANGED)
+        run.step = ""
         self._write(run)
 
     def _ask(self, run: Run, step: str) -> bool:
@@ -108,29 +118,16 @@ class TourPages:
         assert loaded is not None
         place = -1 if text is None else text.place_of(run.wish.index) - 1
 
-        is_answered = False
-
         def still() -> bool:
-            return self._run is run
-
-        def go_on() -> None:
-            nonlocal is_answered
-            if not is_answered:  # the machine may be told twice
-                is_answered = True
-                self._go_on(run)
+            return self._run is run and run.step == step
 
         def take(found: Any) -> None:
-            if self._loader.loaded is loaded:
-                run.found[step] = found
-            else:
-                # What has come so far is about the weights that wrote the reply.
-                run.missing.setdefault("inside", CHANGED)
-                run.left.clear()
-            go_on()
+            run.found[step] = found
+            self._go_on(run)
 
         def fail(sentence: str) -> None:
             run.missing["inside" if step == "text" else step] = sentence
-            go_on()
+            self._go_on(run)
 
         def take_seen(seen: Seen) -> None:
             if seen.is_whole:

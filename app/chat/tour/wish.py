@@ -27,11 +27,13 @@ class Wish:
 @dataclass(slots=True)
 class Run:
     """A page on its way. `loaded`: the weights that wrote the reply, None where they aren't here.
-    `found`: answers, by the steps that they belong to; `missing`: why there is none."""
+    `found`: answers, by the steps that they belong to; `missing`: why there is none. `step`: what
+    is asked for now, and `left` after it."""
 
     wish: Wish
     target: str
     loaded: Loaded | None
     left: list[str]
+    step: str = ""
     found: dict[str, Any] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)

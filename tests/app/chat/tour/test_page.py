@@ -125,6 +125,25 @@ def test_a_model_that_goes_meanwhile_is_told(make_room: Any, tmp_path: Path) -> 
     assert "The lens" not in pictures(page)
 
 
+def test_a_question_that_nobody_answers_any_more_holds_nothing_up(
+    room: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was asked of a model that goes may be dropped by whoever was asked."""
+    wish = wish_of(room)
+    asked: list[Any] = []
+    monkeypatch.setattr(
+        room.desk.machine, "read", lambda then, _failed, *, still: asked.append((then, still))
+    )
+    room.desk.pages.save(wish, str(tmp_path / "page.html"))
+    room.until(lambda: asked, "the question")
+    room.desk.loader.unload()
+    room.until(lambda: room.of(PageSaved), "the page")
+    ((_then, still),) = asked
+    assert not still()
+    page = read_page((tmp_path / "page.html").read_text("utf-8"))
+    assert "The lens" in pictures(page)
+
+
 def test_one_that_is_cancelled_is_not_written(make_room: Any, tmp_path: Path) -> None:
     room = make_room(SLOW).start_ready()
     room.desk.pages.save(wish_of(room), str(tmp_path / "page.html"))

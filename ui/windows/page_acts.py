@@ -62,7 +62,7 @@ class PageActs(QObject):
     def add_actions(self, actions: Actions) -> None:
         actions.add(
             Action(
-                "save_tour_page",
+                "tour_page",
                 "Save this token's tour as a page…",
                 PAGE_KEY,
                 self.save,

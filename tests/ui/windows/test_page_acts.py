@@ -48,7 +48,7 @@ def shown(window: MainWindow) -> Any:
 
 
 def test_it_is_offered_of_a_token_that_is_looked_at(window: MainWindow) -> None:
-    action = window.action_registry["save_tour_page"]
+    action = window.action_registry["tour_page"]
     looking = window.section_acts.looking()
     looking.select(None)
     assert not action.is_enabled()
@@ -63,7 +63,7 @@ def test_where_to_is_asked_and_the_token_of_then_is_saved(
     looking = window.section_acts.looking()
     looking.select(0)
     window.page_acts.known = lambda: {"step_with": Fact(1.0, "1.00 ms")}
-    window.action_registry.run("save_tour_page")
+    window.action_registry.run("tour_page")
     dialog = dialog_of(window)
     assert dialog.acceptMode() is QFileDialog.AcceptMode.AcceptSave
     assert dialog.defaultSuffix() == "html"

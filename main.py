@@ -84,6 +84,7 @@ REST: Final = (
     "ui.tokens.token_bar",
     "ui.tokens.token_view_acts",
     "ui.tokens.word_acts",
+    "ui.tour.tour_acts",
     "ui.transcript.tokens.body",
     "ui.transcript.tokens.place",
     "ui.shell.lazy_windows",

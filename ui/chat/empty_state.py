@@ -11,6 +11,7 @@ from ui.widgets.centred_area import CentredArea
 from ui.widgets.kit import push_button
 
 WIDTH_PX = 440
+TOUR = "New here? Follow one token through the model"
 WITHOUT_WEIGHTS = (
     "Cutaway needs a language model in GGUF format. Find one that fits your computer, or open "
     "one you already have."
@@ -19,10 +20,11 @@ WITHOUT_WEIGHTS = (
 
 class EmptyState(CentredArea):
     """No weights are known (`library_requested`, `open_file_requested`), or an empty chat waits
-    for a message."""
+    for a message. `tour_requested`: by a quiet line there."""
 
     open_file_requested = Signal()
     library_requested = Signal(str)
+    tour_requested = Signal()
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -46,7 +48,15 @@ class EmptyState(CentredArea):
             hint=shown_key("Ctrl+Shift+W"),
             act=lambda: self.library_requested.emit(""),
         )
-        self._fill(self._title, self._words, 8, self.library_button, self.open_button)
+        self.tour_button = push_button(
+            TOUR, self, "empty_tour_button", kind="quiet", act=self.tour_requested
+        )
+        self._is_tour_offered = False
+        self._fill(
+            *(self._title, self._words, 8, self.library_button, self.open_button, self.tour_button)
+        )
+        theme.font(self.tour_button, Theme.font_small)
+        self._offer(False)
         theme.space(self._column, 8)
         for label in (self._title, self._words):
             theme.at_most(label, WIDTH_PX)
@@ -69,6 +79,13 @@ class EmptyState(CentredArea):
         self._words.setText("Loading the model. You can start writing.")
         self._offer(False)
 
+    def offer_tour(self, is_offered: bool) -> None:
+        """Until it was begun once."""
+        self._is_tour_offered = is_offered
+        self._offer(not self.open_button.isHidden())
+
     def _offer(self, is_offered: bool) -> None:
+        """Weights to find; where there are some, the tour."""
         self.library_button.setVisible(is_offered)
         self.open_button.setVisible(is_offered)
+        self.tour_button.setVisible(self._is_tour_offered and not is_offered)

@@ -78,6 +78,13 @@ class TextFollowing(QObject):
             self._desk.text.when_asked(page.flush)
         return self._page
 
+    def begin_with(self, text: str, max_tokens: int) -> None:
+        """Another document that begins so; the weights go on with so many tokens."""
+        self._desk.shelf.open_new_text()
+        self._desk.levels.change("chat", "max_tokens", max_tokens)
+        self.page.open_document(text)
+        self.page.go_on()
+
     def set_generating(self, is_generating: bool) -> None:
         if self._is_shown:
             self.page.set_generating(is_generating)

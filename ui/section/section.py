@@ -28,13 +28,15 @@ from ui.widgets.plane import Plane
 class Section(Plane):
     """`kinds`: the panels, in the order of their tabs. `tab_changed`: the title of the one that
     the user chose. `panel_built`: the one that is shown for the first time. `hide_requested`,
-    `enlarge_requested`: by its buttons. `shown_changed`: another panel is on screen, or none."""
+    `enlarge_requested`, `help_requested`: by its buttons. `shown_changed`: another panel is on
+    screen, or none."""
 
     tab_changed = Signal(str)
     panel_built = Signal(object)
     shown_changed = Signal()
     hide_requested = Signal()
     enlarge_requested = Signal()
+    help_requested = Signal()
 
     def __init__(
         self,
@@ -81,6 +83,8 @@ class Section(Plane):
         self.next_button = self._step_button("caret-right", "Next token", NEXT_TOKEN_KEY, 1)
         self.enlarge_button = IconButton(theme, "corners-out", "Enlarge the panel", parent=self)
         self.enlarge_button.setObjectName("enlarge_section_button")
+        self.help_button = IconButton(theme, "question", "About this panel", parent=self)
+        self.help_button.setObjectName("section_help_button")
         self._stack = QStackedWidget(self)
         self._row = QHBoxLayout()
         self._row.addWidget(self.tabs, 1)
@@ -90,6 +94,7 @@ class Section(Plane):
         self._column.addWidget(self.line)
         self._names = QHBoxLayout()
         self._names.addWidget(self.name, 1)
+        self._names.addWidget(self.help_button)
         self._names.addWidget(self.previous_button)
         self._names.addWidget(self.next_button)
         self._names.addWidget(self.enlarge_button)
@@ -100,6 +105,7 @@ class Section(Plane):
         self.close_button.clicked.connect(self.hide_requested)
         self.line.wanted.connect(self._go_to)
         self.enlarge_button.clicked.connect(self.enlarge_requested)
+        self.help_button.clicked.connect(self.help_requested)
         self.set_large(False)
         looking.message_changed.connect(self._say)
         looking.token_changed.connect(self._say)
@@ -108,7 +114,8 @@ class Section(Plane):
         self._theme.space(self._column, 8, margins=12)
         self._theme.space(self._row, 4)
         self._theme.space(self._names, 2)
-        for button in (self.previous_button, self.next_button, self.enlarge_button):
+        in_names = (self.help_button, self.previous_button, self.next_button, self.enlarge_button)
+        for button in in_names:
             self._theme.size(button, 22, 20)
         self._say()
 

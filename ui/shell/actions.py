@@ -8,7 +8,7 @@ that is not enabled does nothing, by whichever way it is asked for.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from PySide6.QtCore import QEvent, QKeyCombination, QObject, Qt
@@ -63,6 +63,7 @@ class Actions(QObject):
         self._names: dict[QKeyCombination, str] = {}
         self._given: dict[str, str] = {}
         """Which action a key means everywhere in the window."""
+        self._late: list[Callable[[], Iterable[Action]]] = []
         self._in_focus: QWidget | None = None
         self.collisions: list[str] = []
         application = QApplication.instance()
@@ -71,12 +72,17 @@ class Actions(QObject):
         self._on_focus_changed(None, application.focusWidget())
 
     def __iter__(self) -> Iterator[Action]:
+        self._add_late()
         return iter(tuple(self._actions.values()))
 
     def __getitem__(self, name: str) -> Action:
+        if name not in self._actions:
+            self._add_late()
         return self._actions[name]
 
     def __contains__(self, name: object) -> bool:
+        if name not in self._actions:
+            self._add_late()
         return name in self._actions
 
     def add(self, action: Action, scope: QWidget | None = None) -> None:
@@ -96,9 +102,19 @@ class Actions(QObject):
                 keys = (key for key in action.keys if key != "Esc")
                 self._names |= {combination(key): action.name for key in keys}
 
+    def add_later(self, make: Callable[[], Iterable[Action]]) -> None:
+        """Actions without keys whose names are read from a file: when somebody asks for any."""
+        self._late.append(make)
+
+    def _add_late(self) -> None:
+        late, self._late = self._late, []
+        for make in late:
+            for action in make():
+                self.add(action)
+
     def run(self, name: str) -> None:
         """Do it, if it can be done now."""
-        action = self._actions[name]
+        action = self[name]
         if action.is_enabled():
             action.run()
 
@@ -113,7 +129,7 @@ class Actions(QObject):
             if not name:
                 menu.addSeparator()
                 continue
-            action = self._actions[name]
+            action = self[name]
             entry = QAction(action.title, menu)
             if action.shortcut:
                 # Shown only: a second bound key would make both ambiguous.

@@ -37,6 +37,7 @@ ENTRIES: Final = (
     "zoom_reset",
     "full_screen",
     "",
+    "tour",
     "keys",
     "palette",
     "glossary",

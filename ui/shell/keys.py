@@ -10,6 +10,7 @@ from PySide6.QtGui import QKeyEvent, QKeySequence
 ENLARGE_KEY: Final = "F9"
 NEXT_TOKEN_KEY: Final = "Alt+."
 PREVIOUS_TOKEN_KEY: Final = "Alt+,"
+TOUR_KEY: Final = "F1"
 
 
 def shown_key(sequence: str) -> str:

@@ -1,4 +1,4 @@
-"""The command palette (Ctrl+K) and the list of keys (F1): everything that can be done, by name.
+"""The command palette (Ctrl+K) and the list of keys (Ctrl+/): everything that can be done, by name.
 
 One field and one list over the window. The field keeps the focus; ↑ and ↓ move in the list,
 Return does what is chosen, Escape or a click elsewhere closes. Built at its first use.

@@ -68,6 +68,8 @@ ALSO: Final[dict[str, tuple[str, ...]]] = {
     ),
     "explain_panel": ("what does this mean", "definitions", "help"),
     "keys": ("shortcuts", "help", "hotkeys"),
+    "tour": ("help", "tutorial", "guide", "getting started", "learn", "how it works"),
+    "tour_again": ("restart tutorial",),
     "show_log": ("debug", "console"),
     "swap_role": ("swap role",),
 }

@@ -40,9 +40,10 @@ OTHER_KEYS: Final = {"panel_inside": "Ctrl+Shift+I"}
 
 
 class SectionActs(QObject):
-    """`panel_changed`: another panel is on screen, or none."""
+    """`panel_changed`: another panel is on screen, or none. `help_requested`: about it."""
 
     panel_changed = Signal()
+    help_requested = Signal()
 
     def __init__(
         self, desk: Desk, bridge: Bridge, theme: Theme, columns: Columns, header: ChatHeader
@@ -158,6 +159,7 @@ class SectionActs(QObject):
             self._section.enlarge_requested.connect(self.enlarge)
             self._section.hide_requested.connect(lambda: self.show(False))
             self._section.shown_changed.connect(self.panel_changed)
+            self._section.help_requested.connect(self.help_requested)
             self._columns.set_section(self._section)
         return self._section
 

@@ -121,6 +121,7 @@ class MainWindow(QMainWindow):
         from ui.tokens.step_acts import StepActs
         from ui.tokens.token_view_acts import TokenViewActs
         from ui.tokens.word_acts import WordActs
+        from ui.tour.tour_acts import TourActs
         from ui.windows.exchange_acts import ExchangeActs
         from ui.windows.page_acts import PageActs
 
@@ -157,6 +158,16 @@ class MainWindow(QMainWindow):
             self.section_acts.looked_at,
             self,
         )
+        self.tour_acts = TourActs(
+            desk,
+            bridge,
+            theme,
+            self,
+            self.chat,
+            self.section_acts,
+            self.text_following,
+            lambda: self.lazy.show_library(""),
+        )
         self._connect_sidebar()
         self._connect_chat()
         self._connect_shortcuts()
@@ -170,6 +181,7 @@ class MainWindow(QMainWindow):
         self.section_acts.add_actions(self.action_registry)
         self.token_view_acts.add_actions(self.action_registry)
         self.step_acts.add_actions(self.action_registry)
+        self.tour_acts.add_actions(self.action_registry)
         add_chat_menu(self.chat.header.menu_button, self.action_registry)
         self._apply_settings(frozenset({"theme", "zoom_percent", "send_key"}) | FONTS)
         bridge.on(SettingsChanged, self._on_settings_changed)

@@ -173,7 +173,7 @@ def _of_the_view(window: WindowActs, lazy: LazyWindows) -> tuple[Action, ...]:
     return (
         Action("palette", "Command palette", "Ctrl+K", lambda: lazy.palette().open(), group="View"),
         Action(
-            "keys", "Keyboard shortcuts", "F1", lambda: lazy.palette().open_keys(), group="View"
+            "keys", "Keyboard shortcuts", "Ctrl+/", lambda: lazy.palette().open_keys(), group="View"
         ),
         Action(
             "toggle_sidebar",

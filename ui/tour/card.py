@@ -1,7 +1,7 @@
 """The tour's card: what is seen, why it matters, one thing to try, and what came of it.
 
 It stands on the window beside the live widget that it talks about, and blocks nothing: the window
-below is used as ever. Escape leaves it, wherever in it the keyboard is.
+below is used as ever. Enter goes on, Escape leaves, wherever in the card the keyboard is.
 """
 
 from __future__ import annotations
@@ -12,14 +12,34 @@ from typing import Final
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLineEdit, QMenu, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QAbstractSlider,
+    QFrame,
+    QHBoxLayout,
+    QLineEdit,
+    QMenu,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
 
 from ui.look.theme import Theme
+from ui.shell.keys import TOUR_KEY, shown_key
+from ui.shell.tab_order import put_in_order
+from ui.widgets.elided_button import ElidedButton
 from ui.widgets.icon_button import IconButton
 from ui.widgets.kit import plain_label, push_button
 from ui.widgets.steady_area import SteadyArea
 
 WIDTH_PX: Final = 320
+LEAST_LINES: Final = 4
+_Slide = QAbstractSlider.SliderAction
+_SCROLLS: Final = {
+    Qt.Key.Key_Down: _Slide.SliderSingleStepAdd,
+    Qt.Key.Key_Up: _Slide.SliderSingleStepSub,
+    Qt.Key.Key_PageDown: _Slide.SliderPageStepAdd,
+    Qt.Key.Key_PageUp: _Slide.SliderPageStepSub,
+}
 TRY: Final = "Try: {}"
 DONE: Final = "✓ {}"
 GUESSED: Final = "It is {answer}. You guessed {guess}."
@@ -28,7 +48,8 @@ GUESSED: Final = "It is {answer}. You guessed {guess}."
 @dataclass(frozen=True, slots=True)
 class Shown:
     """What stands on the card. `answer`: the text of the number that is guessed; empty where
-    nothing is asked (`ask`). `done`: what is said once it was tried; empty before."""
+    nothing is asked (`ask`). `done`: what is said once it was tried; empty before. `lack`: why what
+    it talks about can't be seen now."""
 
     chapter: int
     step: int
@@ -39,6 +60,7 @@ class Shown:
     answer: str = ""
     try_: str = ""
     done: str = ""
+    lack: str = ""
     is_first: bool = False
     is_last: bool = False
 
@@ -49,6 +71,7 @@ class TourCard(QFrame):
     next_wanted = Signal()
     back_wanted = Signal()
     leave_wanted = Signal()
+    again_wanted = Signal()
     chapter_wanted = Signal(int)
     page_wanted = Signal()
 
@@ -60,6 +83,7 @@ class TourCard(QFrame):
         self._shown: Shown | None = None
         self._guess = ""
         self._is_revealed = False
+        self.has_page = False
         self.setObjectName("tour_card")
         self.setProperty("plane", "above")
         self.setAccessibleName("Follow one token")
@@ -69,9 +93,11 @@ class TourCard(QFrame):
 
     def _make(self) -> None:
         theme = self._theme
-        self.chapter_button = push_button(
-            "", self, "tour_chapters", kind="quiet", spoken="Chapters", act=self._show_chapters
-        )
+        self.chapter_button = ElidedButton(self)
+        self.chapter_button.setObjectName("tour_chapters")
+        self.chapter_button.setProperty("kind", "quiet")
+        self.chapter_button.setToolTip("Go to another chapter")
+        self.chapter_button.clicked.connect(self._show_chapters)
         self.where = plain_label("", self, "small", name="tour_where")
         self.close_button = IconButton(
             theme, "x", "Leave the tour", hint="Leave the tour (Esc)", parent=self
@@ -89,20 +115,29 @@ class TourCard(QFrame):
         self.check_button = push_button(
             "Check", self.inside, "tour_check", kind="compact", act=self._check
         )
-        self.guess.returnPressed.connect(self._check)
         self.try_ = plain_label("", self.inside, "strong", name="tour_try", wraps=True)
         self.done = plain_label("", self.inside, name="tour_done", wraps=True)
+        self.lack = plain_label("", self.inside, "caution", name="tour_lack", wraps=True)
         self.back_button = push_button(
             "Back", self, "tour_back", kind="compact", act=self.back_wanted
         )
         self.next_button = push_button(
             "Next", self, "tour_next", kind="primary", act=self.next_wanted
         )
+        self.again_button = push_button(
+            "Show me again",
+            self,
+            "tour_again",
+            kind="quiet",
+            hint=f"Go there with the keyboard; {shown_key(TOUR_KEY)} comes back here",
+            act=self.again_wanted,
+        )
         self.page_button = push_button(
-            "Save as a page…", self, "tour_page", kind="compact", act=self.page_wanted
+            "Save as a page…", self.inside, "tour_page", kind="compact", act=self.page_wanted
         )
         for button in (self.chapter_button, self.back_button, self.next_button, self.page_button):
             button.setAutoDefault(False)
+        theme.font(self.again_button, Theme.font_small)
         theme.font(self.chapter_button, Theme.font_small)
         theme.size(self.close_button, 22, 22)
 
@@ -110,7 +145,7 @@ class TourCard(QFrame):
         theme = self._theme
         head = QHBoxLayout()
         head.addWidget(self.chapter_button)
-        head.addStretch(1)
+        head.addStretch(0)
         head.addWidget(self.where)
         head.addWidget(self.close_button)
         asked = QHBoxLayout()
@@ -120,8 +155,12 @@ class TourCard(QFrame):
         rows.setContentsMargins(0, 0, 0, 0)
         rows.addWidget(self.ask)
         rows.addLayout(asked)
-        for label in (self.see, self.why, self.try_, self.done):
+        for label in (self.see, self.why, self.try_, self.done, self.lack):
             rows.addWidget(label)
+        page = QHBoxLayout()
+        page.addWidget(self.page_button)
+        page.addStretch(1)
+        rows.addLayout(page)
         rows.addStretch(1)
         self._area = SteadyArea(self)
         self._area.setWidgetResizable(True)
@@ -132,7 +171,7 @@ class TourCard(QFrame):
         self.inside.setAutoFillBackground(False)
         self._area.viewport().setAutoFillBackground(False)
         foot = QHBoxLayout()
-        foot.addWidget(self.page_button)
+        foot.addWidget(self.again_button)
         foot.addStretch(1)
         foot.addWidget(self.back_button)
         foot.addWidget(self.next_button)
@@ -144,6 +183,13 @@ class TourCard(QFrame):
         for layout in (head, asked, foot):
             theme.space(layout, 6)
         theme.space(rows, 8)
+        put_in_order(
+            [
+                *(self.guess, self.check_button, self.page_button, self.next_button),
+                *(self.back_button, self.again_button, self.chapter_button, self.close_button),
+            ],
+            self.next_button,
+        )
 
     # --- what is shown --------------------------------------------------------------------------
 
@@ -156,10 +202,11 @@ class TourCard(QFrame):
             self._area.verticalScrollBar().setValue(0)
         self._shown = shown
         self.chapter_button.setText(f"{shown.chapter + 1}. {self._titles[shown.chapter]} ▾")
+        self.chapter_button.setAccessibleName(f"Chapters: {self._titles[shown.chapter]}")
         self.where.setText(f"{shown.step + 1} of {shown.n_steps}")
         self.where.setAccessibleName(f"Step {shown.step + 1} of {shown.n_steps}")
         self.back_button.setEnabled(not shown.is_first)
-        self.page_button.setVisible(shown.is_last)
+        self.page_button.setVisible(shown.is_last and self.has_page)
         self._say()
 
     def _say(self) -> None:
@@ -179,9 +226,20 @@ class TourCard(QFrame):
             (self.why, "" if is_open else shown.why),
             (self.try_, TRY.format(shown.try_) if shown.try_ and not is_open else ""),
             (self.done, DONE.format(shown.done) if shown.done and not is_open else ""),
+            (self.lack, shown.lack),
         ):
             label.setText(text)
             label.setVisible(bool(text))
+        words = self.words()
+        if words != self.accessibleDescription():
+            self.setAccessibleDescription(words)
+            # The button has the keyboard, so the words are said with it.
+            self.next_button.setAccessibleDescription(words)
+
+    def words(self) -> str:
+        """All that is read on it now."""
+        labels = (self.ask, self.see, self.why, self.try_, self.done, self.lack)
+        return " ".join(label.text() for label in labels if not label.isHidden())
 
     @property
     def is_asking(self) -> bool:
@@ -200,18 +258,27 @@ class TourCard(QFrame):
             self.reveal()
             self.next_button.setFocus(Qt.FocusReason.OtherFocusReason)
 
-    def wanted_size(self) -> QSize:
-        """With all of its words."""
-        px = self._theme.px
-        width = px(WIDTH_PX)
+    def wanted_size(self, width: int = 0) -> QSize:
+        """With all of its words, as wide as it is usually, or so wide."""
+        width = width or self._theme.px(WIDTH_PX)
         margins = self._column.contentsMargins()
-        room = width - margins.left() - margins.right()
+        room = width - margins.left() - margins.right() - self._border().width()
         layout = self.inside.layout()
         assert layout is not None
         layout.invalidate()
-        words = layout.heightForWidth(room)
+        return QSize(width, self._rest() + layout.heightForWidth(room))
+
+    def least_height(self) -> int:
+        """In which some lines of it can be read at once."""
+        return self._rest() + LEAST_LINES * self.see.fontMetrics().lineSpacing()
+
+    def _rest(self) -> int:
+        """Head, foot, margins and border."""
         rest = self._column.sizeHint().height() - self._area.sizeHint().height()
-        return QSize(width, rest + words)
+        return rest + self._border().height()
+
+    def _border(self) -> QSize:
+        return self.size() - self.contentsRect().size()
 
     # --- acts -----------------------------------------------------------------------------------
 
@@ -227,7 +294,21 @@ class TourCard(QFrame):
         menu.popup(self.chapter_button.mapToGlobal(self.chapter_button.rect().bottomLeft()))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        if event.key() == Qt.Key.Key_Escape:
+        key = Qt.Key(event.key())
+        if key == Qt.Key.Key_Escape:
             self.leave_wanted.emit()
+        elif key in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            self._enter()
+        elif key in _SCROLLS:
+            self._area.verticalScrollBar().triggerAction(_SCROLLS[key])
         else:
             super().keyPressEvent(event)
+
+    def _enter(self) -> None:
+        focus = self.focusWidget()
+        if focus is self.guess and self.guess.text().strip():
+            self._check()
+        elif isinstance(focus, QPushButton):
+            focus.click()
+        else:
+            self.next_wanted.emit()

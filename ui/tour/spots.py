@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from PySide6.QtWidgets import QWidget
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QScrollArea, QWidget
 
 from app.chat.tour.chapters import Spot
 from ui.shell.section_acts import SectionActs
@@ -16,7 +17,7 @@ class Spots:
         self._section_acts = section_acts
 
     def show(self, spot: Spot) -> QWidget | None:
-        """Open its panel and its room; then its widget, None where there is none now."""
+        """Open its panel and its room, or the chat; then its widget, None where there is none."""
         if spot.panel:
             self._section_acts.go_to(spot.panel, spot.room)
         else:
@@ -25,13 +26,41 @@ class Spots:
 
     def find(self, spot: Spot) -> QWidget | None:
         """The widget, if it is on screen; else what it stands in, as far as that is."""
-        for name in (spot.widget, _card_of(spot), _panel_of(spot)):
-            if not name:
-                continue
-            for found in self._window.findChildren(QWidget, name):
-                if found.isVisible():
-                    return found
-        return None
+        return next((each for each in self._named(spot) if each.isVisible()), None)
+
+    def built(self, spot: Spot) -> QWidget | None:
+        """The same, also while it isn't on screen."""
+        return next(iter(self._named(spot)), None)
+
+    def _named(self, spot: Spot) -> list[QWidget]:
+        names = (spot.widget, _card_of(spot), _panel_of(spot))
+        found = (self._window.findChildren(QWidget, name) for name in names if name)
+        return [each for of_name in found for each in of_name]
+
+
+def take_keyboard(widget: QWidget) -> None:
+    """It has it, or the first in it that can."""
+    for each in (widget, *widget.findChildren(QWidget)):
+        if each.focusPolicy() & Qt.FocusPolicy.TabFocus and each.isVisible() and each.isEnabled():
+            each.setFocus(Qt.FocusReason.OtherFocusReason)
+            return
+
+
+def bring_into_view(widget: QWidget, margin: int) -> None:
+    """Scroll what it stands in so that it is seen, or as much of it as there is room for, from its
+    top on."""
+    area = widget.parentWidget()
+    while area is not None:
+        inner = area.widget() if isinstance(area, QScrollArea) else None
+        if isinstance(area, QScrollArea) and inner is not None and inner.isAncestorOf(widget):
+            bar, page = area.verticalScrollBar(), area.viewport().height()
+            top = widget.mapTo(inner, widget.rect().topLeft()).y() - margin
+            bottom = top + widget.height() + 2 * margin
+            if top < bar.value() or bottom - top > page:
+                bar.setValue(top)
+            elif bottom > bar.value() + page:
+                bar.setValue(bottom - page)
+        area = area.parentWidget()
 
 
 def _card_of(spot: Spot) -> str:
@@ -39,4 +68,4 @@ def _card_of(spot: Spot) -> str:
 
 
 def _panel_of(spot: Spot) -> str:
-    return f"panel_{spot.panel.lower()}" if spot.panel else ""
+    return f"panel_{spot.panel.lower()}" if spot.panel else "chat_column"

@@ -56,10 +56,19 @@ class Guess(_Data, frozen=True):
     fact: str
 
 
+class Instead(_Data, frozen=True):
+    """What a step has otherwise where no messages are."""
+
+    try_: str = msgspec.field(name="try")
+    act: str
+    done: tuple[Sentence, ...]
+    at: Spot | None = None
+
+
 class Step(_Data, frozen=True):
     """What stands on the card beside `at`: what is seen, why it matters, and one thing to `try_`,
     which is recognised as `act` and answered by `done`. `page`: whether it has something to say
-    where nothing can be tried, on a page that was saved."""
+    where nothing can be tried, on a page that was saved. `text`: in a text document."""
 
     name: str
     at: Spot
@@ -70,6 +79,17 @@ class Step(_Data, frozen=True):
     act: str = ""
     done: tuple[Sentence, ...] = ()
     page: bool = True
+    text: Instead | None = None
+
+    def in_text(self) -> Step:
+        """As it is in a text document."""
+        other = self.text
+        if other is None:
+            return self
+        at = other.at or self.at
+        return msgspec.structs.replace(
+            self, at=at, try_=other.try_, act=other.act, done=other.done, text=None
+        )
 
     def sentences(self) -> Iterator[Sentence]:
         """All that it may say."""
@@ -78,6 +98,8 @@ class Step(_Data, frozen=True):
             yield self.try_
         if self.predict is not None:
             yield self.predict.ask
+        if self.text is not None:
+            yield from (self.text.try_, *self.text.done)
 
 
 class Chapter(_Data, frozen=True):

@@ -108,7 +108,19 @@ def test_a_step_has_one_thing_to_try_which_is_answered(step: Step) -> None:
 
 
 def test_every_act_is_asked_for() -> None:
-    assert {step.act for chapter in chapters() for step in chapter.steps} == set(ACTS)
+    steps = [step for chapter in chapters() for step in chapter.steps]
+    assert {each.act for step in steps for each in (step, step.in_text())} == set(ACTS)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_in_a_text_document_nothing_is_said_of_messages(step: Step) -> None:
+    """There are none to send or to click."""
+    other = step.in_text()
+    assert other.try_
+    assert said(other.done, {})
+    assert other.act in ACTS
+    asked = other.try_.replace("In a chat, right-click a message for that.", "")
+    assert not re.search(r"message|right-click", asked), asked
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -144,7 +156,9 @@ def test_what_is_to_be_pressed_is_called_so() -> None:
     known = strings_of(UI)
     for chapter in chapters():
         for step in chapter.steps:
-            for label in re.findall(r"“([^{}”]+)”", said((step.try_, *step.done), EXAMPLES)):
+            other = step.in_text()
+            told = said((step.try_, *step.done, other.try_, *other.done), EXAMPLES)
+            for label in re.findall(r"“([^{}”]+)”", told):
                 if label not in {fact.text for fact in EXAMPLES.values()}:
                     is_open = label.endswith(" …")  # what follows depends on what is chosen
                     beginning = label.removesuffix("…")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from PySide6.QtCore import QRectF, Qt
+from PySide6.QtCore import QRectF, Qt, Signal
 from PySide6.QtGui import QColor, QPainter
 from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QWidget
 
@@ -91,6 +91,10 @@ class WroteRows(PaintedRows):
 
 
 class WhoCard(InsideCard):
+    """`tested`: what came of taking a part out is shown."""
+
+    tested = Signal()
+
     title_words = "Who wrote it"
     name = "wrote"
     needs = ("logits",)
@@ -261,6 +265,7 @@ class WhoCard(InsideCard):
                 ask(control, True)
             else:
                 self._end_test(" ".join([*found, CAVEAT]))
+                self.tested.emit()
 
         ask([cut], False)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from PySide6.QtCore import QRectF
+from PySide6.QtCore import QRectF, Signal
 from PySide6.QtGui import QColor, QPainter, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
@@ -91,7 +91,9 @@ class SwapRows(PaintedRows):
 
 
 class WordSwap(QWidget):
-    """`refresh` when another token is looked at."""
+    """`refresh` when another token is looked at. `answered`: both votes are shown."""
+
+    answered = Signal()
 
     def __init__(self, tools: Tools, view: InsideView, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -238,6 +240,7 @@ class WordSwap(QWidget):
     def _take(self, key: object, found: Exchanged) -> None:
         self._asked, self._found = None, (key, found)
         self._show()
+        self.answered.emit()
 
     def _fail(self, sentence: str) -> None:
         self._asked = None

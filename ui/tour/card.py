@@ -42,6 +42,7 @@ _SCROLLS: Final = {
 }
 TRY: Final = "Try: {}"
 DONE: Final = "✓ {}"
+YOURS: Final = "You guessed {guess}."
 GUESSED: Final = "It is {answer}. You guessed {guess}."
 
 
@@ -212,9 +213,11 @@ class TourCard(QFrame):
     def _say(self) -> None:
         shown = self._shown
         assert shown is not None
-        has_question = bool(shown.ask and shown.answer)
+        # Also while it is on its way: what is being read must not turn into a question.
+        has_question = bool(shown.ask) and (bool(shown.answer) or not shown.lack)
+        self._is_revealed = self._is_revealed or bool(shown.done)
         is_open = has_question and not self._is_revealed
-        told = GUESSED.format(answer=shown.answer, guess=self._guess) if self._guess else ""
+        told = self._told(shown) if self._guess else ""
         self.ask.setText(told or shown.ask)
         self.ask.setVisible(is_open or bool(told))
         self.guess.setVisible(is_open)
@@ -235,6 +238,12 @@ class TourCard(QFrame):
             self.setAccessibleDescription(words)
             # The button has the keyboard, so the words are said with it.
             self.next_button.setAccessibleDescription(words)
+
+    def _told(self, shown: Shown) -> str:
+        """What is said of the guess."""
+        if not shown.answer:
+            return YOURS.format(guess=self._guess)
+        return GUESSED.format(answer=shown.answer, guess=self._guess)
 
     def words(self) -> str:
         """All that is read on it now."""

@@ -102,10 +102,28 @@ def test_without_a_guess_the_number_is_shown_too(card: TourCard) -> None:
     assert card.see.text() == STEP.see
 
 
-def test_a_number_that_is_not_known_is_not_asked_for(card: TourCard) -> None:
+def test_it_is_asked_for_before_it_is_known_and_told_when_it_is(card: TourCard) -> None:
     card.show_step(replace(GUESS, answer=""))
+    assert card.is_asking
+    card.guess.setFocus()
+    QTest.keyClicks(card.guess, "500")
+    press(Key.Key_Return)
+    assert card.ask.text() == "You guessed 500."
+    assert card.see.isVisible()
+    card.show_step(GUESS)
+    assert card.ask.text() == "It is 576. You guessed 500."
+
+
+def test_a_number_that_nobody_can_know_is_not_asked_for(card: TourCard) -> None:
+    card.show_step(replace(GUESS, answer="", lack="No model is loaded."))
     assert not card.is_asking
     assert card.see.isVisible()
+
+
+def test_whoever_has_done_it_is_asked_no_more(card: TourCard) -> None:
+    card.show_step(replace(GUESS, done="Done."))
+    assert not card.is_asking
+    assert card.done.isVisible()
 
 
 def test_more_that_is_known_takes_no_guess_away(card: TourCard) -> None:

@@ -59,9 +59,9 @@ def test_nothing_of_it_is_built_before_it_is_wanted(window: MainWindow) -> None:
 
 def test_the_actions_are_in_a_group_of_their_own(window: MainWindow) -> None:
     titles = [action.title for action in window.action_registry if action.group == GROUP]
-    ours = [title for title in titles if "tour" in title.casefold()]
-    assert ours[:2] == ["Follow one token: the tour", "Tour: start again"]
-    assert ours[2:] == [f"Tour: {chapter.title}" for chapter in chapters()]
+    wanted = ["Follow one token: the tour", "Tour: start again"]
+    wanted += [f"Tour: {chapter.title}" for chapter in chapters()]
+    assert [title for title in titles if title in wanted] == wanted
     assert window.action_registry["tour"].keys == ("F1",)
 
 

@@ -49,7 +49,7 @@ class EmptyState(CentredArea):
             act=lambda: self.library_requested.emit(""),
         )
         self.tour_button = push_button(
-            TOUR, self, "empty_tour_button", kind="quiet", act=self.tour_requested
+            TOUR, self, "empty_tour_button", kind="quiet", spoken=TOUR, act=self.tour_requested
         )
         self._is_tour_offered = False
         self._fill(

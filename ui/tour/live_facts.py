@@ -118,7 +118,7 @@ class LiveFacts(QObject):
         looking.trace_changed.connect(self._on_news)
         looking.token_changed.connect(self._on_news)
         looking.words_changed.connect(self._on_news)
-        bridge.on(EngineStateChanged, lambda _event: self._on_news())
+        bridge.on(EngineStateChanged, self._on_news)
 
     # --- what is known --------------------------------------------------------------------------
 

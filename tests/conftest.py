@@ -20,7 +20,11 @@ from fake_hub.hub import FakeHub
 from forked import WINDOW, Source, fork_from
 from gemma_file import gemma_path
 from guards import LeakGuard, NetworkGuard
-from workers import pytest_runtest_protocol, pytest_xdist_make_scheduler  # noqa: F401
+from workers import (  # noqa: F401
+    pytest_collection_modifyitems,
+    pytest_runtest_protocol,
+    pytest_xdist_make_scheduler,
+)
 
 os.environ["QT_QPA_PLATFORM"] = "offscreen"
 # As the engine has it (`native.py`). Where workers share cores, threads that wait for each other

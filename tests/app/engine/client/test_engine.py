@@ -406,7 +406,7 @@ def test_a_question_that_does_not_obey_stop_costs_no_weights(talk: ScriptedTalk)
 def test_a_value_of_any_size_and_kind_is_a_sentence(
     talk: ScriptedTalk, fields: dict[str, Any]
 ) -> None:
-    engine = talk.loaded_engine({"load": {"ms": 5}, "replies": [{"text": "Hi", "ms": 100}]})
+    engine = talk.loaded_engine({"load": {"ms": 5}, "replies": [{"text": "Hi", "ms": 30}]})
     beside = engine.generate(ask())
     refused = engine.wait_for(engine.request(msgspec.structs.replace(ask(), **fields)), PATIENCE_S)
     assert isinstance(refused, Failed)

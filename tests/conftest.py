@@ -20,6 +20,7 @@ from fake_hub.hub import FakeHub
 from forked import WINDOW, Source, fork_from
 from gemma_file import gemma_path
 from guards import LeakGuard, NetworkGuard
+from looking_often import OftenLooking
 from workers import (  # noqa: F401
     pytest_collection_modifyitems,
     pytest_runtest_protocol,
@@ -142,6 +143,11 @@ def forked_engines_here(forked_engine_source: Source | None) -> Iterator[None]:
 def forked_windows(forked_window_source: Source | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Python that this test runs in processes of its own is forked, with Qt and the window."""
     fork_from(forked_window_source, monkeypatch, WINDOW)
+
+
+@pytest.fixture
+def qtbot(qapp: object, request: pytest.FixtureRequest) -> OftenLooking:
+    return OftenLooking(request)
 
 
 @pytest.fixture

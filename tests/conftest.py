@@ -17,7 +17,7 @@ import hypothesis
 import pytest
 from examples import examples
 from fake_hub.hub import FakeHub
-from forked import WINDOW, Source, fork_from
+from forked import CAN_FORK, WINDOW, Source, fork_from
 from gemma_file import gemma_path
 from guards import LeakGuard, NetworkGuard
 from looking_often import OftenLooking
@@ -98,7 +98,7 @@ def data_dir(leak_guard: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def _source(*kinds: str) -> Iterator[Source | None]:
     """What these children are forked from, where the system can."""
-    source = Source(*kinds) if sys.platform == "linux" else None
+    source = Source(*kinds) if CAN_FORK else None
     yield source
     if source is not None:
         source.close()

@@ -19,7 +19,7 @@ from app.engine.protocol.stages import MinP, Temperature
 from models.records import Message, MessageState, Role
 from models.store.store import Store
 
-TWO = {"load": {"ms": 5}, "replies": [{"text": "one two three"}, {"text": "one two four"}]}
+TWO = {"replies": [{"text": "one two three"}, {"text": "one two four"}]}
 
 
 def words(room: Any) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, bindparam, delete, select
 from sqlalchemy.dialects.sqlite import insert as upsert
 from sqlalchemy.exc import IntegrityError
 
@@ -24,12 +24,19 @@ _NEW: Final = upsert(SettingRow)
 _SET: Final = _NEW.on_conflict_do_update(
     index_elements=["name"], set_={"value": _NEW.excluded.value}
 )
+_ONE: Final = select(SettingRow.value).where(SettingRow.name == bindparam("name"))
+_ALL: Final = (
+    select(SettingRow.name, SettingRow.value)
+    .where(SettingRow.name.not_like("store.%"))
+    .order_by(SettingRow.name)
+)
+_PRESETS: Final = select(*PresetRow.__table__.columns).order_by(
+    PresetRow.position, PresetRow.row_id
+)
 
 
 def get_setting(connection: Connection, name: str, default: Any = None) -> Any:
-    return _read(
-        connection.scalar(select(SettingRow.value).where(SettingRow.name == name)), default
-    )
+    return _read(connection.scalar(_ONE, {"name": name}), default)
 
 
 def _read(value: Any, default: Any) -> Any:
@@ -44,9 +51,7 @@ def _read(value: Any, default: Any) -> Any:
 def all_settings(connection: Connection) -> dict[str, Any]:
     """Every setting that can be read."""
     nothing = object()
-    question = select(SettingRow.name, SettingRow.value).where(SettingRow.name.not_like("store.%"))
-    rows = connection.execute(question.order_by(SettingRow.name)).all()
-    values = {name: _read(value, nothing) for name, value in rows}
+    values = {name: _read(value, nothing) for name, value in connection.execute(_ALL)}
     return {name: value for name, value in values.items() if value is not nothing}
 
 
@@ -60,10 +65,7 @@ def set_setting(connection: Connection, name: str, text: str) -> None:
 
 def list_presets(connection: Connection) -> tuple[Preset, ...]:
     """All presets by position, then by age."""
-    rows = connection.execute(
-        select(*PresetRow.__table__.columns).order_by(PresetRow.position, PresetRow.row_id)
-    )
-    return tuple(preset_from(row) for row in rows)
+    return tuple(preset_from(row) for row in connection.execute(_PRESETS))
 
 
 def create_preset(connection: Connection, preset: Preset) -> Preset:

@@ -17,10 +17,15 @@ import hypothesis
 import pytest
 from examples import examples
 from fake_hub.hub import FakeHub
-from forked import WINDOW, Source, fork_from
+from forked import CAN_FORK, WINDOW, Source, fork_from
 from gemma_file import gemma_path
 from guards import LeakGuard, NetworkGuard
-from workers import pytest_runtest_protocol, pytest_xdist_make_scheduler  # noqa: F401
+from looking_often import OftenLooking
+from workers import (  # noqa: F401
+    pytest_collection_modifyitems,
+    pytest_runtest_protocol,
+    pytest_xdist_make_scheduler,
+)
 
 os.environ["QT_QPA_PLATFORM"] = "offscreen"
 # As the engine has it (`native.py`). Where workers share cores, threads that wait for each other
@@ -93,7 +98,7 @@ def data_dir(leak_guard: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def _source(*kinds: str) -> Iterator[Source | None]:
     """What these children are forked from, where the system can."""
-    source = Source(*kinds) if sys.platform == "linux" else None
+    source = Source(*kinds) if CAN_FORK else None
     yield source
     if source is not None:
         source.close()
@@ -138,6 +143,11 @@ def forked_engines_here(forked_engine_source: Source | None) -> Iterator[None]:
 def forked_windows(forked_window_source: Source | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Python that this test runs in processes of its own is forked, with Qt and the window."""
     fork_from(forked_window_source, monkeypatch, WINDOW)
+
+
+@pytest.fixture
+def qtbot(qapp: object, request: pytest.FixtureRequest) -> OftenLooking:
+    return OftenLooking(request)
 
 
 @pytest.fixture

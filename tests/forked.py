@@ -8,26 +8,26 @@ itself, or about who ends with whom, takes none.
 
 A forked engine's first child for templates is forked, too: by the engine, before it has threads.
 
-Only Linux lets a grandchild become a child; elsewhere children are started as ever.
+Only Linux lets a process make a child of its parent's; elsewhere children are started as ever.
 """
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import faulthandler
 import gc
 import importlib
 import json
 import os
+import platform
 import runpy
+import signal
 import socket
 import subprocess
 import sys
 import threading
-import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -48,7 +48,10 @@ Qt and the window imported."""
 SERVING: Final = "app.engine.process.serving"
 """What an engine imports first: llama.cpp's library and numpy."""
 
-_PR_SET_CHILD_SUBREAPER: Final = 36
+_CLONE: Final = {"x86_64": 56, "aarch64": 220}.get(platform.machine())
+"""Linux's number of the call that forks, here."""
+CAN_FORK: Final = sys.platform == "linux" and _CLONE is not None
+_CLONE_PARENT: Final = 0x8000
 _MAX_REQUEST_BYTES: Final = 1 << 20
 
 
@@ -73,24 +76,13 @@ class Source:
     ) -> int:
         """A new child of this process, with these as its stdin, stdout and stderr; its pid."""
         request = json.dumps([kind, arguments, env, str(folder)]).encode()
-        with self._lock, _taking_orphans():
+        with self._lock:
             socket.send_fds(self._socket, [request], fds)
             return int(self._socket.recv(16))
 
     def close(self) -> None:
         self._socket.close()
         self._process.wait()
-
-
-@contextlib.contextmanager
-def _taking_orphans() -> Iterator[None]:
-    """While it lasts, a descendant whose parent ends becomes a child of this process."""
-    prctl = ctypes.CDLL(None).prctl
-    prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    try:
-        yield
-    finally:
-        prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 
 
 class Forking(subprocess.Popen[Any]):
@@ -196,10 +188,8 @@ def _serve(asked: socket.socket, kinds: Sequence[str]) -> int:
         if not request:
             return 0
         kind, arguments, env, folder = json.loads(request)
-        between = os.fork()
-        if not between:
-            _fork_again()
-            asked.send(str(os.getpid()).encode())
+        pid = _fork_for_the_parent()
+        if not pid:
             asked.close()
             renderer = Standby(mains["templates"], fds) if kind == "engine" else None
             _become(fds, env, folder)
@@ -210,9 +200,9 @@ def _serve(asked: socket.socket, kinds: Sequence[str]) -> int:
             exit_code = mains[kind](*arguments) or 0
             renderer.close()
             return exit_code
+        asked.send(str(pid).encode())
         for fd in fds:
             os.close(fd)
-        os.waitpid(between, 0)
 
 
 def _become(fds: Sequence[int], env: dict[str, str], folder: str) -> None:
@@ -266,13 +256,16 @@ def _run_python(*arguments: str) -> int:
     return 0
 
 
-def _fork_again() -> None:
-    """Return in a child once its parent is the tests' process."""
-    between = os.getpid()
-    if os.fork():
-        os._exit(0)
-    while os.getppid() == between:
-        time.sleep(0)
+def _fork_for_the_parent() -> int:
+    """As os.fork, but the new process is no child of this one: it is its parent's."""
+    python = ctypes.PyDLL(None)
+    python.PyOS_BeforeFork()
+    pid: int = python.syscall(_CLONE, _CLONE_PARENT | signal.SIGCHLD, 0, 0, 0, 0)
+    if pid == 0:
+        python.PyOS_AfterFork_Child()
+    else:
+        python.PyOS_AfterFork_Parent()
+    return pid
 
 
 if __name__ == "__main__":

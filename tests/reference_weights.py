@@ -16,12 +16,13 @@ tensor it rounds the *other* factor, too: `cpu_product`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from app.gguf.header import read_header
+from app.gguf.header import Header, read_header
 
 Values = np.ndarray[Any, np.dtype[np.float32]]
 Blocks = np.ndarray[Any, np.dtype[np.uint8]]
@@ -31,7 +32,7 @@ class Weights:
     """One file. Tensors are made float32 when they are asked for, and not kept."""
 
     def __init__(self, path: Path) -> None:
-        header = read_header(path)
+        header = _header(path, path.stat().st_mtime_ns)
         self.architecture = header.architecture
         self._metadata = header.metadata
         self._table = {tensor.name: tensor for tensor in header.tensors}
@@ -71,6 +72,12 @@ class Weights:
         start = self._start + table.offset
         data = self._bytes[start : start + table.size_bytes]
         return _values(table.type_name, data).reshape(table.shape[::-1])
+
+
+@cache
+def _header(path: Path, _written_ns: int) -> Header:
+    """Networks of the same file are made several times, and a Gemma's header is long."""
+    return read_header(path)
 
 
 def _values(type_name: str, data: Blocks) -> Values:

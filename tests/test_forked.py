@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from forked import Forking
+from forked import CAN_FORK, Forking
 from guards import LeakGuard
 from scripted_talk import wait_until_gone
 
@@ -22,7 +22,7 @@ from app.engine.protocol.messages import Hello
 
 pytestmark = [
     pytest.mark.usefixtures("forked_children"),
-    pytest.mark.skipif(sys.platform != "linux", reason="children are forked on Linux only"),
+    pytest.mark.skipif(not CAN_FORK, reason="children are forked on Linux only"),
 ]
 
 PATIENCE_S = 20.0
@@ -112,7 +112,7 @@ def test_it_ends_with_whoever_started_it(tmp_path: Path) -> None:
     code = f"""
 import signal, os, subprocess, sys
 sys.path[:0] = {[str(Path(__file__).parent), str(Path(__file__).parent.parent)]!r}
-from forked import Forking, Source
+from forked import CAN_FORK, Forking, Source
 from app.engine.client.process import child_command
 Forking.sources["scripted"] = Source("scripted")
 pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)

@@ -11,7 +11,11 @@ from pathlib import Path
 import pytest
 from workers import pytest_xdist_make_scheduler
 
-HOOKS = "from workers import pytest_runtest_protocol, pytest_xdist_make_scheduler\n"
+HOOKS = """
+from workers import (
+    pytest_collection_modifyitems, pytest_runtest_protocol, pytest_xdist_make_scheduler
+)
+"""
 
 
 @pytest.fixture
@@ -113,6 +117,32 @@ def test_a_worker_that_is_still_collecting_gets_no_work():
     assert third.given == [1, 3]
 
 
+NOTING = """
+import pytest
+
+def note(name):
+    with open("notes", "a") as notes:
+        notes.write(name + " ")
+"""
+NAMED = (
+    NOTING
+    + """
+@pytest.mark.parametrize("of", ["alone"])
+def test_named(of):
+    note("named")
+"""
+)
+LONELY = (
+    NOTING
+    + """
+def test_plain():
+    note("plain")
+
+@pytest.mark.alone
+def test_lonely():
+    note("lonely")
+"""
+)
 ALONE = """
 import pathlib, time, pytest
 NOTES = pathlib.Path("notes")
@@ -139,6 +169,12 @@ def test_a_test_marked_alone_runs_beside_no_other(run, tmp_path):
     for place, note in enumerate(notes):
         if note == "in alone":
             assert notes[place + 1] == "out alone"
+
+
+def test_files_with_lonely_tests_come_first(run, tmp_path):
+    """A parameter of that name makes no test lonely."""
+    run(a=NAMED, b=LONELY)
+    assert (tmp_path / "notes").read_text() == "plain lonely named "
 
 
 @pytest.mark.parametrize("options", [("-p", "xdist", "-n0"), ()])

@@ -17,13 +17,25 @@ if TYPE_CHECKING:
     from xdist.scheduler import LoadFileScheduling
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with tests that run alone come first: at the start the workers have nothing to end
+    before each of them."""
+    lonely = {item.path for item in items if _is_alone(item)}
+    items.sort(key=lambda item: item.path not in lonely)
+
+
+def _is_alone(item: pytest.Item) -> bool:
+    return item.get_closest_marker("alone") is not None
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Among several workers each test waits for its turn; the time limit begins after that."""
     if "PYTEST_XDIST_WORKER" not in os.environ:
         return (yield)
     shared = item.config._tmp_path_factory.getbasetemp().parent
-    with Turns(shared).turn(alone="alone" in item.keywords):
+    with Turns(shared).turn(alone=_is_alone(item)):
         return (yield)
 
 

@@ -7,6 +7,7 @@ through its installed metadata and read as a file; the package is never imported
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -26,8 +27,10 @@ class StarterWeights:
     name: str
 
 
+@cache
 def find(package: str = PACKAGE) -> StarterWeights | None:
-    """Return the starter weights, or None where the package or its file is missing."""
+    """Return the starter weights, or None where the package or its file is missing. What is
+    installed stays while this runs: it is looked for once."""
     import importlib.metadata  # here: it imports `email` and is not needed at the first paint
 
     try:

@@ -8,7 +8,7 @@ damaged file), counts as one at the top.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import Connection, delete, select, update
 
@@ -24,15 +24,14 @@ Contents = tuple[tuple[str, ...], tuple[str, ...]]
 _AT_ONCE = 500
 """Ids in one statement; SQLite takes no more than some thousand values."""
 
+_LISTED: Final = select(*FolderRow.__table__.columns).order_by(FolderRow.position, FolderRow.row_id)
+
 # --- questions ----------------------------------------------------------------------------------
 
 
 def list_folders(connection: Connection) -> tuple[Folder, ...]:
     """All folders by position, then by age, whatever folder they are in."""
-    rows = connection.execute(
-        select(*FolderRow.__table__.columns).order_by(FolderRow.position, FolderRow.row_id)
-    )
-    return tuple(folder_from(row) for row in rows)
+    return tuple(folder_from(row) for row in connection.execute(_LISTED))
 
 
 def ids_named(connection: Connection, names: Sequence[str]) -> tuple[str, ...]:

@@ -148,10 +148,12 @@ def _length(attachment: Attachment) -> int:
 # --- what is staged -----------------------------------------------------------------------------
 
 
+_STAGED: Final = select(ConversationRow.id).where(ConversationRow.trashed_us == STAGED_US)
+
+
 def staged_ids(connection: Connection) -> tuple[str, ...]:
     """What an import that came to no end has left."""
-    found = select(ConversationRow.id).where(ConversationRow.trashed_us == STAGED_US)
-    return tuple(connection.scalars(found))
+    return tuple(connection.scalars(_STAGED))
 
 
 def drop_some(connection: Connection, ids: Sequence[str]) -> int:

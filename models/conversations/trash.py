@@ -20,7 +20,7 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, func, select, text, update
+from sqlalchemy import Connection, Integer, bindparam, delete, func, select, text, update
 
 from models.mapping import to_us
 from models.settings import set_setting
@@ -84,6 +84,18 @@ _UNSURE_ACTS = text(
     HAVING trashed_us < :born OR trashed_us < max(created_us) - :slack OR trashed_us > :now
     ORDER BY trashed_us
     """
+)
+
+_SEEN: Final = select(SettingRow.value).where(SettingRow.name == CLOCK_SEEN)
+_OLDEST_DUE: Final = (
+    select(ConversationRow.row_id)
+    .where(
+        ConversationRow.trashed_us < bindparam("latest"),
+        ConversationRow.trashed_us >= _BORN_US,
+        ConversationRow.trashed_us >= ConversationRow.updated_us - _SLACK_US,
+    )
+    .order_by(ConversationRow.trashed_us)
+    .limit(bindparam("at_most", type_=Integer))
 )
 
 # --- throwing away ------------------------------------------------------------------------------
@@ -162,7 +174,7 @@ def _date_again(connection: Connection, now_us: int) -> None:
 
 
 def _seen_us(connection: Connection) -> int | None:
-    value = connection.scalar(select(SettingRow.value).where(SettingRow.name == CLOCK_SEEN))
+    value = connection.scalar(_SEEN)
     return int(value) if value is not None and str(value).isdigit() else None
 
 
@@ -171,13 +183,8 @@ def _seen_us(connection: Connection) -> int | None:
 
 def purge_some(connection: Connection, older_than: datetime, at_most: int | None = None) -> int:
     """Delete for good the oldest of what was thrown away before that time; how many."""
-    oldest = (
-        select(ConversationRow.row_id)
-        .where(_is_due(older_than))
-        .order_by(ConversationRow.trashed_us)
-        .limit(at_most)
-    )
-    return _delete(connection, connection.scalars(oldest).all())
+    bound = {"latest": to_us(older_than), "at_most": -1 if at_most is None else at_most}
+    return _delete(connection, connection.scalars(_OLDEST_DUE, bound).all())
 
 
 def delete_trashed(connection: Connection, ids: Collection[str]) -> int:
@@ -198,14 +205,6 @@ def purge_branches(connection: Connection, older_than: datetime) -> int:
     bound = {"latest": to_us(older_than), "born": _BORN_US, "slack": _SLACK_US}
     connection.execute(_PURGE, bound)
     return _noted(connection, _changes(connection))
-
-
-def _is_due(older_than: datetime) -> ColumnElement[bool]:
-    return and_(
-        ConversationRow.trashed_us < to_us(older_than),
-        ConversationRow.trashed_us >= _BORN_US,
-        ConversationRow.trashed_us >= ConversationRow.updated_us - _SLACK_US,
-    )
 
 
 def _delete(connection: Connection, row_ids: Sequence[int]) -> int:

@@ -45,6 +45,16 @@ _CHANGE_CONVERSATION: Final = update(ConversationRow).where(
 )
 _ADD_MESSAGE: Final = upsert(MessageRow).on_conflict_do_nothing(index_elements=["id"])
 _CHANGE_MESSAGE: Final = update(MessageRow).where(MessageRow.id == bindparam("which"))
+_TRASHED: Final = select(MessageRow.trashed_us).where(MessageRow.row_id == bindparam("row_id"))
+_INTERRUPT: Final = (
+    update(MessageRow)
+    .where(IS_STREAMING)
+    .values(state=MessageState.INTERRUPTED.value, error=INTERRUPTED_SENTENCE)
+)
+_DROP_TRACE: Final = delete(TokenTraceRow).where(
+    TokenTraceRow.message_row_id == bindparam("message_row_id")
+)
+_ADD_TRACE: Final = insert(TokenTraceRow)
 _CHANGE_GROWING: Final = _CHANGE_MESSAGE.where(MessageRow.state == MessageState.STREAMING.value)
 
 # --- conversations ----------------------------------------------------------------------------
@@ -95,9 +105,7 @@ def append_message(
     )
     values |= {"conversation_row_id": conversation.row_id, "parent_row_id": parent_row_id}
     if parent_row_id is not None:  # an answer that comes after its question was deleted
-        values["trashed_us"] = connection.scalar(
-            select(MessageRow.trashed_us).where(MessageRow.row_id == parent_row_id)
-        )
+        values["trashed_us"] = connection.scalar(_TRASHED, {"row_id": parent_row_id})
     connection.execute(_ADD_MESSAGE, values)
     attachments.claim(connection, conversation.row_id, message, message.attachments)
     updated_us = max(conversation.updated_us or 0, values["created_us"])
@@ -140,12 +148,7 @@ def set_active_leaf(connection: Connection, conversation_id: str, leaf_id: str |
 
 def interrupt_streaming(connection: Connection) -> int:
     """What a former run left growing is interrupted; how many messages that were."""
-    found = connection.execute(
-        update(MessageRow)
-        .where(IS_STREAMING)
-        .values(state=MessageState.INTERRUPTED.value, error=INTERRUPTED_SENTENCE)
-    )
-    return found.rowcount
+    return connection.execute(_INTERRUPT).rowcount
 
 
 def _is_gone(connection: Connection, message: Message) -> bool:
@@ -175,8 +178,6 @@ def _parent_row_id(
 def save_trace(connection: Connection, message_id: str, blob: bytes | Callable[[], bytes]) -> None:
     """Keep the compressed trace of a reply, in place of an earlier one. A function is called here,
     on the writing thread: compressing takes its time."""
-    row_id = message_row(connection, message_id).row_id
-    connection.execute(delete(TokenTraceRow).where(TokenTraceRow.message_row_id == row_id))
-    connection.execute(
-        insert(TokenTraceRow).values(message_row_id=row_id, blob=blob() if callable(blob) else blob)
-    )
+    owner = {"message_row_id": message_row(connection, message_id).row_id}
+    connection.execute(_DROP_TRACE, owner)
+    connection.execute(_ADD_TRACE, owner | {"blob": blob() if callable(blob) else blob})

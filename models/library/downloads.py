@@ -6,7 +6,7 @@ nothing.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import Connection, delete, select
 
@@ -16,13 +16,14 @@ from models.rows import add_once, change
 from models.store.errors import NotFoundError
 from models.tables import DownloadRow
 
+_LISTED: Final = select(*DownloadRow.__table__.columns).order_by(
+    DownloadRow.position, DownloadRow.row_id
+)
+
 
 def list_downloads(connection: Connection) -> tuple[Download, ...]:
     """In the queue's order: by position, then by age."""
-    rows = connection.execute(
-        select(*DownloadRow.__table__.columns).order_by(DownloadRow.position, DownloadRow.row_id)
-    )
-    return tuple(download_from(row) for row in rows)
+    return tuple(download_from(row) for row in connection.execute(_LISTED))
 
 
 def create_download(connection: Connection, download: Download) -> Download:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from datetime import datetime
+from typing import Final
 
 from sqlalchemy import Connection, delete, select
 from sqlalchemy.dialects.sqlite import insert
@@ -12,10 +13,11 @@ from models.mapping import local_file_from, object_value, path_value, to_us
 from models.records import LocalFile
 from models.tables import LocalFileRow
 
+_LISTED: Final = select(*LocalFileRow.__table__.columns).order_by(LocalFileRow.path)
+
 
 def list_local_files(connection: Connection) -> tuple[LocalFile, ...]:
-    rows = connection.execute(select(*LocalFileRow.__table__.columns).order_by(LocalFileRow.path))
-    return tuple(local_file_from(row) for row in rows)
+    return tuple(local_file_from(row) for row in connection.execute(_LISTED))
 
 
 def save_local_files(connection: Connection, files: Collection[LocalFile]) -> None:

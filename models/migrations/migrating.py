@@ -15,7 +15,7 @@ from sqlalchemy.dialects.sqlite import dialect
 from sqlalchemy.schema import CreateIndex, CreateTable, DDLElement
 
 from models.search.index import create_search_index
-from models.store.connecting import close, connect_for_writing
+from models.store.connecting import close, connect_for_writing, raw_of
 from models.store.errors import StoreError
 from models.store.plain import HEAD_REVISION
 from models.tables import Base
@@ -28,14 +28,15 @@ if TYPE_CHECKING:
 
 def create_tables(connection: Connection) -> None:
     """All tables, indexes and triggers at once, stamped as the newest revision."""
+    raw = raw_of(connection)
     for statement in _statements():
-        connection.exec_driver_sql(statement)
+        raw.execute(statement)
     create_search_index(connection)
-    connection.exec_driver_sql(
+    raw.execute(
         "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL, "
         "CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
     )
-    connection.exec_driver_sql("INSERT INTO alembic_version VALUES (?)", (HEAD_REVISION,))
+    raw.execute("INSERT INTO alembic_version VALUES (?)", (HEAD_REVISION,))
 
 
 @cache

@@ -86,7 +86,7 @@ def opening(data_dir: str, chat_id: str) -> dict[str, Any]:
         app.window.resize(*SIZE)
         _wait(app, lambda: app._made is not None and app.desk.around.store_state.state == "ok")
         _wait(app, lambda: app.desk.shelf.path)
-        _settle(app, 1.5)
+        _settle(app, 0.7)
         view = app.window.chat.transcript
         gaps = _Gaps()
         repaints, cpu, thread = view.repaints, time.process_time(), time.thread_time()
@@ -102,7 +102,7 @@ def opening(data_dir: str, chat_id: str) -> dict[str, Any]:
         marks["n_first"] = len(view.rows)
         _wait(app, lambda: app.desk.shelf.path[0].parent_id is None)
         marks["whole_ms"] = (time.monotonic() - began) * 1000
-        _settle(app, 1.0)
+        _settle(app, 0.5)
         marks["longest_gap_ms"] = gaps.end()
         marks["longest_cpu_ms"] = gaps.longest_cpu_ms()
         marks["n_messages"] = len(view.rows)
@@ -124,7 +124,7 @@ def stream(data_dir: str, script: str, look: str = "markdown") -> dict[str, Any]
         _wait(app, lambda: app._made is not None and app.desk.loader.state.state == "ready")
         _wait(app, lambda: not app.desk.shelf.path or app.desk.shelf.path[0].parent_id is None)
         app.desk.settings.set("token_view", look == "tokens")
-        _settle(app, 1.0)
+        _settle(app, 0.5)
         assert app.window.windowHandle().isExposed()
         view = app.window.chat.transcript
         assert view.tokens.is_on == (look == "tokens")
@@ -143,7 +143,7 @@ def stream(data_dir: str, script: str, look: str = "markdown") -> dict[str, Any]
         reply = app.desk.shelf.path[-1]
         marks["bytes"] = len(reply.content.encode())
         marks["tokens_per_s"] = (reply.counts.generated or 0) / seconds
-        _settle(app, 1.0)
+        _settle(app, 0.5)
         marks |= _memory()
     finally:
         app.close()

@@ -82,7 +82,7 @@ def stream(data_dir: str, script: str, panel: str) -> dict[str, Any]:
         app.window.resize(*SIZE)
         _wait(app, lambda: app._made is not None and app.desk.loader.state.state == "ready")
         look(app, panel)
-        _settle(app, 1.0)
+        _settle(app, 0.5)
         assert app.window.windowHandle().isExposed()
         view = app.window.chat.transcript
         repaints, began, thread = view.repaints, time.monotonic(), time.thread_time()
@@ -114,7 +114,7 @@ def opening(data_dir: str) -> dict[str, Any]:
     try:
         app.window.resize(*SIZE)
         _wait(app, lambda: app._made is not None and app.desk.shelf.path)
-        _settle(app, 1.0)
+        _settle(app, 0.5)
         # Panels and numpy are there, as for whoever looked at another reply before.
         look(app, "Tokens")
         looking = app.window.section_acts.looking()

@@ -64,13 +64,14 @@ def test_first_of_several_sequences_is_the_one_alone(made_gguf: Path) -> None:
 
 
 @pytest.mark.weights
-def test_tokens_are_counted_from_a_point_in_time(starter_gguf: Path) -> None:
+def test_tokens_are_counted_from_a_point_in_time(made_gguf: Path) -> None:
     """With a late start more is generated than is counted; nothing is counted for long."""
-    run = sides.run_bare(conditions(starter_gguf), 4, window=Window(4, after_s=0.5))
+    fields = conditions(made_gguf, ctx=4096)
+    run = sides.run_bare(fields, 4, window=Window(4, after_s=0.05))
     assert run.generated > 4
     assert run.tokens_per_s > 0
-    short = sides.run_bare(conditions(starter_gguf), 200, window=Window(200, most_s=0.3))
-    assert short.generated < 200
+    short = sides.run_bare(fields, 2000, window=Window(2000, most_s=0.01))
+    assert short.generated < 2000
 
 
 @pytest.mark.weights

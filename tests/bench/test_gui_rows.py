@@ -54,7 +54,7 @@ def test_technical_reply_streams_without_a_stop(tmp_path: Path) -> None:
 @pytest.mark.parametrize("length", [1_000, pytest.param(LONG, marks=pytest.mark.soak)])
 def test_reply_streams_as_tokens_without_a_stop(tmp_path: Path, length: int) -> None:
     found = streaming(
-        tmp_path / "data", 6_000, token_ms=5, look="tokens", beside_empty=False, length=length
+        tmp_path / "data", 6_000, token_ms=1, look="tokens", beside_empty=False, length=length
     )
     print(found)
     assert found["bytes"] == 6_000

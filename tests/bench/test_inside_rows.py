@@ -17,12 +17,14 @@ from app.engine.protocol.loading_messages import LoadOptions
 
 pytestmark = pytest.mark.weights
 
-N_TOKENS = 2000
+N_TOKENS = 1000
 """Counts prove no less for it than those of the bench's 8,000."""
 
 
 @pytest.fixture(params=["grouped", "window"])
-def session(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Session]:
+def session(
+    forked_engines: None, request: pytest.FixtureRequest, tmp_path: Path
+) -> Iterator[Session]:
     path = tmp_path / "tiny.gguf"
     small_network(path, request.param)
     made = Session(str(path), LoadOptions(n_ctx=N_TOKENS + 192, n_threads=1, n_gpu_layers=0))

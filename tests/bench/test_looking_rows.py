@@ -29,7 +29,7 @@ def test_the_trace_of_an_old_reply_of_4000_tokens_is_there_at_once(tmp_path: Pat
     "panel", [PANELS[0], *(pytest.param(panel, marks=pytest.mark.soak) for panel in PANELS[1:])]
 )
 def test_panels_follow_the_stream_without_a_stop(panel: str, tmp_path: Path) -> None:
-    found = streaming(tmp_path, 800, panel)
+    found = streaming(tmp_path, 800, panel, token_ms=1)
     print(found)
     assert found["generated"] == 800
     assert found["longest_cpu_ms"] < 50

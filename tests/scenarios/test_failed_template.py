@@ -51,7 +51,9 @@ def test_another_format_is_chosen_and_the_message_is_answered(
     failed = person.wait_ended()
     assert (failed.state, failed.stop_reason) == (MessageState.FAILED, "bad_template")
 
-    open_menu(person.window.chat.transcript)
+    transcript = person.window.chat.transcript
+    person.wait(lambda: not transcript.is_update_due)  # where its button stands is known then
+    open_menu(transcript)
     menu = person.window.chat.banners.findChild(QMenu, "format_menu")
     assert menu is not None
     assert menu.isVisible()

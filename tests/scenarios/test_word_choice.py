@@ -51,6 +51,17 @@ PIECES = [
         ".\n",
     ),
 ]
+BOTH_WAYS = [
+    "שלום",
+    " hel",
+    "lo",
+    " 123",
+    " **עולם**",
+    " \u200bthere",
+    "\n\n",
+    "there \u200f",
+    "שלום",
+]
 SCRIPT: dict[str, Any] = {
     "load": {"ms": 5},
     "replies": [
@@ -64,6 +75,7 @@ SCRIPT: dict[str, Any] = {
                 {"text": " so"},
             ],
         },
+        {"match": "both ways", "tokens": [{"text": each} for each in BOTH_WAYS]},
         {"tokens": [{"text": piece} for piece in PIECES]},
     ],
 }
@@ -159,6 +171,32 @@ def test_words_everywhere_in_a_reply_choose_the_token_that_they_begin_with(
         clicker.looking.select(None)
         clicker.click(word, nth)
         clicker.wait_at(token_of(place))
+
+
+def test_words_of_a_text_that_runs_both_ways_are_clicked_and_underlined_where_they_are_seen(
+    clicker: Clicker,
+) -> None:
+    person = clicker.person
+    person.send("both ways")
+    person.wait_ended()
+    person.wait(lambda: len(clicker.looking.traces) == len(BOTH_WAYS))
+    for word, nth, index, shown in (
+        ("שלום", 0, 0, "שלום"),
+        ("hello", 0, 1, "hel"),
+        ("123", 0, 3, "123"),
+        ("עולם", 0, 4, "עולם"),
+        ("there", 0, 5, "there"),
+        ("there", 1, 7, "there"),
+        ("שלום", 1, 8, "שלום"),
+    ):
+        clicker.looking.select(None)
+        clicker.click(word, nth)
+        clicker.wait_at(index)
+        assert clicker.underlined() == shown
+        item = clicker.view.rows.item(clicker.index)
+        point = clicker.point(word, nth) - clicker.view.item_origin(clicker.index).toPoint()
+        (line,) = clicker.view.words.rects_in(item)
+        assert line.adjusted(-1, -1, 1, 1).contains(point.toPointF())
 
 
 def test_what_is_chosen_is_underlined_however_it_was_chosen(clicker: Clicker) -> None:

@@ -8,7 +8,6 @@ whoever paints or computes with lengths asks again when `changed` comes, which i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, Concatenate, ParamSpec
 from weakref import WeakKeyDictionary
 
@@ -324,7 +323,7 @@ class Theme(QObject):
             is_dark = hints.colorScheme() == Qt.ColorScheme.Dark
         colors = DARK if is_dark else LIGHT
         if hints.accessibility().contrastPreference() == Qt.ContrastPreference.HighContrast:
-            return replace(colors, line=colors.dim, dim=colors.ink, code_comment=colors.ink)
+            return colors._replace(line=colors.dim, dim=colors.ink, code_comment=colors.ink)
         return colors
 
     def _refresh(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 from typing import Protocol
 
 from PySide6.QtCore import QPointF, QRectF, Qt
@@ -76,9 +77,9 @@ class TextLayout:
         self.text, self._links, self.waits = inline.text, inline.links, inline.waits
         self._places: list[tuple[QRectF, str]] | None = None
         font = styles.heading(level) if level else styles.reply
-        self._step = styles.heading_step(level) if level else styles.line_step
+        step = styles.heading_step(level) if level else styles.line_step
         self._lines = TextLines(
-            self.text, font, width, self._step, runs=inline.runs, inlays=inline.inlays
+            self.text, font, width, step, runs=inline.runs, inlays=inline.inlays
         )
         self.height = self._lines.height
         self.natural_width = self._lines.natural_width
@@ -98,8 +99,9 @@ class TextLayout:
         """Where the links are, and where they lead. Every frame asks."""
         if self._places is None:
             self._places = [
-                (self._lines.rect_at(start).united(self._lines.rect_at(end)), target)
+                (reduce(QRectF.united, self.rects(start, end), QRectF()), target)
                 for start, end, target in self._links
+                if start < end
             ]
         return self._places
 
@@ -111,10 +113,10 @@ class TextLayout:
             return ""
         position = self._lines.position_at(point)
         for start, end, target in self._links:
-            if start <= position <= end:
-                box = self._lines.rect_at(start).united(self._lines.rect_at(end))
-                if box.height() > self._step or box.left() <= point.x() <= box.right():
-                    return target
+            if start <= position <= end and any(
+                rect.left() <= point.x() <= rect.right() for rect in self.rects(start, end)
+            ):
+                return target
         return ""
 
 

@@ -10,13 +10,15 @@ and the text is read once more:
 What must hold: a place is told only where all else in its segment reads as before, so the parser
 itself has said where it is. What no letter of the source stands for (a formula, an entity, an
 address that was made of something else) has none. Nothing is computed before somebody asks; then
-the text is read once, and more often where one of the letters means something to Markdown.
+the text is read once, and more often where one of the letters means something to Markdown, within
+`MOST_READ`: a reply may be full of such letters, and the window waits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Final
 
 from ui.markdown.blocks import Block, MathBlock, Span, TableBlock, TextBlock, plain_text
@@ -27,6 +29,8 @@ from ui.widgets.utf16 import slice_utf16, utf16_length
 
 MOST_TRIED: Final = 50_000
 """Letters that are exchanged at once; each takes one of a plane's 65,534."""
+MOST_READ: Final = 1_000_000
+"""Characters that are read for one question, all trials together; the first is always made."""
 MOST_LETTERS: Final = 32
 """Of a word are looked for, in the source."""
 _PRIVATE: Final = 0xF0000
@@ -59,10 +63,10 @@ def source_of(document: Document, word: Shown) -> int | None:
     at = len(slice_utf16(text, 0, word.start))
     if not letters or _is_formula(block, at):
         return None
-    source, before = _read_source(document), list[int]()
+    trials, before = _Trials(document), list[int]()
     for length in range(len(letters), 0, -1):  # marks may stand within the word
-        offsets = _occurrences(source, letters[:length])
-        if offsets != before and (found := _source_at(document, word, at, offsets)) is not None:
+        offsets = _occurrences(trials.source, letters[:length])
+        if offsets != before and (found := _source_at(trials, word, at, offsets)) is not None:
             return found
         before = offsets
     return None
@@ -71,22 +75,44 @@ def source_of(document: Document, word: Shown) -> int | None:
 def shown_of(document: Document, start: int, end: int) -> list[Shown]:
     """Where the letters of source[start:end] are shown, as far as the document is read: a part of
     each block that shows some. Where there are no letters, other characters."""
-    source = _read_source(document)
+    trials = _Trials(document)
+    source = trials.source
     inside = [at for at in range(start, min(end, len(source))) if not source[at].isspace()]
     letters = [at for at in inside if source[at].isalnum()]
-    return _shown_at(document, letters or inside) if inside else []
+    return _shown_at(trials, letters or inside) if inside else []
+
+
+class _Trials:
+    """Of one question about a document."""
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.source = _read_source(document)
+        self._known = frozenset(self.source)
+        self._n_read = 0
+
+    def of(self, offsets: Sequence[int]) -> _Trial | None:
+        """With these letters exchanged; None where nothing is to be tried, or too much was."""
+        if not offsets or len(offsets) > MOST_TRIED or self._n_read >= MOST_READ:
+            return None
+        self._n_read += len(self.source)
+        letters = [self.source[offset] for offset in offsets]
+        planes = {plane: self._unknown(plane) for plane in (_PRIVATE, _IDEOGRAPHS)}
+        marks = [next(planes[_IDEOGRAPHS if is_cjk(each) else _PRIVATE]) for each in letters]
+        return _Trial(self.document, self.source, dict(zip(marks, offsets, strict=True)))
+
+    def _unknown(self, plane: int) -> Iterator[str]:
+        """Letters that the source does not have: icons of terminals are private ones, too."""
+        return (letter for at in count(plane) if (letter := chr(at)) not in self._known)
 
 
 class _Trial:
-    """The document with some letters exchanged, read again."""
+    """The document with some letters exchanged for marks, read again."""
 
-    def __init__(self, document: Document, offsets: Sequence[int]) -> None:
-        source = list(_read_source(document))
+    def __init__(self, document: Document, text: str, marks: dict[str, int]) -> None:
         self._document = document
-        self.marks: dict[str, int] = {}
-        for number, offset in enumerate(offsets):
-            plane = _IDEOGRAPHS if is_cjk(source[offset]) else _PRIVATE
-            self.marks[chr(plane + number)] = offset
+        self.marks = marks
+        source = list(text)
         self._letters = {ord(mark): source[offset] for mark, offset in self.marks.items()}
         for mark, offset in self.marks.items():
             source[offset] = mark
@@ -108,31 +134,35 @@ class _Trial:
         return [at for at, each in enumerate(self.segments) if not found.isdisjoint(each.text)]
 
 
-def _source_at(document: Document, word: Shown, at: int, offsets: Sequence[int]) -> int | None:
+def _source_at(trials: _Trials, word: Shown, at: int, offsets: Sequence[int]) -> int | None:
     """Which of the offsets is shown as the letter `at` of the word's block."""
-    if not offsets or len(offsets) > MOST_TRIED:
+    trial = trials.of(offsets)
+    if trial is None:
         return None
-    trial = _Trial(document, offsets)
     texts = trial.texts(word.segment)
     if texts is not None:
         return trial.marks.get(texts[word.block][at])
     for half in _halves(offsets):
-        if (found := _source_at(document, word, at, half)) is not None:
+        if (found := _source_at(trials, word, at, half)) is not None:
             return found
     return None
 
 
-def _shown_at(document: Document, offsets: Sequence[int]) -> list[Shown]:
-    trial, found = _Trial(document, offsets), list[Shown]()
+def _shown_at(trials: _Trials, offsets: Sequence[int]) -> list[Shown]:
+    trial, found = trials.of(offsets), list[Shown]()
+    if trial is None:
+        return found
     for segment in trial.holding():
         texts = trial.texts(segment)
         if texts is None:
-            halves = (_shown_at(document, half) for half in _halves(offsets))
+            halves = (_shown_at(trials, half) for half in _halves(offsets))
             return _joined([each for half in halves for each in half])
         for block, text in enumerate(texts):
             places = [at for at, letter in enumerate(text) if letter in trial.marks]
             if places:
-                found.append(_shown_part(document, segment, block, places[0], places[-1] + 1))
+                found.append(
+                    _shown_part(trials.document, segment, block, places[0], places[-1] + 1)
+                )
     return found
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -38,7 +37,7 @@ class Styles:
         self._formulas = formulas
         self.colors: Colors = theme.colors
         if is_dim:
-            self.colors = replace(theme.colors, ink=theme.colors.dim)
+            self.colors = theme.colors._replace(ink=theme.colors.dim)
         self.scale = theme.scale
         self.reply = theme.font_reply()
         self.bold = theme.font_reply(QFont.Weight.DemiBold)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QPointF, QRectF
@@ -23,7 +24,7 @@ from PySide6.QtGui import (
 
 from ui.markdown import hidden
 from ui.markdown.blocks import Span
-from ui.markdown.direction import is_right_to_left
+from ui.markdown.direction import is_mixed, is_right_to_left
 from ui.markdown.styles import Styles, text_option
 from ui.widgets.utf16 import utf16_length
 
@@ -184,16 +185,32 @@ class TextLines:
         return position
 
     def rects(self, start: int, end: int) -> list[QRectF]:
-        """Where a part of the text stands, one rectangle for each line of it."""
+        """Where a part of the text stands: a rectangle for each line of it, or for each stretch of
+        a line that runs in two directions."""
         found = []
         for number in range(self._layout.lineForTextPosition(start).lineNumber(), self.line_count):
             line = self._layout.lineAt(number)
             first, last = line.textStart(), line.textStart() + line.textLength()
             if first >= end:
                 break
-            x, right = x_of(line, max(start, first)), x_of(line, min(end, last))
-            found.append(QRectF(min(x, right), line.y(), abs(right - x), line.height()))
+            for x, right in self._stretches(line, max(start, first), min(end, last)):
+                found.append(QRectF(x, line.y(), right - x, line.height()))
         return found
+
+    def _stretches(self, line: QTextLine, start: int, end: int) -> list[tuple[float, float]]:
+        """From the left. Where directions meet a position stands in two places, of which a line
+        tells one: there the letters themselves are asked."""
+        found: list[tuple[float, float]] = []
+        for left, right in _letters_of(line, start, end) if self._is_mixed else ():
+            if found and left - found[-1][1] < 1:
+                left, right = found[-1][0], max(right, found.pop()[1])
+            found.append((left, right))
+        x, right = x_of(line, start), x_of(line, end)
+        return found or [(min(x, right), max(x, right))]
+
+    @cached_property
+    def _is_mixed(self) -> bool:
+        return is_mixed(self.text)
 
     @property
     def line_count(self) -> int:
@@ -212,6 +229,14 @@ def x_of(line: QTextLine, position: int) -> float:
     # The binding answers (x, position) where C++ has an in-out argument.
     found: Any = line.cursorToX(position)
     return float(found[0] if isinstance(found, tuple) else found)
+
+
+def _letters_of(line: QTextLine, start: int, end: int) -> list[tuple[float, float]]:
+    """Where the letters of a part stand, from the left."""
+    if end <= start:
+        return []
+    runs = [run.boundingRect() for run in line.glyphRuns(start, end - start)]
+    return sorted((rect.left(), rect.right()) for rect in runs)
 
 
 def _left_of(line: QTextLine, inlay: Inlay) -> float:

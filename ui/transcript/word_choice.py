@@ -169,7 +169,8 @@ def word_at(body: Body, point: QPointF) -> Shown | None:
     from ui.markdown.origin import Shown
 
     text = plain_text(blocks[block])
-    for at in (position, position - 1):  # the nearest gap between letters has one on each side
+    # The nearest gap between letters has one on each side; what has no width may be in between.
+    for at in (position, position - 1, word_around(text, position)[1]):
         if at < 0:
             continue
         start, end = word_around(text, at)

@@ -130,11 +130,7 @@ class Growing:
         reply = self._replies.get(message.id)
         if reply is None:
             return message
-        return dataclasses.replace(
-            reply.snapshot(),
-            sibling_index=message.sibling_index,
-            sibling_count=message.sibling_count,
-        )
+        return reply.snapshot(message)
 
     def _replies_in(self, conversation_id: str) -> Iterator[Reply]:
         return (r for r in self._replies.values() if r.conversation_id == conversation_id)

@@ -237,8 +237,9 @@ class Reply:
                 pieces[:] = ["".join(pieces)]
         return ("".join(self.content), "".join(self.reasoning))
 
-    def snapshot(self) -> Message:
-        """The message as it stands now."""
+    def snapshot(self, shown: Message | None = None) -> Message:
+        """The message as it stands now. `shown`: which version it is, of how many by now."""
+        place = shown or self.message
         content, reasoning = self.texts()
         return dataclasses.replace(
             self.message,
@@ -246,6 +247,8 @@ class Reply:
             reasoning=reasoning,
             token_ids=self.known_ids,
             counts=dataclasses.replace(self.message.counts, reasoning_s=self.reasoning_s),
+            sibling_index=place.sibling_index,
+            sibling_count=place.sibling_count,
         )
 
     @property

@@ -56,6 +56,8 @@ Nats = Annotated[float, _Meta(le=1.0)]
 """A log-probability, never NaN; `is_nats` says the rest. What cannot be has -inf."""
 Bits = Annotated[float, _Meta(ge=0.0, le=64.0)]
 Scale = Annotated[float, _Meta(ge=-1e9, le=1e9)]
+Logit = Annotated[float, _Meta(ge=-3.5e38, le=3.5e38)]
+"""Whatever finite float32 a network makes; damaged weights make any."""
 
 Word = Annotated[str, _Meta(max_length=256)]
 Name = Annotated[str, _Meta(max_length=65_536)]

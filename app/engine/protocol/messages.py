@@ -51,13 +51,13 @@ from app.engine.protocol.frames import (
     Float32s,
     Int32s,
     Int64s,
+    Logit,
     Milliseconds,
     Name,
     Nats,
     Piece,
     ProtocolError,
     Rate,
-    Scale,
     Seconds,
     Sentence,
     Share,
@@ -481,7 +481,7 @@ class TokenTrace(WireMessage, frozen=True, tag=True):
     uniform: Share | None = None
     drafted: bool = False
     chosen: bool = False
-    log_total: Scale | None = None
+    log_total: Logit | None = None
 
     def check(self) -> None:
         nats = self.alternative_logprobs.numbers()

@@ -21,10 +21,9 @@ import struct
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from typing import BinaryIO, Final, TypeVar
+from typing import BinaryIO, Final, TypeVar, get_args
 
 import msgspec
-import msgspec.inspect
 
 from app.engine.protocol.frames import (
     MAX_FRAME_BYTES,
@@ -207,22 +206,19 @@ def _check(message: msgspec.Struct) -> None:
 def _fields_to_check(kind: type[msgspec.Struct]) -> tuple[tuple[str, str], ...]:
     """Names of the fields of a struct type that hold an Array or a struct with a `check`, at any
     depth; of an Array the dtype, else nothing."""
-    info = msgspec.inspect.type_info(kind)
-    assert isinstance(info, msgspec.inspect.StructType)
-    found = ((field.name, _dtype_to_check(field.type)) for field in info.fields)
+    found = ((field.name, _dtype_to_check(field.type)) for field in msgspec.structs.fields(kind))
     return tuple((name, dtype) for name, dtype in found if dtype is not None)
 
 
-def _dtype_to_check(info: msgspec.inspect.Type) -> str | None:
+def _dtype_to_check(hint: object) -> str | None:
     """The dtype of an Array; nothing for what else must be looked at; None for all the rest."""
-    if isinstance(info, msgspec.inspect.Metadata):
-        return str((info.extra or {})["dtype"])
-    if isinstance(info, msgspec.inspect.StructType):
-        return "" if hasattr(info.cls, "check") or _fields_to_check(info.cls) else None
-    if isinstance(info, msgspec.inspect.UnionType):
-        found = [dtype for part in info.types if (dtype := _dtype_to_check(part)) is not None]
-        return found[0] if found else None
-    return _dtype_to_check(info.item_type) if isinstance(info, msgspec.inspect.ListType) else None
+    for meta in getattr(hint, "__metadata__", ()):
+        if isinstance(meta, msgspec.Meta) and meta.extra:
+            return str(meta.extra["dtype"])
+    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        return "" if hasattr(hint, "check") or _fields_to_check(hint) else None
+    found = (_dtype_to_check(part) for part in get_args(hint))
+    return next((dtype for dtype in found if dtype is not None), None)
 
 
 def _without_surrogates(value: T) -> T:

@@ -108,6 +108,7 @@ class AttentionMatrix:
         self._rows: dict[int, HeadRow] = {}
         self._by_column: dict[int, tuple[Values, Values | None]] = {}
         self._hidden: dict[int, int] = {}
+        self._told: dict[tuple[int, int], _Scores | None] = {}
 
     def __len__(self) -> int:
         return len(self.places)
@@ -120,6 +121,7 @@ class AttentionMatrix:
         if self._norms is not None:
             norms = self._norms[:, : place + 1]
             weighted = self._columns(value_weighted(row.shares, norms))
+        self._told.clear()
         self._hidden[place] = first_seen(row.shares)
         self._by_column[place] = (plain, weighted)
         self._rows[place] = row._replace(shares=plain)
@@ -178,7 +180,9 @@ class AttentionMatrix:
     def formula(self, head: int, row: int, column: int) -> Formula | None:
         """How the share in a cell came about. None where that can't be told: a column of several
         tokens, a network that turns nothing or bends its scores; see `_AGREES`."""
-        scores = self._scores(head, row)
+        if (head, row) not in self._told:  # all its cells have the same
+            self._told[head, row] = self._scores(head, row)
+        scores = self._told[head, row]
         if scores is None or column < self.n_before:
             return None
         at = column - self.n_before

@@ -22,8 +22,8 @@ from models.store.store import Store
 Event = TypeVar("Event")
 PATIENCE_S = 20.0
 
-QUICK = {"load": {"ms": 10}, "replies": [{"text": "Paris is the capital of France."}]}
-SLOW = {"load": {"ms": 10}, "replies": [{"tokens": [{"text": "again ", "ms": 5, "repeat": 4000}]}]}
+QUICK = {"replies": [{"text": "Paris is the capital of France."}]}
+SLOW: dict[str, Any] = {"replies": [{"tokens": [{"text": "again ", "ms": 5, "repeat": 4000}]}]}
 
 
 class Room:
@@ -34,7 +34,7 @@ class Room:
         self.events: list[events.Event] = []
         self._posted: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._script = tmp_path / f"script-{time.monotonic_ns()}.json"
-        self._script.write_text(json.dumps({"loop": True, **script}))
+        self._script.write_text(json.dumps(_at_once(script)))
         command = child_command("scripted", str(self._script))
         read_only = options.pop("read_only", False)
         busy_timeout_s = options.pop("busy_timeout_s", 3.0)
@@ -100,13 +100,19 @@ class Room:
         assert self.desk.replies.send(text)
         return self.until(self.ended_reply, f"the reply to {text!r}")
 
+    @property
+    def last(self) -> Message | None:
+        """The last message of the path on screen."""
+        path = self.desk.shelf.path
+        return path[-1] if path else None
+
     def ended_reply(self) -> Message | None:
-        last = self.desk.shelf.path[-1] if self.desk.shelf.path else None
+        last = self.last
         is_reply = last is not None and last.role is Role.ASSISTANT
         return last if is_reply and not self.desk.replies.is_generating else None
 
     def growing(self, at_least: int = 1) -> Message | None:
-        last = self.desk.shelf.path[-1] if self.desk.shelf.path else None
+        last = self.last
         has_text = last is not None and last.state == "streaming" and len(last.content) >= at_least
         return last if has_text else None
 
@@ -119,6 +125,13 @@ class Room:
 
     def close(self) -> None:
         self.desk.shutdown()
+
+
+def _at_once(script: dict[str, Any]) -> dict[str, Any]:
+    """The script with nothing waited for but what it asks for."""
+    load = {"ms": 0, "steps": 1, **script.get("load", {})}
+    replies = [{"ms": 0, **reply} for reply in script["replies"]]
+    return {"loop": True, **script, "load": load, "replies": replies}
 
 
 @pytest.fixture

@@ -19,7 +19,6 @@ LONG = "again " * 10
 
 def slow(ms: float = 5) -> dict[str, Any]:
     return {
-        "load": {"ms": 10},
         "replies": [{"tokens": [{"text": "again ", "ms": ms, "repeat": 4000}]}],
     }
 
@@ -27,7 +26,6 @@ def slow(ms: float = 5) -> dict[str, Any]:
 def dying(happening: dict[str, Any]) -> dict[str, Any]:
     """A first reply that ends in a death, then a good one."""
     return {
-        "load": {"ms": 10},
         "replies": [
             {"tokens": [{"text": "half ", "ms": 1, "repeat": 20}, happening], "match": "die"},
             {"text": "All is well."},
@@ -253,7 +251,7 @@ def too_long(n_ctx: int) -> dict[str, Any]:
     fail = {"kind": "prompt_too_long", "sentence": "Too long.", "evidence": "5000/2048"}
     loaded = {"n_ctx": n_ctx, "n_ctx_train": 4096}
     return {
-        "load": {"ms": 10, "loaded": loaded},
+        "load": {"loaded": loaded},
         "replies": [{"tokens": [{"fail": fail}]}],
     }
 
@@ -285,7 +283,7 @@ def test_failure_in_words_is_shown_with_the_reply(make_room):
 
 
 def test_retry_adds_a_version_and_versions_can_be_flipped(make_room):
-    script = {"load": {"ms": 10}, "replies": [{"text": "First."}, {"text": "Second."}]}
+    script = {"replies": [{"text": "First."}, {"text": "Second."}]}
     room = make_room(script).start_ready()
     first = room.ask("Hello")
     room.desk.replies.answer(first.id)

@@ -23,7 +23,6 @@ from models.records import Role
 from models.store.errors import ClosedError
 
 SCRIPT: dict[str, Any] = {
-    "load": {"ms": 10},
     "replies": [
         {"match": "slow", "tokens": [{"text": "slow ", "ms": 5, "repeat": 4000}]},
         {"match": "brief", "tokens": [{"text": "brief ", "ms": 5, "repeat": 100}]},

@@ -104,7 +104,9 @@ def script(tmp_path: Path, forked_children: None) -> Any:
 # --- both files -------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module", params=list(SHAPES))
+@pytest.fixture(
+    scope="module", params=["starter_gguf", pytest.param("gemma_gguf", marks=pytest.mark.soak)]
+)
 def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -185,16 +187,7 @@ def test_a_turned_query_keeps_its_length(middle: Run) -> None:
     assert not np.allclose(middle.arrays["q_before"], middle.arrays["q_after"])
 
 
-QUICKLY = pytest.mark.parametrize(
-    "name",
-    ["starter_gguf", pytest.param("gemma_gguf", marks=pytest.mark.soak)],
-    indirect=True,
-    scope="module",
-)
-
-
 @pytest.mark.weights
-@QUICKLY
 def test_a_token_knows_nothing_of_what_follows(middle: Run, gguf: str, tmp_path: Path) -> None:
     """The same as the last token of the text that is cut behind it. Both read what is before it
     in the same steps, by one thread, and then the token alone: so there is no tolerance."""
@@ -210,7 +203,6 @@ def test_a_token_knows_nothing_of_what_follows(middle: Run, gguf: str, tmp_path:
 
 
 @pytest.mark.weights
-@QUICKLY
 def test_it_votes_for_what_ask_would_answer(
     middle: Run, gguf: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -632,8 +624,10 @@ def test_a_cache_type_that_is_none(tiny: str, capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.weights
-def test_a_quantised_cache_is_told(starter_gguf: Path, tmp_path: Path) -> None:
-    argv = ("Hi", "--raw", "--gguf", str(starter_gguf), "--kv-type", "q8_0", "--ctx", "256")
+def test_a_quantised_cache_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "tiny.gguf"
+    tiny_llama(path, shape=Shape(n_embd=64, n_head=2))  # a block holds 32 numbers of a head
+    argv = ("Hi", "--raw", "--gguf", str(path), "--kv-type", "q8_0", "--ctx", "256")
     run = _run(tmp_path, *argv)
     assert any("quantised" in note for note in run.said["notes"])
 

@@ -50,17 +50,20 @@ def probe_of(
 def look(probe: Probe, ids: list[int], want: Iterable[str] = WANTED, **fields: Any) -> Looked:
     """The answer to one question."""
 
-    @cache
-    def tensors() -> FileTensors:
-        return FileTensors(Path(probe._weights.loaded.path))
-
     def matrix(name: str) -> np.ndarray[Any, Any]:
-        return tensors().rows(name, 0, tensors().shape(name)[0])
+        path = Path(probe._weights.loaded.path)
+        tensors = _tensors(path, path.stat().st_mtime_ns)
+        return tensors.rows(name, 0, tensors.shape(name)[0])
 
     *before, found = probe.look(Asked(ids, want, mixing=matrix, **fields))
     assert before == [None] * len(before)
     assert found is not None
     return found
+
+
+@cache
+def _tensors(path: Path, _written_ns: int) -> FileTensors:
+    return FileTensors(path)
 
 
 def walk(probe: Probe, ids: list[int], want: Iterable[str]) -> list[Arrays]:

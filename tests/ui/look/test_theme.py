@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
 
 import pytest
 from PySide6.QtCore import QRect, Qt
@@ -31,7 +30,7 @@ from ui.look.theme_sheet import stylesheet
 
 TEXTS = ("ink", "dim", "accent", "error", "warning")
 PLANES = ("chat", "side", "card", "bubble", "code", "hover", "accent_tone")
-CODE_TEXTS = tuple(f.name for f in fields(Colors) if f.name.startswith("code_"))
+CODE_TEXTS = tuple(name for name in Colors._fields if name.startswith("code_"))
 
 
 def luminance(color: str) -> float:

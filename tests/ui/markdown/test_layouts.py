@@ -8,7 +8,7 @@ from PySide6.QtGui import QColor, QFont, QFontMetricsF, QImage, QPainter
 from PySide6.QtWidgets import QApplication
 
 from ui.look.theme import Theme
-from ui.markdown.blocks import Span
+from ui.markdown.blocks import Span, plain_text
 from ui.markdown.code_layout import HEADER, PADDING, CodeLayout
 from ui.markdown.document import Document
 from ui.markdown.highlight import GroupHighlight, needs_group_highlight, runs, runs_of_part
@@ -345,6 +345,47 @@ def test_left_to_right_starts_at_the_left(styles: Styles) -> None:
 def test_code_stays_left_to_right(styles: Styles) -> None:
     layout = laid_out("```\nשלום = 1\n```", styles)
     assert not layout.placed[0].is_rtl
+
+
+@pytest.mark.parametrize(
+    ("words", "from_the_left"),
+    [
+        ("שלום hello 123 עולם", "עולם hello 123 שלום"),
+        ("hello שלום עולם there", "hello עולם שלום there"),
+        ("שלום hello", "hello שלום"),
+    ],
+)
+@pytest.mark.parametrize("form", ["{}\n", "| a |\n|---|\n| {} |\n", "- {}\n"])
+def test_words_in_two_directions_stand_where_they_are_seen(
+    form: str, words: str, from_the_left: str, styles: Styles
+) -> None:
+    source = form.format(words)
+    layout = laid_out(source, styles)
+    document = Document(source)
+    texts = [plain_text(block) for block in document.blocks(document.segments[0])]
+    block, text = next((at, text) for at, text in enumerate(texts) if words in text)
+    places = {}
+    for word in words.split():
+        start = text.index(word)
+        (rect,) = layout.rects(block, start, start + len(word))
+        places[word] = rect
+        assert layout.position_at(rect.center())[1] in range(start, start + len(word) + 1)
+    assert sorted(places, key=lambda word: places[word].left()) == from_the_left.split()
+    one, *others = sorted(places.values(), key=QRectF.left)
+    for other in others:
+        assert other.left() > one.right()
+        one = other
+
+
+def test_a_part_that_turns_stands_in_two_places_and_its_link_is_under_them(styles: Styles) -> None:
+    layout = laid_out("שלום [hello](https://a.example) 123 עולם", styles)
+    (hello,) = layout.rects(0, 5, 10)
+    assert layout.link_at(hello.center()) == "https://a.example"
+    (number,) = layout.rects(0, 11, 14)
+    assert layout.link_at(number.center()) == ""
+    left, right = layout.rects(0, 2, 8)
+    assert left.left() == pytest.approx(hello.left())
+    assert left.right() < hello.right() < right.left()
 
 
 @pytest.mark.parametrize("zoom", [80, 150, 300])

@@ -9,7 +9,7 @@ from forked import ROOT
 
 from ui.markdown.blocks import plain_text
 from ui.markdown.document import Document
-from ui.markdown.origin import Shown, shown_of, source_of
+from ui.markdown.origin import MOST_READ, Shown, shown_of, source_of
 from ui.widgets.utf16 import utf16_length
 
 
@@ -72,6 +72,44 @@ def test_what_no_letter_stands_for_has_no_place():
     assert places["alt"] == 21
     document = Document("a &amp; b")
     assert source_of(document, Shown(0, 0, 2, 3)) is None
+
+
+@pytest.mark.parametrize("icon", ["\U000f0000", "\U000f0001", "\U00030000"])
+def test_letters_that_look_like_those_for_a_trial_are_letters_of_the_text(icon):
+    found = [each for each in origins(f"{icon} on **on** 是 {icon} **on**") if each[0] != icon]
+    assert found == [("on", 2), ("on", 7), ("是", 12), ("on", 18)]
+    document = Document(f"{icon} on **on**")
+    words_of(document)
+    assert shown_of(document, 7, 9) == [Shown(0, 0, 6, 8)]
+
+
+@pytest.mark.parametrize(
+    ("source", "asked"),
+    [
+        ("amp &amp; " * 300, "amp"),
+        ("| b |\n|---|\n" + "| a&nbsp;b&nbsp;nbsp |\n" * 2000, "nbsp"),
+        ("".join(f"{number}. {number}\n" for number in range(1, 2000)), "1"),
+    ],
+)
+def test_a_text_full_of_letters_that_mean_something_is_read_so_often_and_no_more(
+    source, asked, monkeypatch
+):
+    """A click waits for it, and a reply may be anything."""
+    read = []
+    again = Document.rewritten
+    monkeypatch.setattr(
+        Document,
+        "rewritten",
+        lambda document, text: read.append(len(text)) or again(document, text),
+    )
+    source = (source + "\n\n") * (40_000 // len(source) + 1)
+    document = Document(source)
+    shown = [each for word, each in words_of(document) if word == asked]
+    for each in (shown[0], shown[len(shown) // 2], shown[-1]):
+        read.clear()
+        found = source_of(document, each)
+        assert found is None or source.startswith(asked, found)
+        assert 0 < sum(read) < MOST_READ + len(source)
 
 
 def test_all_words_of_a_long_reply_are_found_in_order():

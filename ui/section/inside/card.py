@@ -88,7 +88,8 @@ class InsideCard(Card):
 
     def show_seen(self, seen: Seen) -> None: ...
 
-    def show_figure(self, seen: Seen | None) -> None: ...
+    def show_figure(self, seen: Seen | None) -> None:
+        self.figure.set_text("")  # of other weights it may have said that they have none
 
     def _on_help(self, is_asked: bool) -> None:
         self.help_button.set_lit(is_asked)

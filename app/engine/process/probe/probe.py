@@ -178,6 +178,8 @@ class Probe:
         self._map: GraphMap | None = None
         self._lens_nodes: list[Node] = []
         self._many: tuple[list[Node], GraphMap] | None = None
+        self._of_text: dict[int, tuple[list[Node], GraphMap]] = {}
+        """By how many tokens are read at once."""
         self._means: tuple[tuple[bool, list[int]], Means] | None = None
         self.used_at = 0.0
 
@@ -204,6 +206,7 @@ class Probe:
         self._map = None
         self._lens_nodes = []
         self._many = None
+        self._of_text = {}
 
     def _room_for(self, n_tokens: int) -> int:
         return cells_beside(n_tokens, self._weights.n_ctx, self._weights.n_layer)
@@ -346,19 +349,20 @@ class Probe:
             self._learn(ids[0])
             self._forget()
             yield None
-            nodes: list[Node] = []
-            graph: GraphMap | None = None
+            of_text = self._of_text.get(min(self._chunk, len(ids)))
             while (first := len(self._cells)) < len(ids):
                 tokens = ids[first : first + self._chunk]
 
                 def decode(tokens: Sequence[int] = tokens, first: int = first) -> None:
                     self._decode(tokens, first, 0)
 
-                if graph is None:  # what one of several tokens looks like
+                if of_text is None:  # what one of several tokens looks like
                     nodes = self._watch.learn(decode)
                     graph = read_graph(nodes, self._weights.n_layer, self._weights.n_embd)
+                    of_text = self._of_text[len(tokens)] = (nodes, graph)
                     self._cells.repair()
                     yield None
+                nodes, graph = of_text
                 self._watch.during(decode, pick(graph, nodes, first), nodes)
                 self._cells.extend(tokens)
                 yield None

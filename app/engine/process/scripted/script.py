@@ -166,10 +166,13 @@ class Script(_Part, frozen=True, forbid_unknown_fields=True):
     inside: ScriptInside = ScriptInside()
 
 
+_scripts: Final = msgspec.json.Decoder(Script)
+
+
 def read_script(path: str | Path) -> Script:
     """Read and check a script file. Raises ScriptError."""
     try:
-        script = msgspec.json.decode(Path(path).read_bytes(), type=Script)
+        script = _scripts.decode(Path(path).read_bytes())
         for reply in script.replies:
             for token in reply.tokens:
                 bytes.fromhex((token.hex or "") + (token.garbage or ""))

@@ -13,7 +13,7 @@ from app.chat.conversations.tree import EMPTY_SENTENCE
 from app.engine.protocol.prompt_messages import ChatPrompt
 
 LONG = "All happy families are alike. " * 200
-ENDLESS = {"load": {"ms": 10}, "replies": [{"tokens": [{"text": "a ", "ms": 5, "repeat": 4000}]}]}
+ENDLESS = {"replies": [{"tokens": [{"text": "a ", "ms": 5, "repeat": 4000}]}]}
 
 
 @pytest.fixture

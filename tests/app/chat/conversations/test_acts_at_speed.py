@@ -13,7 +13,7 @@ from app.chat import events
 from app.chat.surroundings import ALWAYS
 from models.records import Role
 
-SCRIPT = {"load": {"ms": 5}, "replies": [{"text": "An answer."}]}
+SCRIPT = {"replies": [{"text": "An answer."}]}
 
 VISIBLE_BELOW_DELETED = """
     SELECT count(*) FROM message AS m JOIN message AS p ON p.row_id = m.parent_row_id

@@ -14,7 +14,7 @@ from app.chat.conversations.edits import SETTING, Edit
 from app.chat.surroundings import ALWAYS
 
 SECRET = "qzxvkjw"
-SCRIPT = {"load": {"ms": 5}, "replies": [{"text": f"The answer is {SECRET}."}]}
+SCRIPT = {"replies": [{"text": f"The answer is {SECRET}."}]}
 
 
 def files_with_it(folder: Path) -> list[str]:

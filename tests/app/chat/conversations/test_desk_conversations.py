@@ -119,7 +119,6 @@ def test_trash_can_be_undone(make_room):
 
 def test_trashing_the_open_chat_shows_its_neighbour_and_stops_its_reply(make_room):
     script = {
-        "load": {"ms": 10},
         "replies": [
             {"match": "slow", "tokens": [{"text": "on ", "ms": 5, "repeat": 4000}]},
             {"text": "Done."},

@@ -16,7 +16,7 @@ from models.records import Message
 from models.store.store import Store
 
 LENGTH = FIRST_PART + PART + 30
-ECHO = {"load": {"ms": 10}, "replies": [{"text": "Fine."}]}
+ECHO = {"replies": [{"text": "Fine."}]}
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ from models.records import Role
 SECRET = "zanzibar-velvet-teapot"
 ANSWER = "marmalade-octopus-lantern"
 SCRIPT: dict[str, Any] = {
-    "load": {"ms": 10},
     "replies": [
         {"match": "slow", "tokens": [{"text": "slow ", "ms": 5, "repeat": 4000}]},
         {"match": "ordinary", "text": "Fine."},

@@ -13,7 +13,6 @@ from app.engine.protocol.messages import Failed, Queued
 from models.records import Message, MessageState, Role
 
 FOUR = {
-    "load": {"ms": 10},
     "replies": [
         {"match": "One", "text": "First answer."},
         {"match": "Two", "text": "Second answer."},
@@ -21,7 +20,7 @@ FOUR = {
         {"text": "Another answer."},
     ],
 }
-SLOW = {"load": {"ms": 10}, "replies": [{"tokens": [{"text": "again ", "ms": 5, "repeat": 4000}]}]}
+SLOW = {"replies": [{"tokens": [{"text": "again ", "ms": 5, "repeat": 4000}]}]}
 
 
 @pytest.fixture
@@ -71,7 +70,6 @@ def test_an_edited_answer_keeps_the_later_turns_in_view_and_the_old_one_whole(ro
 
 
 THINKS = {
-    "load": {"ms": 10},
     "replies": [{"tokens": [{"text": "Hm.", "part": "reasoning"}, {"text": "Yes, "}]}],
 }
 
@@ -96,7 +94,7 @@ def test_a_reply_that_was_stopped_in_its_reasoning_is_edited_there(make_room: An
     """Reasoning is what somebody wrote, too: without an answer behind it, it is saved and gone on
     from, and not passed over."""
     thinks = {"tokens": [{"text": "Hm.", "part": "reasoning"}]}
-    room = make_room({"load": {"ms": 10}, "replies": [thinks]}).start_ready()
+    room = make_room({"replies": [thinks]}).start_ready()
     room.desk.replies.send("Well?")
     old = room.until(room.ended_reply)
     assert (old.content, old.reasoning) == ("", "Hm.")
@@ -256,7 +254,7 @@ def test_a_message_can_be_inserted_into_an_empty_chat(make_room):
 
 
 def test_a_continued_reply_is_a_version_with_the_old_text_and_ids_first(make_room):
-    script = {"load": {"ms": 10}, "replies": [{"text": "Once upon"}, {"text": " a time."}]}
+    script = {"replies": [{"text": "Once upon"}, {"text": " a time."}]}
     room = make_room(script).start_ready()
     old = room.ask("A story?")
     room.desk.replies.go_on(old.id)
@@ -303,7 +301,6 @@ def test_a_reply_that_was_cut_inside_a_character_is_completed(make_room, before,
     """N11."""
     first = [{"text": before, "ms": 1}] if before else []
     script = {
-        "load": {"ms": 10},
         "replies": [
             {"tokens": [*first, *SMILE[:n_bytes]], "stop_reason": "max_tokens"},
             {"tokens": [*SMILE[n_bytes:], {"text": "!"}]},
@@ -324,7 +321,7 @@ def test_a_reply_that_was_cut_inside_a_character_is_completed(make_room, before,
 def test_a_reply_that_was_stopped_inside_a_character_has_none_of_it_later(make_room):
     """N11."""
     tokens = [{"text": "Yes ", "ms": 1}, *SMILE[:2], {"text": " ", "ms": 60_000}]
-    script = {"load": {"ms": 10}, "replies": [{"tokens": tokens}, {"text": "Fine."}]}
+    script = {"replies": [{"tokens": tokens}, {"text": "Fine."}]}
     room = make_room(script).start_ready()
     room.desk.replies.send("A smile?")
     room.until(lambda: (r := room.growing(4)) and len(r.token_ids) == 3, "all that comes")
@@ -339,7 +336,7 @@ def test_a_reply_that_was_stopped_inside_a_character_has_none_of_it_later(make_r
 def test_a_crash_inside_a_character_stores_none_of_it(make_room):
     """N11."""
     tokens = [{"text": "Yes ", "ms": 1}, *SMILE[:2], {"signal": "SEGV"}]
-    room = make_room({"load": {"ms": 10}, "replies": [{"tokens": tokens}]}).start_ready()
+    room = make_room({"replies": [{"tokens": tokens}]}).start_ready()
     room.desk.replies.send("A smile?")
     old = room.until(room.ended_reply)
     assert (old.state, old.content) == (MessageState.INTERRUPTED, "Yes ")
@@ -362,7 +359,6 @@ def test_ids_that_do_not_spell_the_whole_text_are_not_claimed(make_room):
 def test_ids_of_what_ended_a_reply_are_not_claimed_for_its_text(make_room, reason):
     """The stop string, or the marker that ends a turn, is in the IDs and not in the text."""
     script = {
-        "load": {"ms": 10},
         "replies": [{"text": "Once upon", "stop_reason": reason}, {"text": " a time."}],
     }
     room = make_room(script).start_ready()
@@ -383,7 +379,6 @@ def test_a_beginning_can_be_written_for_a_reply_that_is_not_there_yet(make_room)
 
 def test_what_a_continued_reply_began_with_survives_the_death_of_the_engine(make_room):
     script = {
-        "load": {"ms": 10},
         "replies": [
             {"text": "Once upon"},
             {"tokens": [{"text": " a", "ms": 1, "repeat": 5}, {"signal": "SEGV"}]},
@@ -400,7 +395,7 @@ def test_what_a_continued_reply_began_with_survives_the_death_of_the_engine(make
 
 def test_a_chosen_format_is_kept_for_the_weights_and_used(make_room):
     """A01."""
-    script = {**FOUR, "load": {"ms": 10, "loaded": {"has_template": False}}}
+    script = {**FOUR, "load": {"loaded": {"has_template": False}}}
     room = make_room(script).start_ready()
     assert room.desk.loader.state.loaded.has_template is False
     room.desk.levels.change("weights", "chat_format", "chatml")
@@ -680,7 +675,7 @@ def test_a_temporary_chat_is_changed_like_any_other_and_never_becomes_one(make_r
 def test_without_weights_nothing_is_removed_and_it_goes_on_when_there_are_some(make_room, act):
     """C11."""
     failure = {"kind": "missing_file", "sentence": "The file is gone. Choose other weights."}
-    script = {**FOUR, "load": {"ms": 10, "fail": failure, "match": "gone"}}
+    script = {**FOUR, "load": {"fail": failure, "match": "gone"}}
     room = make_room(script).start_ready()
     room.ask("One?")
     before = room.desk.shelf.path

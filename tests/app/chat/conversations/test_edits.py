@@ -6,7 +6,7 @@ from typing import Any
 
 from app.chat.conversations.edits import MAX_KEPT, SETTING, Edit
 
-QUICK: dict[str, Any] = {"load": {"ms": 10}, "replies": [{"text": "Quick."}]}
+QUICK: dict[str, Any] = {"replies": [{"text": "Quick."}]}
 
 
 def stored(room: Any) -> Any:

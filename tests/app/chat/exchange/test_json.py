@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, strategies as st
+from examples import examples
+from hypothesis import given, settings, strategies as st
 from whole_chats import NOON, a_chat, whole_chats
 
 from app.chat.exchange import json_file
@@ -35,6 +36,7 @@ def read(raw: bytes) -> list[WholeConversation]:
     return found
 
 
+@settings(max_examples=examples(50))
 @given(st.lists(whole_chats(), max_size=3))
 def test_nothing_is_lost(chats: list[WholeConversation]) -> None:
     raw = written(*chats)

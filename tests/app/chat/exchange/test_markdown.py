@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import example, given, strategies as st
+from examples import examples
+from hypothesis import example, given, settings, strategies as st
 from whole_chats import NOON, a_chat, whole_chats
 
 from app.chat.exchange import markdown_foreign, markdown_format
@@ -41,6 +42,7 @@ def texts_of(messages: Any) -> list[Any]:
     ]
 
 
+@settings(max_examples=examples(50))
 @given(whole_chats())
 def test_every_text_of_the_path_comes_back_as_it_is_stored(chat: WholeConversation) -> None:
     again = read(written(chat))

@@ -11,7 +11,7 @@ from app.chat.inspection.questions import NO_WEIGHTS
 from app.chat.surroundings import ALWAYS
 from app.engine.protocol.cache_messages import CacheMap, ChangeCache, StepMeasured
 
-SCRIPT: dict[str, Any] = {"load": {"ms": 5}, "replies": [{"text": "blue sky"}]}
+SCRIPT: dict[str, Any] = {"replies": [{"text": "blue sky"}]}
 LATE = {**SCRIPT, "measured": {"step_ms": [2], "replay_ms": [50], "ms": 60_000}}
 
 
@@ -133,7 +133,7 @@ def test_without_weights_it_is_said(make_room):
 
 def test_the_meter_says_down_to_where_messages_would_be_left_out(make_room):
     room = make_room(
-        {"load": {"ms": 5, "loaded": {"n_ctx": 128}}, "replies": [{"text": "Ten words or so."}]}
+        {"load": {"loaded": {"n_ctx": 128}}, "replies": [{"text": "Ten words or so."}]}
     ).start_ready()
     counts: list[events.ContextCounted] = []
 
@@ -162,7 +162,7 @@ def test_the_meter_says_down_to_where_messages_would_be_left_out(make_room):
 
 
 def test_a_reply_that_ends_in_another_chat_says_nothing_of_this_one(make_room):
-    room = make_room({"load": {"ms": 5}, "replies": [{"text": "blue sky " * 30}]}).start_ready()
+    room = make_room({"replies": [{"text": "blue sky " * 30}]}).start_ready()
     room.desk.replies.send("What colour is the sky?")
     room.until(room.growing, "a reply")
     elsewhere = room.desk.shelf.open.id

@@ -11,10 +11,9 @@ from app.engine.protocol.prompt_messages import TextPrompt
 from models.records import ConversationKind, MessageState, Role
 
 SCRIPT: dict[str, Any] = {
-    "load": {"ms": 10},
     "replies": [{"text": "there was a fox."}, {"text": "lived a hare."}],
 }
-SLOW = {"load": {"ms": 10}, "replies": [{"tokens": [{"text": "on ", "ms": 5, "repeat": 4000}]}]}
+SLOW = {"replies": [{"tokens": [{"text": "on ", "ms": 5, "repeat": 4000}]}]}
 
 
 def begin(room: Any, text: str) -> None:

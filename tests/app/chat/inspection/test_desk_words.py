@@ -7,7 +7,7 @@ from typing import Any
 from app.chat import events
 from app.engine.protocol.messages import ReadVocabulary
 
-SCRIPT: dict[str, Any] = {"load": {"ms": 5}, "replies": [{"text": "blue sky"}]}
+SCRIPT: dict[str, Any] = {"replies": [{"text": "blue sky"}]}
 
 
 def test_ids_of_a_reply_have_words_once_they_were_asked_for(make_room, monkeypatch):
@@ -35,7 +35,7 @@ def test_ids_of_a_reply_have_words_once_they_were_asked_for(make_room, monkeypat
 
 
 def test_a_growing_trace_is_the_one_that_grows(make_room):
-    slow = {"load": {"ms": 5}, "replies": [{"tokens": [{"text": "on ", "ms": 5, "repeat": 400}]}]}
+    slow = {"replies": [{"tokens": [{"text": "on ", "ms": 5, "repeat": 400}]}]}
     room = make_room(slow).start_ready()
     room.desk.replies.send("Go")
     room.until(lambda: len(room.of(events.TokenRecorded)) > 3, "some tokens")

@@ -17,7 +17,7 @@ from app.engine.protocol.embedding_messages import (
     Rotations,
 )
 
-SCRIPT: dict[str, Any] = {"load": {"ms": 5}, "replies": [{"text": "The cat saw the dog."}]}
+SCRIPT: dict[str, Any] = {"replies": [{"text": "The cat saw the dog."}]}
 SLOW: dict[str, Any] = {**SCRIPT, "inside": {"ms": 60_000, "chunks": 2}}
 
 

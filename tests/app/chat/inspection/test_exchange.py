@@ -12,7 +12,7 @@ from app.chat.inspection.questions import NO_WEIGHTS
 from app.chat.surroundings import ALWAYS
 from app.insight.inside.exchange import Exchanged
 
-SCRIPT: dict[str, Any] = {"load": {"ms": 5}, "replies": [{"text": "The cat saw the dog."}]}
+SCRIPT: dict[str, Any] = {"replies": [{"text": "The cat saw the dog."}]}
 IDS = [5, 6, 7, 8, 9]
 
 

@@ -19,11 +19,9 @@ from app.engine.protocol.messages import TokenTrace
 from models.records import Message
 
 SCRIPT: dict[str, Any] = {
-    "load": {"ms": 5},
     "replies": [{"text": "It is Paris."}, {"text": "It is Rome."}],
 }
 SLOW: dict[str, Any] = {
-    "load": {"ms": 5},
     "replies": [{"tokens": [{"text": "again ", "ms": 5, "repeat": 4000}]}],
 }
 QUICK = ("residual", "logits")
@@ -139,7 +137,7 @@ def test_what_is_quick_comes_first_and_the_lens_after_it(looked: Looked) -> None
 def test_what_grows_with_a_long_text_comes_an_array_at_a_time_or_is_too_large_for_any_frame(
     make_room: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loaded = {"ms": 5, "loaded": {"n_head": 4, "n_layer": 4}}
+    loaded = {"loaded": {"n_head": 4, "n_layer": 4}}
     looked = watched(make_room({**SCRIPT, "load": loaded}).start_ready())
     text = looked.text(looked.room.ask("Which city?"))
     place = text.place_of(2) - 1
@@ -486,7 +484,7 @@ def test_a_layer_without_attention_has_no_row(make_room: Any) -> None:
 def test_a_row_too_large_for_a_frame_is_not_asked_for(
     make_room: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loaded = {"ms": 5, "loaded": {"n_head": 4, "n_layer": 4}}
+    loaded = {"loaded": {"n_head": 4, "n_layer": 4}}
     looked = watched(make_room({**SCRIPT, "load": loaded}).start_ready())
     text = looked.text(looked.room.ask("Which city?"))
     monkeypatch.setattr(words, "MAX_FRAME_BYTES", 2**20)

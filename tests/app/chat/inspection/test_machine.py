@@ -15,7 +15,7 @@ from app.engine.protocol.inside_messages import ReadGraph
 from app.engine.protocol.machine_messages import FlashCompared, StepProfiled
 from app.insight.inside.machine import Machine
 
-SCRIPT: dict[str, Any] = {"load": {"ms": 5}, "replies": [{"text": "The cat saw the dog."}]}
+SCRIPT: dict[str, Any] = {"replies": [{"text": "The cat saw the dog."}]}
 SLOW: dict[str, Any] = {**SCRIPT, "inside": {"ms": 60_000, "chunks": 2}}
 
 

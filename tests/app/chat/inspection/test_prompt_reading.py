@@ -15,11 +15,9 @@ from app.chat.surroundings import ALWAYS
 from models.records import Message, Role
 
 SCRIPT: dict[str, Any] = {
-    "load": {"ms": 5},
     "replies": [{"text": "Paris of course"}, {"text": "Rome, I think"}],
 }
 SLOW: dict[str, Any] = {
-    "load": {"ms": 5},
     "replies": [{"tokens": [{"text": "again ", "ms": 5, "repeat": 4000}]}],
 }
 
@@ -200,7 +198,7 @@ def test_of_other_weights_the_stored_text_is_shown_alone(make_room: Any) -> None
     room = make_room(SCRIPT).start_ready()
     reply = room.ask("Which city?")
     room.close()
-    others = {**SCRIPT, "load": {"ms": 5, "loaded": {"fast_hash": "others"}}}
+    others = {**SCRIPT, "load": {"loaded": {"fast_hash": "others"}}}
     again = make_room(others).start_ready()
     of = read(again, again.until(again.ended_reply, "the stored reply"))
     assert (of.text, of.tokens, of.is_given) == (reply.rendered_prompt, None, False)
@@ -237,7 +235,7 @@ def test_of_a_changed_path_the_stored_text_is_shown_and_where_it_differs(make_ro
 
 
 def test_of_another_window_the_sizes_are_named(make_room: Any) -> None:
-    script = {**SCRIPT, "load": {"ms": 5, "loaded": {"n_ctx": 120}}}
+    script = {**SCRIPT, "load": {"loaded": {"n_ctx": 120}}}
     room = make_room(script).start_ready()
     for text in ("one " * 6, "two " * 6, "three " * 6, "four " * 6):
         reply = room.ask(text)
@@ -256,7 +254,7 @@ def test_of_another_window_the_sizes_are_named(make_room: Any) -> None:
 
 def test_a_long_system_prompt_is_known_again_by_its_hash(make_room: Any) -> None:
     long = "Be brief. " * (MAX_SYSTEM_PROMPT // 10 + 1)
-    room = make_room({**SCRIPT, "load": {"ms": 5, "loaded": {"n_ctx": 40_000}}}).start_ready()
+    room = make_room({**SCRIPT, "load": {"loaded": {"n_ctx": 40_000}}}).start_ready()
     room.desk.settings.set("system_prompt", long)
     reply = room.ask("Which city?")
     assert read(room, reply).is_given

@@ -16,11 +16,9 @@ from app.engine.protocol.pieces import unpack
 from app.engine.protocol.prompt_messages import IdsPrompt
 
 SCRIPT: dict[str, Any] = {
-    "load": {"ms": 5},
     "replies": [{"text": "Paris", "prompt_probabilities": [0.5, 0.25]}],
 }
 SLOW: dict[str, Any] = {
-    "load": {"ms": 5},
     "replies": [
         {"match": "on", "tokens": [{"text": "again ", "ms": 5, "repeat": 4000}]},
         {"text": "late", "prefill": {"ms": 60_000}, "prompt_probabilities": [0.5]},

@@ -8,7 +8,7 @@ from app.chat.inspection.questions import NO_WEIGHTS, UNREADABLE
 from app.chat.surroundings import ALWAYS
 from app.engine.protocol.messages import Done, Failed, Finished, Stopped, Tokens
 
-SCRIPT: dict[str, Any] = {"load": {"ms": 5}, "replies": [{"text": "blue sky"}]}
+SCRIPT: dict[str, Any] = {"replies": [{"text": "blue sky"}]}
 
 
 def test_a_text_is_tokenised_by_the_loaded_vocabulary(make_room):

@@ -19,7 +19,7 @@ from app.engine.protocol.stages import MinP, Temperature
 from models.records import Message, MessageState, Role
 from models.store.store import Store
 
-TWO = {"load": {"ms": 5}, "replies": [{"text": "one two three"}, {"text": "one two four"}]}
+TWO = {"replies": [{"text": "one two three"}, {"text": "one two four"}]}
 
 
 def words(room: Any) -> str:
@@ -142,11 +142,11 @@ def test_settings_that_cannot_be_read_are_said(recorded: dict[str, Any]) -> None
     assert "system prompt" not in refusal
 
 
-def test_real_weights_say_the_same_again(
-    forked_engines: None, make_room: Any, data_dir: Path, starter_gguf: Path, tmp_path: Path
+def test_the_real_engine_says_the_same_again(
+    forked_engines: None, make_room: Any, data_dir: Path, made_gguf: Path
 ) -> None:
-    """On the included weights, drawn and not greedy: the repetition of a repeatable reply."""
-    room = make_room(gguf=starter_gguf)
+    """By the real engine, drawn and not greedy: the repetition of a repeatable reply."""
+    room = make_room(gguf=made_gguf)
     room.close()
     room.desk = Desk(
         open_store=lambda *, on_problem: Store.open(
@@ -156,7 +156,7 @@ def test_real_weights_say_the_same_again(
         post=room._posted.put,
         emit=room.events.append,
         data_dir=data_dir,
-        gguf=starter_gguf,
+        gguf=made_gguf,
     )
     room.desk.settings.set("n_threads", 1)
     for name, value in (("temperature", 1.0), ("max_tokens", 12), ("min_tokens", 12)):

@@ -26,13 +26,11 @@ def word(text: str, **fields: Any) -> dict[str, Any]:
 
 
 COLOURS = {
-    "load": {"ms": 5},
     "replies": [
         {"tokens": [word("The "), word("blue", **STAGES), word(" sky"), word(" is"), word(" up.")]}
     ],
 }
 THINKING = {
-    "load": {"ms": 5},
     "replies": [
         {
             "tokens": [
@@ -45,7 +43,6 @@ THINKING = {
     ],
 }
 HALVES = {
-    "load": {"ms": 5},
     "replies": [{"tokens": [{"text": "a "}, {"hex": "f09f"}, {"hex": "a6a4"}, {"text": "!"}]}],
 }
 
@@ -202,7 +199,7 @@ def test_a_branch_of_a_branch_and_the_first_token(make_room: Any) -> None:
 
 def test_a_continued_reply_is_branched_at_what_was_drawn(make_room: Any) -> None:
     """Its trace begins behind the tokens that it was given."""
-    room = make_room({"load": {"ms": 5}, "replies": [{"text": "one two"}, {"text": " and three"}]})
+    room = make_room({"replies": [{"text": "one two"}, {"text": " and three"}]})
     room.start_ready()
     first = room.ask("Count.")
     room.desk.replies.go_on(first.id)
@@ -265,7 +262,7 @@ def test_the_prompt_is_that_of_the_old_version_and_the_dice_are_todays(make_room
 
 
 def test_a_reply_that_grows_is_stopped_first(make_room: Any) -> None:
-    slow = {"load": {"ms": 5}, "replies": [{"tokens": [word("again ", ms=5, repeat=4000)]}]}
+    slow = {"replies": [{"tokens": [word("again ", ms=5, repeat=4000)]}]}
     room = make_room(slow).start_ready()
     red = id_of(room, "red")
     assert room.desk.replies.send("Go on.")
@@ -286,7 +283,7 @@ def test_a_reply_that_grows_is_stopped_first(make_room: Any) -> None:
 
 
 def test_a_continuation_of_a_document_is_branched_at_its_place(make_room: Any) -> None:
-    room = make_room({"load": {"ms": 5}, "replies": [{"text": " upon a time."}]}).start_ready()
+    room = make_room({"replies": [{"text": " upon a time."}]}).start_ready()
     room.desk.shelf.open_new_text()
     assert room.desk.text.go_on("Once. The end.", 4)
     old = room.until(room.ended_reply)
@@ -362,7 +359,7 @@ def test_a_missing_trace_and_a_place_beyond_it_are_said(make_room: Any) -> None:
 
 def test_beside_other_answers_that_grow_it_waits_for_nobody_and_says_so(make_room: Any) -> None:
     slow = {"text": "again", "ms": 5, "repeat": 4000}
-    script = {"load": {"ms": 5}, "replies": [{"text": "Short one."}, {"tokens": [slow]}]}
+    script = {"replies": [{"text": "Short one."}, {"tokens": [slow]}]}
     room = make_room(script).start_ready()
     old = room.ask("Go.")
     room.desk.replies.ask_several(old.id, [{}, {}])
@@ -373,7 +370,7 @@ def test_beside_other_answers_that_grow_it_waits_for_nobody_and_says_so(make_roo
 
 
 def test_a_system_prompt_that_is_not_stored_must_be_there(make_room: Any) -> None:
-    room = make_room(COLOURS | {"load": {"ms": 5, "loaded": {"n_ctx": 8192}}}).start_ready()
+    room = make_room(COLOURS | {"load": {"loaded": {"n_ctx": 8192}}}).start_ready()
     room.desk.settings.set("system_prompt", "x" * 5000)
     old = room.ask("Colour?")
     room.desk.settings.set("system_prompt", "short")

@@ -28,7 +28,7 @@ HEAD = [Cut("head", 1, 2)]
 
 
 @pytest.fixture
-def room(make_room: Any, data_dir: Path, tmp_path: Path) -> Any:
+def room(forked_engines: None, make_room: Any, data_dir: Path, tmp_path: Path) -> Any:
     path = tmp_path / "tiny.gguf"
     tiny_llama(path, shape=Shape(n_layer=2, n_head=4, n_head_kv=2), kind="f32")
     room = make_room(gguf=path)

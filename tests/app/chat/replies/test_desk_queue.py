@@ -8,7 +8,6 @@ from app.chat import events
 from models.records import Role
 
 SLOW: dict[str, Any] = {
-    "load": {"ms": 10},
     "replies": [
         {"match": "slow", "tokens": [{"text": "slow ", "ms": 5, "repeat": 4000}]},
         {"match": "brief", "tokens": [{"text": "brief ", "ms": 5, "repeat": 100}]},

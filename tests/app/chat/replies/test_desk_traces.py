@@ -22,7 +22,7 @@ TOKEN = {
 
 
 def _script(*tokens: dict[str, Any], **load: Any) -> dict[str, Any]:
-    return {"load": {"ms": 5, **load}, "replies": [{"tokens": list(tokens)}]}
+    return {"load": {**load}, "replies": [{"tokens": list(tokens)}]}
 
 
 def _trace(room: Any, message_id: str) -> events.TraceRead:
@@ -126,7 +126,7 @@ def test_the_settings_of_a_reply_are_complete(make_room):
 
 def test_what_was_left_out_is_said_once_and_stored(make_room):
     room = make_room(
-        {"load": {"ms": 5, "loaded": {"n_ctx": 256}}, "replies": [{"text": "Ten words or so."}]}
+        {"load": {"loaded": {"n_ctx": 256}}, "replies": [{"text": "Ten words or so."}]}
     ).start_ready()
     replies = [room.ask("A question of a few words, is it not?") for _ in range(10)]
     assert all(reply.state is MessageState.COMPLETE for reply in replies)
@@ -146,7 +146,7 @@ def test_what_was_left_out_is_said_once_and_stored(make_room):
 
 def test_the_policy_is_a_setting(make_room):
     room = make_room(
-        {"load": {"ms": 5, "loaded": {"n_ctx": 256}}, "replies": [{"text": "Ten words or so."}]}
+        {"load": {"loaded": {"n_ctx": 256}}, "replies": [{"text": "Ten words or so."}]}
     ).start_ready()
     room.desk.settings.set("context_policy", "stop")
     replies = [room.ask("A question of a few words, is it not?") for _ in range(9)]

@@ -21,7 +21,7 @@ REPLY = {
 
 
 def script(**fields: Any) -> dict[str, Any]:
-    return {"load": {"ms": 5}, "replies": [{**REPLY, **fields}]}
+    return {"replies": [{**REPLY, **fields}]}
 
 
 def test_it_outlives_the_window(make_room: Any) -> None:

@@ -12,7 +12,7 @@ from app.chat.replies.window_size import FOR_THE_REPLY, larger_window, room_of
 from app.engine.protocol.messages import Failed
 from models.records import Message, MessageState
 
-ANSWER: dict[str, Any] = {"load": {"ms": 10}, "replies": [{"text": "Here I am."}]}
+ANSWER: dict[str, Any] = {"replies": [{"text": "Here I am."}]}
 LONG = "word " * 120
 
 
@@ -82,7 +82,7 @@ def test_a_larger_window_where_the_model_has_its_own(room: Any):
 
 def test_after_a_load_that_failed_a_later_one_asks_nothing(make_room: Any):
     fails = {"kind": "out_of_memory", "sentence": "There is not enough memory."}
-    script = {**ANSWER, "load": {"ms": 10, "above_n_ctx": 64, "fail": fails}}
+    script = {**ANSWER, "load": {"above_n_ctx": 64, "fail": fails}}
     room = make_room(script, gguf=None).start()
     room.desk.settings.set("n_ctx", 64)
     room.desk.settings.set("system_prompt", "")

@@ -19,7 +19,6 @@ from app.insight.sampling.waterfall import waterfall
 from models.records import Message, MessageState
 
 WORDS = {
-    "load": {"ms": 5},
     "replies": [
         {
             "tokens": [
@@ -29,7 +28,7 @@ WORDS = {
         }
     ],
 }
-SLOW = {"load": {"ms": 5}, "replies": [{"tokens": [{"text": "again ", "ms": 5, "repeat": 4000}]}]}
+SLOW = {"replies": [{"tokens": [{"text": "again ", "ms": 5, "repeat": 4000}]}]}
 
 
 def held(room: Any, n: int) -> events.TokenHeld:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gguf_writer import CHATML, bpe_vocabulary, tiny_llama
+from gguf_writer import CHATML, bpe_vocabulary, spm_vocabulary, tiny_llama
 
 from app.chat.settings.template_preview import NO_TEMPLATE, SAMPLE, Preview
 from app.engine.client.engine import Engine
@@ -130,7 +130,17 @@ def test_closing_does_not_wait_for_a_template_that_never_ends(make_room: Any, pa
     room.close()
 
 
-@pytest.mark.parametrize("file", ["starter_gguf", "gemma_gguf"])
+@pytest.fixture
+def sentence_pieces(tmp_path: Path) -> Path:
+    path = tmp_path / "pieces.gguf"
+    tiny_llama(path, vocabulary=spm_vocabulary())
+    return path
+
+
+@pytest.mark.parametrize(
+    "file",
+    ["starter_gguf", "sentence_pieces", pytest.param("gemma_gguf", marks=pytest.mark.soak)],
+)
 def test_it_is_what_the_engine_would_be_given(
     forked_engines: None, make_room: Any, request: pytest.FixtureRequest, file: str
 ) -> None:

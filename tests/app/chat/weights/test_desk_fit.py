@@ -22,7 +22,7 @@ from app.gguf.header import read_header
 from app.library import outlines
 
 GIB = 2**30
-SCRIPT: dict[str, Any] = {"load": {"ms": 5}, "replies": [{"text": "blue sky"}]}
+SCRIPT: dict[str, Any] = {"replies": [{"text": "blue sky"}]}
 
 
 class Answers:
@@ -211,7 +211,7 @@ def test_what_loaded_weights_hold_counts_as_free(make_room, monkeypatch):
         {"@": "MemoryPart", "device": "CPU", "what": "kv", "size_bytes": 3 * GIB},
         {"@": "MemoryPart", "device": "CPU_Mapped", "what": "weights", "size_bytes": 9 * GIB},
     ]
-    room = make_room({**SCRIPT, "load": {"ms": 5, "loaded": {"memory": memory}}}).start_ready()
+    room = make_room({**SCRIPT, "load": {"loaded": {"memory": memory}}}).start_ready()
     found = room.desk.fits.rough(3 * GIB)
     assert found.free_bytes == 5 * GIB
     assert found.words == "probably fits"
@@ -227,7 +227,7 @@ def test_what_was_free_before_a_load_does_not_come_back_again(make_room, monkeyp
         {"@": "MemoryPart", "device": device, "what": "kv", "size_bytes": GIB}
         for device in ("CPU", "CUDA0")
     ]
-    load = {"ms": 5, "loaded": {"memory": memory}}
+    load = {"loaded": {"memory": memory}}
     room = make_room({**SCRIPT, "load": load, "hello": {"devices": [gpu(20 * GIB), cpu()]}})
     assert room.desk.fits.rough(1).free_bytes == 8 * GIB
     room.start_ready()
@@ -272,7 +272,7 @@ def look_until_told(room: Any, condition: Callable[[], Any]) -> None:
 def test_graphics_devices_are_asked_beside_a_reply(make_room, monkeypatch):
     free(monkeypatch, 8 * GIB)
     slow = [{"tokens": [{"text": "on ", "ms": 5, "repeat": 4000}]}]
-    script = {"load": {"ms": 5}, "replies": slow, "hello": {"devices": [gpu(20 * GIB), cpu()]}}
+    script = {"replies": slow, "hello": {"devices": [gpu(20 * GIB), cpu()]}}
     room = make_room(script).start_ready()
     asked = []
     request = room.desk._engine.request

@@ -45,7 +45,7 @@ def test_failed_load_says_why_and_leaves_the_chat_usable(make_room):
 
 def bad_script(**happening: Any) -> dict[str, Any]:
     """Everything loads but weights called “bad”."""
-    return {"load": {"ms": 10, "match": "bad", **happening}, "replies": [{"text": "Hi."}]}
+    return {"load": {"match": "bad", **happening}, "replies": [{"text": "Hi."}]}
 
 
 def refuse_all(path: Path) -> None:
@@ -289,7 +289,6 @@ def test_unload_and_send_loads_again(make_room):
 
 def test_loading_others_stops_the_reply_and_keeps_its_text(make_room, tmp_path: Path):
     script = {
-        "load": {"ms": 10},
         "replies": [{"tokens": [{"text": "again ", "ms": 5, "repeat": 4000}]}],
     }
     room = make_room(script).start_ready()
@@ -386,7 +385,6 @@ def test_context_is_counted_for_the_meter(make_room):
 
 def test_log_lines_are_kept_and_told(make_room):
     script = {
-        "load": {"ms": 10},
         "replies": [{"tokens": [{"log": "a line of the log"}, {"text": "Hi"}]}],
     }
     room = make_room(script).start_ready()
@@ -397,7 +395,6 @@ def test_log_lines_are_kept_and_told(make_room):
 
 def test_note_is_said_once_per_conversation(make_room):
     script = {
-        "load": {"ms": 10},
         "replies": [{"tokens": [{"note": ["no_template", "No template."]}, {"text": "Hi"}]}],
     }
     room = make_room(script).start_ready()

@@ -21,7 +21,7 @@ from app.gguf.header import read_header
 from app.gguf.vocabulary import FileVocabulary
 from app.insight.tokenizer.merges import NO_FILE, Replay, spelled
 
-SCRIPT: dict[str, Any] = {"load": {"ms": 5}, "replies": [{"text": "blue sky"}]}
+SCRIPT: dict[str, Any] = {"replies": [{"text": "blue sky"}]}
 
 
 class Words:

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import psutil
 import pytest
-from scripted_talk import PATIENCE_S, HandClock, ScriptedTalk, ask, slow, wait_until_gone
+from scripted_talk import PATIENCE_S, HandClock, LateClock, ScriptedTalk, ask, slow, wait_until_gone
 
 from app.engine.client.engine import Engine
 from app.engine.client.supervisor import RESTART_BUDGET, EngineState, StateChanged
@@ -340,7 +340,7 @@ def test_a_reply_that_ignores_stop_is_ended_and_keeps_its_text(
 
 
 def test_a_message_that_waits_for_weights_can_be_stopped(talk: ScriptedTalk) -> None:
-    engine = talk.engine({**SHORT, "load": {"ms": 500}})
+    engine = talk.engine({**SHORT, "load": {"ms": 200}})
     load = engine.load("w.gguf")
     request = engine.generate(ask())
     engine.stop(request)
@@ -353,7 +353,7 @@ def test_a_message_that_waits_for_weights_can_be_stopped(talk: ScriptedTalk) -> 
 
 def test_stop_takes_nobody_elses_reply_along(talk: ScriptedTalk) -> None:
     """The child is busy with another reply, and sees a Stop only after its step."""
-    tokens = [{"text": "a", "ms": 20, "repeat": 60}]
+    tokens = [{"text": "a", "ms": 20, "repeat": 25}]
     engine = talk.loaded_engine(
         {"load": {"ms": 5}, "replies": [{"tokens": tokens}]}, stop_grace_s=0.1
     )
@@ -365,7 +365,7 @@ def test_stop_takes_nobody_elses_reply_along(talk: ScriptedTalk) -> None:
     reply = engine.wait_for(first, PATIENCE_S)
     assert isinstance(reply, Finished)
     assert isinstance(reply.result, Summary)
-    assert reply.result.text == "a" * 60
+    assert reply.result.text == "a" * 25
     assert engine.wait_for(engine.request(Tokenize(0, "a")), PATIENCE_S)
     assert len(_endings(talk, second)) == len(talk.of(Hello)) == 1
 
@@ -406,7 +406,7 @@ def test_a_question_that_does_not_obey_stop_costs_no_weights(talk: ScriptedTalk)
 def test_a_value_of_any_size_and_kind_is_a_sentence(
     talk: ScriptedTalk, fields: dict[str, Any]
 ) -> None:
-    engine = talk.loaded_engine({"load": {"ms": 5}, "replies": [{"text": "Hi", "ms": 100}]})
+    engine = talk.loaded_engine({"load": {"ms": 5}, "replies": [{"text": "Hi", "ms": 30}]})
     beside = engine.generate(ask())
     refused = engine.wait_for(engine.request(msgspec.structs.replace(ask(), **fields)), PATIENCE_S)
     assert isinstance(refused, Failed)
@@ -456,7 +456,7 @@ def _fail(*_: object, **__: object) -> None:
 def test_a_fault_with_one_request_ends_it_alone(
     talk: ScriptedTalk, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
-    engine = talk.loaded_engine(slow(count=50))
+    engine = talk.loaded_engine(slow(count=25))
     beside = engine.generate(ask())
     talk.wait_for_tokens(1)
     with monkeypatch.context() as broken:
@@ -722,11 +722,14 @@ def test_another_version_of_the_protocol_is_refused(talk: ScriptedTalk) -> None:
 
 
 def test_a_child_that_is_silent_too_long_is_ended(talk: ScriptedTalk) -> None:
-    tokens = [{"text": "Hi"}, {"hang": True}]
+    tokens, clock = [{"text": "Hi"}, {"hang": True}], LateClock()
     engine = talk.loaded_engine(
-        {"load": {"ms": 5}, "replies": [{"tokens": tokens}]}, progress_timeout_s=1.0
+        {"load": {"ms": 5}, "replies": [{"tokens": tokens}]}, clock=clock, progress_timeout_s=0.3
     )
-    reply = engine.wait_for(engine.generate(ask()), PATIENCE_S)
+    request = engine.generate(ask())
+    talk.wait_for_tokens(1)
+    clock.start()
+    reply = engine.wait_for(request, PATIENCE_S)
     assert isinstance(reply, Failed)
     assert "didn't respond for" in reply.sentence
     assert reply.partial is not None
@@ -735,11 +738,11 @@ def test_a_child_that_is_silent_too_long_is_ended(talk: ScriptedTalk) -> None:
 def test_who_waits_for_a_held_reply_has_no_deadline(talk: ScriptedTalk) -> None:
     """What is owed to it, a person owes."""
     clock = HandClock(talk)
-    engine = talk.loaded_engine(SHORT, clock=clock, progress_timeout_s=3.0)
+    engine = talk.loaded_engine(SHORT, clock=clock, progress_timeout_s=2.0)
     held, behind = engine.generate(ask(hold=True)), engine.generate(ask())
     talk.wait_until(lambda: len(talk.of(Held)) == 1)
     clock.watch(engine)
-    clock.pass_by(8)
+    clock.pass_by(4)
     assert not _endings(talk, held)
     assert not _endings(talk, behind)
     engine.request(Resume(held))
@@ -751,12 +754,12 @@ def test_who_waits_for_a_held_reply_has_no_deadline(talk: ScriptedTalk) -> None:
 def test_a_step_may_take_longer_than_the_deadline(talk: ScriptedTalk) -> None:
     """A large prefill batch on a slow processor: minutes in which no token is ready."""
     clock = HandClock(talk)
-    script = {"load": {"ms": 5}, "replies": [{"text": "x", "prefill": {"ms": 3000, "chunks": 1}}]}
-    engine = talk.loaded_engine(script, clock=clock, progress_timeout_s=3.0)
+    script = {"load": {"ms": 5}, "replies": [{"text": "x", "prefill": {"ms": 1500, "chunks": 1}}]}
+    engine = talk.loaded_engine(script, clock=clock, progress_timeout_s=2.0)
     request = engine.generate(ask())
     talk.wait_for_state(EngineState.BUSY)
     clock.watch(engine)
-    clock.pass_by(8)
+    clock.pass_by(4)
     assert isinstance(engine.wait_for(request, PATIENCE_S), Finished)
 
 
@@ -804,9 +807,13 @@ def test_what_has_come_is_taken_in_before_a_deadline_is_judged(talk: ScriptedTal
 
 
 def test_a_slow_reply_that_makes_progress_is_left_alone(talk: ScriptedTalk) -> None:
-    script = {"load": {"ms": 5}, "replies": [{"tokens": [{"text": "a", "ms": 300, "repeat": 8}]}]}
-    engine = talk.loaded_engine(script, progress_timeout_s=2.0)
-    assert isinstance(engine.wait_for(engine.generate(ask()), PATIENCE_S), Finished)
+    script = {"load": {"ms": 5}, "replies": [{"tokens": [{"text": "a", "ms": 20, "repeat": 40}]}]}
+    clock = HandClock(talk)
+    engine = talk.loaded_engine(script, clock=clock, progress_timeout_s=2.0)
+    clock.watch(engine)
+    request = engine.generate(ask())
+    clock.pass_by(4)
+    assert isinstance(engine.wait_for(request, PATIENCE_S), Finished)
 
 
 def test_an_idle_child_has_no_deadline(talk: ScriptedTalk) -> None:

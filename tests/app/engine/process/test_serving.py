@@ -151,7 +151,7 @@ def _tiny(folder: Path) -> Path:
     return path
 
 
-_QUICK_PULSE = "from app.engine.process import pulse; pulse.PULSE_S = 0.2\n"
+_QUICK_PULSE = "from app.engine.process import pulse; pulse.PULSE_S = 0.05\n"
 
 _LONG_STEP = """
 import os, time
@@ -175,7 +175,7 @@ def test_a_long_step_is_no_silence(talk: ScriptedTalk, tmp_path: Path) -> None:
     request = engine.generate(ask("x" * 60, sampling=GREEDY, max_tokens=2))
     talk.wait_for_state(EngineState.BUSY)
     clock.watch(engine)
-    clock.pass_by(5)
+    clock.pass_by(3)
     go.touch()
     assert isinstance(engine.wait_for(request, PATIENCE_S), Finished)
     assert len(talk.of(Hello)) == 1
@@ -184,7 +184,7 @@ def test_a_long_step_is_no_silence(talk: ScriptedTalk, tmp_path: Path) -> None:
 def test_a_step_that_is_stuck_is_silence(talk: ScriptedTalk, tmp_path: Path) -> None:
     clock = LateClock()
     step = _LONG_STEP.format(go="/nowhere", wait="time.sleep(600)")
-    options: dict[str, Any] = {"progress_timeout_s": 1.5, "terminate_grace_s": 0.2}
+    options: dict[str, Any] = {"progress_timeout_s": 0.5, "terminate_grace_s": 0.2}
     engine = talk.over(engine_with(_QUICK_PULSE + step), clock=clock, **options)
     engine.wait_for(engine.load(_tiny(tmp_path), SMALL), PATIENCE_S)
     request = engine.generate(ask("x" * 60, sampling=GREEDY, max_tokens=2))
@@ -203,7 +203,7 @@ def test_who_waits_for_a_held_reply_has_no_deadline(talk: ScriptedTalk, tmp_path
     behind = engine.generate(ask(sampling=GREEDY, max_tokens=2))
     talk.wait_until(lambda: len(talk.of(Held)) == 1)
     clock.watch(engine)
-    clock.pass_by(5)
+    clock.pass_by(3)
     engine.request(Resume(held))
     for request in (held, behind):
         assert isinstance(engine.wait_for(request, PATIENCE_S), Finished)

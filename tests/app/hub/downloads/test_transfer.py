@@ -301,7 +301,7 @@ def test_a_slow_drip_is_left_too(fetching: Fetching) -> None:
 def test_a_limit_of_our_own_is_no_slow_server(fetching: Fetching) -> None:
     """The watcher waits for the limit of speed; the server is not to blame for that."""
     limits = Limits(slow_window_s=0.1, slow_bytes_per_s=2 * SIZE)
-    heard = Heard(on_moved=lambda done: time.sleep(0.3) if done < SIZE else None)
+    heard = Heard(on_moved=lambda done: time.sleep(0.15) if done < SIZE else None)
     fetching.hub.script(Act(drip=(SIZE // 2, 0)), server="cdn")
     fetching.run(heard, limits=limits)
     assert fetching.target.read_bytes() == fetching.file.read(0, SIZE)

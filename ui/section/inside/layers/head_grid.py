@@ -22,7 +22,6 @@ from PySide6.QtGui import (
     QPainter,
     QPaintEvent,
     QPen,
-    QResizeEvent,
 )
 from PySide6.QtWidgets import QWidget
 
@@ -58,12 +57,14 @@ class HeadGrid(Picture):
         self._rows: Values = np.zeros((0, 0, 0), np.float32)
         self._n_kv_head = 1
         self._images: list[QImage] = []
+        self._images_of: tuple[object, ...] = ()
         self._under: Head | None = None
         self.current: Head | None = None
         self.setMouseTracking(True)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setAccessibleName("Attention heads, a row for each layer")
-        theme.changed.connect(self._draw)
+        theme.changed.connect(self.updateGeometry)
+        theme.changed.connect(self.update)
 
     # --- what is shown --------------------------------------------------------------------------
 
@@ -78,25 +79,30 @@ class HeadGrid(Picture):
     def show_rows(self, rows: Values, n_kv_head: int) -> None:
         """[n_layer, n_head, n_tok]; a layer of NaN has no attention and stays empty."""
         self._rows, self._n_kv_head = rows, max(min(n_kv_head, rows.shape[1]), 1)
-        self._draw()
+        self._images_of = ()
+        self.updateGeometry()
+        self.update()
 
     def show_current(self, head: Head | None) -> None:
         self.current = head
         self.update()
 
-    def _draw(self) -> None:
-        self._images = []
+    def _drawn(self) -> list[QImage]:
+        """The pictures of the groups. Made when they are painted: while a layout finds its sizes,
+        the grid has many of them."""
         n_tokens = self._rows.shape[2]
-        if n_tokens and self.width() > 0:
-            bins = min(max(self._cell(0, 0).width(), 1), n_tokens)
-            starts = np.arange(bins) * n_tokens // bins
-            most = np.maximum.reduceat(np.nan_to_num(self._rows), starts, axis=2)
+        bins = min(max(self._cell(0, 0).width(), 1), n_tokens)
+        colors = self._theme.colors
+        if self._images_of != (bins, colors):
+            self._images_of = (bins, colors)
+            starts = np.arange(bins) * n_tokens // max(bins, 1)
+            most = np.nan_to_num(np.maximum.reduceat(self._rows, starts, axis=2))
             strength = np.sqrt(most)
-            for first in range(0, self.n_head, self._group):
-                part = strength[:, first : first + self._group].reshape(self.n_layer, -1)
-                self._images.append(share_image(part, self._theme.colors))
-        self.updateGeometry()
-        self.update()
+            parts = (
+                strength[:, at : at + self._group] for at in range(0, self.n_head, self._group)
+            )
+            self._images = [share_image(part.reshape(self.n_layer, -1), colors) for part in parts]
+        return self._images
 
     # --- places ---------------------------------------------------------------------------------
 
@@ -135,7 +141,8 @@ class HeadGrid(Picture):
         px, colors = self._theme.px, self._theme.colors
         painter.setFont(self._theme.font_small())
         ink, dim = QColor(colors.ink), QColor(colors.dim)
-        for number, image in enumerate(() if self.is_pending else self._images):
+        has_picture = not self.is_pending and self._rows.size
+        for number, image in enumerate(self._drawn() if has_picture else ()):
             first = number * self._group
             last = min(first + self._group, self.n_head) - 1
             box = self._cell(0, first).united(self._cell(self.n_layer - 1, last))
@@ -173,10 +180,6 @@ class HeadGrid(Picture):
         )
         top = QRect(box.left(), 0, box.width(), line)
         painter.drawText(top, Qt.AlignmentFlag.AlignCenter, words)
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self._draw()
 
     # --- pointer and keys -----------------------------------------------------------------------
 

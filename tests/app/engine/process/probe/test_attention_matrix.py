@@ -62,7 +62,11 @@ def saved(gguf: Path, folder: Path, token: int) -> tuple[list[int], np.ndarray[A
     "fixture", ["starter_gguf", pytest.param("gemma_gguf", marks=pytest.mark.soak)]
 )
 def test_each_row_is_the_attention_that_the_command_saves(
-    request: pytest.FixtureRequest, fixture: str, tmp_path: Path, native_log: NativeLog
+    forked_engines: None,
+    request: pytest.FixtureRequest,
+    fixture: str,
+    tmp_path: Path,
+    native_log: NativeLog,
 ) -> None:
     gguf = request.getfixturevalue(fixture)
     ids, last = saved(gguf, tmp_path, -1)
@@ -91,7 +95,7 @@ def test_each_row_is_the_attention_that_the_command_saves(
 def test_each_row_is_what_the_network_in_numpy_computes(
     tmp_path: Path, native_log: NativeLog, kind: str, flash: str
 ) -> None:
-    path, ids = tmp_path / "small.gguf", some_ids(21)
+    path, ids = tmp_path / "small.gguf", some_ids(2 * WINDOW + 2)
     small_network(path, kind)
     network = Network(path)
     reading = network.read(ids)

@@ -17,7 +17,8 @@ Small files in float32, which are exact all the way: `test_reference_exact.py`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,7 +29,6 @@ from reference_checks import (
     ALL_ROUNDINGS,
     EXACT,
     FLASH,
-    FLASH_OR_NOT,
     HALF,
     ONE_ROUNDING,
     PIECES,
@@ -39,6 +39,8 @@ from reference_checks import (
     check_rows,
     piecewise,
 )
+from reference_network import Reading
+from reference_weights import Values
 
 from app.engine.process.native.native import NativeLog
 
@@ -46,6 +48,19 @@ pytestmark = pytest.mark.weights
 
 TEXT: Final = "The capital of France is"
 BOTH: Final = pytest.mark.parametrize("name", ["starter", "gemma"])
+EACH: Final = pytest.mark.parametrize(
+    ("name", "flash"),
+    [
+        ("starter", "off"),
+        ("starter", "on"),
+        ("gemma", "on"),
+        pytest.param("gemma", "off", marks=pytest.mark.soak),
+    ],
+)
+"""Of the two ways that attention is computed, a Gemma has that of the app by default."""
+BOTH_WAYS: Final = pytest.mark.parametrize(
+    "name", ["starter", pytest.param("gemma", marks=pytest.mark.soak)]
+)
 
 
 @pytest.fixture(scope="module")
@@ -70,8 +85,20 @@ def real(starter_gguf: Path, gemma_gguf: Path, native_log: NativeLog) -> Iterato
     cases.clear()
 
 
-@BOTH
-@FLASH_OR_NOT
+@pytest.fixture(scope="module")
+def exact(real: Any) -> Callable[[str], tuple[Reading, Values]]:
+    """What arithmetic that rounds nothing makes of the text, and its scores."""
+
+    @cache
+    def read(name: str) -> tuple[Reading, Values]:
+        case = real(name, "on")
+        reading = case.exact.read(case.ids)
+        return reading, case.exact.scores(reading.residual[-1][-1:])[0]
+
+    return read
+
+
+@EACH
 def test_each_piece_is_what_its_input_makes(real: Any, name: str, flash: str) -> None:
     case = real(name, flash)
     reading = piecewise(case.as_cpu, case.found)
@@ -82,8 +109,7 @@ def test_each_piece_is_what_its_input_makes(real: Any, name: str, flash: str) ->
         assert np.median(apart) < (HALF if is_half else EXACT), array
 
 
-@BOTH
-@FLASH_OR_NOT
+@EACH
 def test_the_scores_are_what_the_last_stream_makes(real: Any, name: str, flash: str) -> None:
     case = real(name, flash)
     stream = case.last["residual"][-1:]
@@ -91,27 +117,25 @@ def test_the_scores_are_what_the_last_stream_makes(real: Any, name: str, flash: 
     assert distance(case.last["logits"], case.said[-1]) < ONE_ROUNDING
 
 
-@BOTH
-def test_the_whole_way_is_near_exact_arithmetic(real: Any, name: str) -> None:
-    network, ids = real(name, "on").exact, real(name, "on").ids
-    reading = network.read(ids)
-    logits = network.scores(reading.residual[-1][-1:])[0]
-    for flash in FLASH:
-        last = real(name, flash).last
-        for array, wanted in reading.at(len(ids) - 1).items():
-            assert distance(last[array], wanted).max() < ALL_ROUNDINGS, array
-        assert np.abs(last["attention"] - reading.at(len(ids) - 1)["attention"]).max() < 0.1
-        assert distance(last["logits"], logits) < ALL_ROUNDINGS
-        assert last["logits"].argmax() == logits.argmax()
+@EACH
+def test_the_whole_way_is_near_exact_arithmetic(
+    real: Any, exact: Callable[[str], tuple[Reading, Values]], name: str, flash: str
+) -> None:
+    last, (reading, logits) = real(name, flash).last, exact(name)
+    at_last = reading.at(len(reading.embedding) - 1)
+    for array, wanted in at_last.items():
+        assert distance(last[array], wanted).max() < ALL_ROUNDINGS, array
+    assert np.abs(last["attention"] - at_last["attention"]).max() < 0.1
+    assert distance(last["logits"], logits) < ALL_ROUNDINGS
+    assert last["logits"].argmax() == logits.argmax()
 
 
-@BOTH
-@FLASH_OR_NOT
+@EACH
 def test_rows_of_attention_sum_to_one(real: Any, name: str, flash: str) -> None:
     check_rows(real(name, flash))
 
 
-@BOTH
+@BOTH_WAYS
 def test_flash_attention_on_and_off_agree(real: Any, name: str) -> None:
     on, off = (real(name, flash).last for flash in FLASH)
     # The first layer has the same input: only float16 against float32 is left.
@@ -121,8 +145,7 @@ def test_flash_attention_on_and_off_agree(real: Any, name: str) -> None:
     assert distance(on["logits"], off["logits"]) < ALL_ROUNDINGS
 
 
-@BOTH
-@FLASH_OR_NOT
+@EACH
 def test_the_last_row_of_the_lens_is_the_scores(real: Any, name: str, flash: str) -> None:
     check_lens(real(name, flash))
 

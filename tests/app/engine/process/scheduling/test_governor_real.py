@@ -114,7 +114,7 @@ def test_beside_a_busy_program_it_finds_the_better_number(
 def test_repeatable_runs_keep_their_threads(
     two_threads: Weights, native_log: NativeLog, busy_program: int
 ) -> None:
-    session = write(two_threads, native_log, governor=True, tokens=8, repeatable=True)
+    session = write(two_threads, native_log, governor=True, tokens=5, repeatable=True)
     assert not any(isinstance(event, ThreadsChanged) for event in session.events)
     assert session.ending(1).result.n_threads == 2
 

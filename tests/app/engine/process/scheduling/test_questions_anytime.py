@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from conversation import Conversation
+from conversation import OPTIONS, Conversation
 from examples import examples
 from gguf_writer import bpe_vocabulary, tiny_llama
 from native_session import GREEDY, NativeSession
@@ -85,6 +85,9 @@ from app.engine.protocol.stages import Dist, Greedy, Sampling, TopK
 pytestmark = pytest.mark.weights
 
 LARGE = 2**63 - 1
+ROOM = 16_384
+"""Tokens: more than a reply of small weights writes while all is asked."""
+
 PROMPT = [100 + i % 400 for i in range(40)]
 FIVE = Sampling([TopK(5)], Dist())
 WITHOUT_END = Sampling(filters=[], select=Greedy(), ban_end_token=True)
@@ -157,7 +160,7 @@ def replays() -> list[ReplayDraws]:
         ReplayDraws(number(), ids, LARGE, FIVE, [AskedDraw(3, 0.5)]),
         ReplayDraws(number(), ids, -LARGE, FIVE, [AskedDraw(3, 0.5)]),
         ReplayDraws(number(), [LARGE, -LARGE, 3, 4], 2, FIVE, [AskedDraw(3, 0.5)]),
-        ReplayDraws(number(), ids * 1000, 2, FIVE, [AskedDraw(3000, 0.5)]),
+        ReplayDraws(number(), ids * ROOM, 2, FIVE, [AskedDraw(3000, 0.5)]),
         ReplayDraws(number(), ids, 2, FIVE, [AskedDraw(3, math.nan)]),
         ReplayDraws(number(), ids, 2, FIVE, [AskedDraw(3, 7.0)]),
         ReplayDraws(number(), ids, 2, FIVE, [AskedDraw(3, -0.5)]),
@@ -186,7 +189,8 @@ def session(made: Weights, native_log: NativeLog) -> NativeSession:
 def on_made(
     forked_conversation: Callable[[], Conversation], made_gguf: Path
 ) -> Iterator[Conversation]:
-    yield from conversation_about(made_gguf, forked_conversation())
+    options = LoadOptions(n_ctx=ROOM, n_threads=1)
+    yield from conversation_about(made_gguf, forked_conversation(), options)
 
 
 @pytest.fixture(scope="module")
@@ -196,8 +200,10 @@ def on_starter(
     yield from conversation_about(starter_gguf, forked_conversation())
 
 
-def conversation_about(path: Path, conversation: Conversation) -> Iterator[Conversation]:
-    conversation.load(path)
+def conversation_about(
+    path: Path, conversation: Conversation, options: LoadOptions = OPTIONS
+) -> Iterator[Conversation]:
+    conversation.load(path, options)
     yield conversation
     assert conversation.leave() == 0
 
@@ -254,9 +260,9 @@ def test_what_is_done_twice_is_said_the_second_time(talk: Conversation) -> None:
 
 
 def test_beside_a_reply_all_are_answered_and_the_reply_is_the_same(
-    slow_talk: Conversation,
+    talk: Conversation,
 ) -> None:
-    talk, reply = slow_talk, generate(1500)
+    reply = generate(ROOM - 100)
     talk.say(reply)
     talk.hear(TokenArrived, reply.id)
     busy: list[tuple[Any, object]] = [
@@ -269,16 +275,11 @@ def test_beside_a_reply_all_are_answered_and_the_reply_is_the_same(
     ]
     # Those that the text thread answers beside the decode come behind the others: they are slower.
     asked = [*busy, *sorted(questions(), key=lambda pair: _is_text(pair[0]))]
-    # These take many steps of a reply, so they are only begun beside it.
-    reads_all = (EmbeddingFacts, NearestTokens, Rotations, "cancel each other")
-    long = [pair for pair in asked if pair[1] in reads_all]
-    quick = [pair for pair in asked if pair not in long]
-    answer_all(talk, quick)
-    for command in (*(each for each, _ in long), Stop(reply.id)):
-        talk.say(command)
-    endings = {ending.id: ending for ending in (talk.hear(ENDINGS) for _ in range(len(long) + 1))}
-    told = endings[reply.id].result.token_ids
-    assert all(is_answered(endings[command.id], outcome) for command, outcome in long)
+    answer_all(talk, asked)
+    talk.say(Stop(reply.id))
+    stopped = talk.ending(reply.id)
+    assert isinstance(stopped, Stopped)
+    told = stopped.result.token_ids
     assert [e.token.token_id for e in talk.events if isinstance(e, TokenArrived)] == told
     talk.ask(ChangeCache(next(_ids), "clear"))
     assert talk.ask(generate(len(told[:80]))).result.token_ids == told[:80]
@@ -354,7 +355,7 @@ def test_stopping_a_question_about_a_text_breaks_no_measurement_off(
     measured = MeasureStep(next(_ids), "a")
     talk.say(measured)
     talk.hear(Progress, measured.id)
-    for _ in range(20):
+    for _ in range(8):
         text = Tokenize(next(_ids), "word " * 2000)
         talk.say(text)
         talk.say(Stop(text.id))

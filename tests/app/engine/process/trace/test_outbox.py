@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import math
 import struct
@@ -16,6 +17,7 @@ from app.engine.process.native.arrays import as_array
 from app.engine.process.trace.effects import Snapshot, StageFollower
 from app.engine.process.trace.measuring import Measurer
 from app.engine.process.trace.outbox import Outbox, TokenRecord
+from app.engine.protocol import wire
 from app.engine.protocol.frames import ProtocolError
 from app.engine.protocol.messages import (
     SURVIVED,
@@ -28,6 +30,7 @@ from app.engine.protocol.messages import (
     StageEffect,
     TokenArrived,
 )
+from app.insight.trace.columns import pack, unpack
 
 
 def candidates(ids: Iterable[int], scores: Iterable[float]) -> bytes:
@@ -66,6 +69,25 @@ def test_numbers_equal_the_naive_ones(spread: float, n_vocab: int) -> None:
         expected = np.lexsort((np.arange(n_vocab), -scores))[:k]
         assert measured.alternative_ids.tolist() == expected.tolist()
         assert measured.alternative_logprobs == pytest.approx(logprobs[expected], abs=2e-5)
+
+
+@pytest.mark.parametrize("largest", [3e9, 3.4e38, -3.4e38])
+def test_scores_as_large_as_float32_holds_are_recorded_and_travel(largest: float) -> None:
+    """Damaged weights make such, and their reply is not to end the connection."""
+    sent: list[Event] = []
+    outbox = Outbox(sent.append, on_broken=lambda: None)
+    scores = np.array([largest, largest, min(largest, -1.0)], np.float32)
+    outbox.put(msgspec.structs.replace(record(0), scores=scores, token_id=0))
+    outbox.close()
+    (arrived,) = sent
+    assert isinstance(arrived, TokenArrived)
+    assert arrived.token.logprob + arrived.token.log_total == pytest.approx(scores[0])
+    frames = io.BytesIO(wire.encode_frame(arrived))
+    payload = wire.FrameReader(frames).read()
+    assert payload is not None
+    assert wire.decode_event(payload) == arrived
+    (kept,) = unpack(pack([arrived.token]))
+    assert kept.log_total == pytest.approx(scores[0])
 
 
 def test_scores_of_minus_infinity_count_as_nothing() -> None:

@@ -312,7 +312,7 @@ def test_nothing_that_a_head_looks_at_is_missed_in_a_long_text(theme: Theme, qtb
     rows = np.zeros((1, 2, 8000), np.float32)
     rows[0, 0, 5003] = 1.0
     grid.show_rows(rows, 2)
-    image = grid._images[0]
+    image = grid._drawn()[0]
     colors = {image.pixelColor(x, 0).name() for x in range(image.width())}
     assert len(colors) == 2
     where = [image.pixelColor(x, 0).name() != theme.colors.card for x in range(image.width())]

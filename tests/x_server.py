@@ -74,7 +74,7 @@ def wait_for(what: str, look: Callable[[], T], timeout_s: float = 20.0) -> T:
             return seen
         if time.monotonic() > deadline:
             raise TookTooLongError(f"{what} did not come within {timeout_s:.0f} s")
-        time.sleep(0.03)
+        time.sleep(0.01)
 
 
 def end(process: subprocess.Popen[bytes], patience_s: float = 5.0) -> None:
@@ -237,7 +237,7 @@ class Program:
 
     def ask_to_close(self, window: str) -> None:
         """What a window manager sends for its close button."""
-        self._tool(sys.executable, "-c", ASK_TO_CLOSE, window)
+        self._tool(sys.executable, "-I", "-S", "-c", ASK_TO_CLOSE, window)
 
     def children(self) -> set[psutil.Process]:
         """All processes below the program now; remembered for `survivors`."""

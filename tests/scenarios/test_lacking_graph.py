@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from recurrent_gguf import tiny_jamba, tiny_mamba
 
-from ui.section.inside.card import NOT_HERE
 from ui.section.inside import view
+from ui.section.inside.card import NOT_HERE
 from ui.section.inside.panel import InsidePanel
 
 

@@ -16,6 +16,7 @@ import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -155,8 +156,15 @@ def _whole(table: Table, found: FoundRow) -> dict[str, Any] | None:
 
 
 def _write(target: Connection, table: Table, rows: list[dict[str, Any]]) -> None:
+    """As they are: SQLAlchemy refuses a value of another type than its column's, and damage makes
+    such. Whoever reads them can tell (`models.mapping`)."""
     if rows:
-        target.execute(insert(table).on_conflict_do_nothing(), rows)
+        target.exec_driver_sql(_adding(table), [tuple(row.values()) for row in rows])
+
+
+@cache
+def _adding(table: Table) -> str:
+    return str(insert(table).on_conflict_do_nothing().compile(dialect=dialect()))
 
 
 # --- what belongs together ----------------------------------------------------------------------

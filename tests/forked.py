@@ -45,6 +45,8 @@ MAINS: Final = {
 WINDOW: Final = "window"
 """The kind of whatever Python runs in a process of its own (`python -c CODE`, `python FILE`), with
 Qt and the window imported."""
+STORE: Final = "models.store.opening"
+"""What the store's own thread imports: SQLAlchemy and all tables, a third of a second."""
 SERVING: Final = ("app.engine.process.serving", "numpy.random")
 """What an engine imports: llama.cpp's library and numpy first, random numbers at its first draw."""
 
@@ -231,7 +233,7 @@ def _import_the_window() -> None:
     drop_import_hook()
     import main
 
-    for name in ("ui.shell.window", *main.READABLE, *main.REST):
+    for name in ("ui.shell.window", *main.READABLE, *main.REST, STORE):
         importlib.import_module(name)
     warm_up().join()
 

@@ -112,8 +112,11 @@ class MatrixView(Picture):
         row = int((point.y() - self._theme.px(_TOP_PX)) // side)
         if not 0 <= row < len(self.rows):
             return None
-        columns = range(len(self.columns))
-        return row, next((c for c in columns if self.cell(row, c).contains(point)), -1)
+        for gap in (0, self._theme.px(_GAP_PX)):  # cells before the gap, and behind it
+            column = int((point.x() - self._theme.px(_LEFT_PX) - gap) // side)
+            if 0 <= column < len(self.columns) and self.cell(row, column).contains(point):
+                return row, column
+        return row, -1
 
     def hasHeightForWidth(self) -> bool:
         return True

@@ -142,12 +142,16 @@ def _add(target: Connection, found: Iterable[_Found]) -> None:
 
 
 def _whole(table: Table, found: FoundRow) -> dict[str, Any] | None:
-    """A row, if its keys are there: with a default for each null that must not be. A message
-    whose text is cut is kept as one that cannot be read."""
+    """A row, if its keys are there: with a default for each null that must not be. What should be
+    the number of a row and is none leads nowhere. A message whose text is cut is kept as one that
+    cannot be read."""
     row: dict[str, Any] = {c.name: found.values.get(c.name) for c in table.columns}
     if found.cut in _CUT_TEXTS:
         row["state"] = LOST_STATE
     for column in table.columns:
+        leads = column.foreign_keys and column.type.python_type is int
+        if leads and not isinstance(row[column.name], int):
+            row[column.name] = None
         if row.get(column.name) is None and not column.nullable:
             if column.primary_key or column.unique or column.foreign_keys:
                 return None

@@ -126,6 +126,23 @@ def test_an_odd_value_is_saved_with_all_others_out_of_a_damaged_file(
         assert target.exec_driver_sql(f"SELECT {column} FROM {table}").scalar() == value
 
 
+@pytest.mark.parametrize("value", ["text", b"\xff", 0.5, 1e300, ""])
+@pytest.mark.parametrize(("column", "kept"), [("parent_row_id", 3), ("conversation_row_id", 2)])
+def test_what_should_be_the_number_of_a_row_and_is_none_ends_no_rescue(
+    open_store: Any, execute: Execute, database: Path, column: str, kept: int, value: Any
+) -> None:
+    fill(open_store).close()
+    execute(f"UPDATE message SET {column} = ? WHERE id = 'odd'", value)
+    with connect_in_memory() as target:
+        with target.begin():
+            create_tables(target)
+        salvage(database, target, None)
+        found = target.exec_driver_sql("SELECT id, content FROM message WHERE content != ''").all()
+        assert len(found) == kept
+        assert {"first", "last"} <= {row.id for row in found}
+        assert target.exec_driver_sql("SELECT id FROM conversation").all() == [("c",)]
+
+
 def test_text_that_is_no_utf8_is_read(open_store: Any, execute: Execute) -> None:
     """Such text makes the sqlite3 module raise while it fetches, unless it is told not to."""
     store = fill(open_store)

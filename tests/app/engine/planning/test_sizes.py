@@ -51,7 +51,7 @@ def sums(parts: list[MemoryPart]) -> dict[str, int]:
 QUICK = {
     "wide_gguf": SETTINGS,
     "starter_gguf": [SETTINGS[1], SETTINGS[2], SETTINGS[9]],
-    "gemma_gguf": [SETTINGS[2], SETTINGS[9]],
+    "gemma_gguf": [SETTINGS[9]],
 }
 """Of the test files: no mapping, and a quantised cache."""
 

@@ -143,6 +143,18 @@ def test_what_should_be_the_number_of_a_row_and_is_none_ends_no_rescue(
         assert target.exec_driver_sql("SELECT id FROM conversation").all() == [("c",)]
 
 
+@pytest.mark.parametrize("value", ["x", b"\xff", 1e300])
+def test_a_chat_whose_time_is_odd_can_be_gone_on_with(
+    open_store: Any, execute: Execute, value: Any
+) -> None:
+    store = fill(open_store)
+    execute("UPDATE conversation SET updated_us = ?", value)
+    conversation, path = store.load_conversation("c").result()
+    added = store.append_message(a_message(conversation, path[-1], id="new")).result()
+    (listed,) = store.list_conversations().result()
+    assert listed.updated_at == added.created_at
+
+
 def test_text_that_is_no_utf8_is_read(open_store: Any, execute: Execute) -> None:
     """Such text makes the sqlite3 module raise while it fetches, unless it is told not to."""
     store = fill(open_store)

@@ -62,6 +62,8 @@ READABLE: Final = (
 )
 """What shows the last chat; imported once the frame is painted, in parts that nobody waits for."""
 REST: Final = (
+    "filelock",
+    "importlib.metadata",
     "app.chat.desk",
     "app.gguf.local.places",
     "app.insight.trace.token_groups",

@@ -45,8 +45,10 @@ MAINS: Final = {
 WINDOW: Final = "window"
 """The kind of whatever Python runs in a process of its own (`python -c CODE`, `python FILE`), with
 Qt and the window imported."""
-SERVING: Final = "app.engine.process.serving"
-"""What an engine imports first: llama.cpp's library and numpy."""
+STORE: Final = "models.store.opening"
+"""What the store's own thread imports: SQLAlchemy and all tables, a third of a second."""
+SERVING: Final = ("app.engine.process.serving", "numpy.random")
+"""What an engine imports: llama.cpp's library and numpy first, random numbers at its first draw."""
 
 _CLONE: Final = {"x86_64": 56, "aarch64": 220}.get(platform.machine())
 """Linux's number of the call that forks, here."""
@@ -180,7 +182,8 @@ def _serve(asked: socket.socket, kinds: Sequence[str]) -> int:
     """Fork at each request until there are no more; in a child, be it and return its exit code."""
     mains = {kind: _main_of(kind) for kind in kinds}
     if "engine" in kinds:
-        importlib.import_module(SERVING)
+        for name in SERVING:
+            importlib.import_module(name)
     gc.collect()
     gc.freeze()  # else the first collection of each child would copy all of that
     while True:
@@ -230,7 +233,7 @@ def _import_the_window() -> None:
     drop_import_hook()
     import main
 
-    for name in ("ui.shell.window", *main.READABLE, *main.REST):
+    for name in ("ui.shell.window", *main.READABLE, *main.REST, STORE):
         importlib.import_module(name)
     warm_up().join()
 

@@ -92,7 +92,31 @@ class Tensor:
         values = self.values
         if isinstance(values, array.array) and values.typecode == code and _IS_LITTLE_ENDIAN:
             return values.tobytes()
+        if isinstance(values, array.array) and values.typecode == "d" and code in ("e", "f"):
+            import numpy
+
+            return numpy.frombuffer(values).astype(f"<{code}").tobytes()
         return struct.pack(f"<{len(self.values)}{code}", *self.values)
+
+
+def normal_numbers(source: random.Random, count: int, spread: float) -> array.array[float]:
+    """`count` times `source.gauss(0.0, spread)`, thirty times as fast. `gauss` makes two numbers of
+    two others, and keeps the second one for the next call."""
+    import numpy
+
+    version, (*state, at), kept = source.getstate()
+    twister = numpy.random.RandomState()
+    twister.set_state(("MT19937", state, at))
+    kept_ones = [] if kept is None else [kept]
+    n_pairs = (count - len(kept_ones) + 1) // 2
+    angle, chance = twister.random_sample(2 * n_pairs).reshape(-1, 2).T
+    length = numpy.sqrt(-2.0 * numpy.log(1.0 - chance))
+    turned = numpy.stack([numpy.cos(angle * math.tau), numpy.sin(angle * math.tau)], axis=1)
+    found = numpy.concatenate([kept_ones, (turned * length[:, None]).reshape(-1)])
+    _, state, at, *_ = twister.get_state()
+    rest = float(found[count]) if len(found) > count else None
+    source.setstate((version, (*state.tolist(), at), rest))
+    return array.array("d", (found[:count] * spread).tobytes())
 
 
 @dataclass(frozen=True)
@@ -534,8 +558,7 @@ def _random_tensors(shape: Shape, n_vocab: int, kind: str, seed: int) -> Mapping
             tensors[name] = Tensor(extents, [1.0] * extents[0])
             continue
         count = math.prod(extents)
-        values = array.array("d", (source.gauss(0.0, 0.2) for _ in range(count)))
-        tensors[name] = Tensor(extents, values, kind)
+        tensors[name] = Tensor(extents, normal_numbers(source, count, 0.2), kind)
     return tensors
 
 
@@ -592,7 +615,7 @@ def tiny_lora(
     for target in targets:
         n_in, n_out = matrices[target][:2]
         for half, extents, spread in (("a", (n_in, rank), 0.5), ("b", (rank, n_out), strength)):
-            values = [source.gauss(0.0, spread) for _ in range(math.prod(extents))]
+            values = normal_numbers(source, math.prod(extents), spread)
             tensors[f"{target}.lora_{half}"] = Tensor(extents, values)
     pairs: dict[str, Any] = {
         "general.type": "adapter",

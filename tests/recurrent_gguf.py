@@ -8,7 +8,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from gguf_writer import CHATML, Layout, Tensor, Vocabulary, bpe_vocabulary, write_gguf
+from gguf_writer import (
+    CHATML,
+    Layout,
+    Tensor,
+    Vocabulary,
+    bpe_vocabulary,
+    normal_numbers,
+    write_gguf,
+)
 
 _EMBD: Final = 64
 _INNER: Final = 2 * _EMBD
@@ -122,9 +130,8 @@ def _ones(size: int) -> Tensor:
 
 
 def _vector(source: random.Random, size: int) -> Tensor:
-    return Tensor((size,), [source.gauss(0.0, 0.2) for _ in range(size)])
+    return Tensor((size,), normal_numbers(source, size, 0.2))
 
 
 def _matrix(source: random.Random, *shape: int) -> Tensor:
-    count = shape[0] * shape[1]
-    return Tensor(shape, [source.gauss(0.0, 0.2) for _ in range(count)])
+    return Tensor(shape, normal_numbers(source, shape[0] * shape[1], 0.2))

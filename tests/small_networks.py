@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from gguf_writer import Tensor, bpe_vocabulary, write_gguf
+from gguf_writer import Tensor, bpe_vocabulary, normal_numbers, write_gguf
 
 _EMBD: Final = 64
 _HEADS: Final = 4
@@ -182,4 +182,4 @@ def _norm(source: random.Random, size: int) -> Tensor:
 
 
 def _matrix(source: random.Random, *shape: int, spread: float = 0.2) -> Tensor:
-    return Tensor(shape, [source.gauss(0.0, spread) for _ in range(math.prod(shape))])
+    return Tensor(shape, normal_numbers(source, math.prod(shape), spread))

@@ -6,6 +6,7 @@ The library runs in a child process, so that native code that aborts fails one t
 from __future__ import annotations
 
 import json
+import random
 import struct
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from gguf_writer import (
     Vocabulary,
     bpe_vocabulary,
     impostors,
+    normal_numbers,
     spm_vocabulary,
     tiny_llama,
     truncated_copy,
@@ -190,3 +192,14 @@ def test_impostors_are_no_gguf_files(tmp_path):
     for name, path in paths.items():
         if path.is_file():
             assert len(path.read_bytes()) <= 4 or not path.read_bytes().startswith(MAGIC), name
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 7, 700])
+def test_normal_numbers_are_those_that_are_drawn_one_by_one(count: int) -> None:
+    """Also behind an odd number of them, and the source goes on as if it had drawn them."""
+    at_once, one_by_one = random.Random(5), random.Random(5)
+    for _ in range(3):
+        found = normal_numbers(at_once, count, 0.2).tolist()
+        assert found == pytest.approx([one_by_one.gauss(0.0, 0.2) for _ in range(count)])
+        assert at_once.gauss(0.0, 1.0) == pytest.approx(one_by_one.gauss(0.0, 1.0))
+        assert at_once.random() == one_by_one.random()

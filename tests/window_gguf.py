@@ -6,7 +6,15 @@ import random
 from pathlib import Path
 from typing import Final
 
-from gguf_writer import CHATML, Layout, Tensor, Vocabulary, bpe_vocabulary, write_gguf
+from gguf_writer import (
+    CHATML,
+    Layout,
+    Tensor,
+    Vocabulary,
+    bpe_vocabulary,
+    normal_numbers,
+    write_gguf,
+)
 
 _EMBD: Final = 64
 _FF: Final = 64
@@ -73,4 +81,4 @@ def tiny_gemma(
 def _tensor(source: random.Random, shape: tuple[int, ...]) -> Tensor:
     if len(shape) == 1:
         return Tensor(shape, [1.0] * shape[0])
-    return Tensor(shape, [source.gauss(0.0, 0.2) for _ in range(shape[0] * shape[1])])
+    return Tensor(shape, normal_numbers(source, shape[0] * shape[1], 0.2))

@@ -54,9 +54,11 @@ class Cursor:
 
     def take(self, count: int) -> bytes:
         self.need(count)
-        self._fill(count)
         begin = self._at
-        self._at += count
+        if begin + count > len(self._buffer):
+            self._fill(count)
+            begin = self._at
+        self._at = begin + count
         return self._buffer[begin : self._at]
 
     def skip(self, count: int) -> None:
@@ -68,7 +70,7 @@ class Cursor:
 
     def need(self, count: int) -> None:
         """Refuse if fewer than `count` bytes are left, or if the time is up."""
-        if count > self.left:
+        if count > self.size - self._start - self._at:
             raise incomplete(self.size, None)
         if time.thread_time() > self._ends_at:
             raise damaged("its header takes too long to read")
@@ -85,6 +87,10 @@ class Cursor:
     def unpack(self, form: str) -> int | float | bool:
         value: int | float | bool = struct.unpack(form, self.take(struct.calcsize(form)))[0]
         return value
+
+    def numbers(self, form: str) -> tuple[int, ...]:
+        """Several integers that lie behind each other."""
+        return struct.unpack(form, self.take(struct.calcsize(form)))
 
     def text(self, limit: int) -> str:
         """A string of at most `limit` bytes; what is no UTF-8 in it is replaced."""

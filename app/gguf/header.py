@@ -424,10 +424,10 @@ def _read_tensor(cursor: Cursor) -> TensorInfo:
     dimensions = cursor.number("<I")
     if dimensions > MAX_DIMENSIONS:
         raise damaged(f"tensor “{name[:80]}” has {dimensions:,} dimensions")
-    shape = tuple(cursor.number("<Q") for _ in range(dimensions))
+    *extents, number, offset = cursor.numbers(f"<{dimensions}QIQ")
+    shape = tuple(extents)
     if not all(0 < extent < 1 << 63 for extent in shape):
         raise damaged(f"tensor “{name[:80]}” has an impossible shape", str(shape))
-    number, offset = cursor.number("<I"), cursor.number("<Q")
     tensor_type = TENSOR_TYPES.get(number)
     if tensor_type is None:
         raise Fault(

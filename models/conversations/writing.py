@@ -108,7 +108,8 @@ def append_message(
         values["trashed_us"] = connection.scalar(_TRASHED, {"row_id": parent_row_id})
     connection.execute(_ADD_MESSAGE, values)
     attachments.claim(connection, conversation.row_id, message, message.attachments)
-    updated_us = max(conversation.updated_us or 0, values["created_us"])
+    before_us = conversation.updated_us
+    updated_us = max(before_us if isinstance(before_us, int) else 0, values["created_us"])
     connection.execute(
         _CHANGE_CONVERSATION,
         {"which": conversation.id, "active_leaf_id": message.id, "updated_us": updated_us},

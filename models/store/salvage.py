@@ -16,6 +16,7 @@ import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -141,12 +142,16 @@ def _add(target: Connection, found: Iterable[_Found]) -> None:
 
 
 def _whole(table: Table, found: FoundRow) -> dict[str, Any] | None:
-    """A row, if its keys are there: with a default for each null that must not be. A message
-    whose text is cut is kept as one that cannot be read."""
+    """A row, if its keys are there: with a default for each null that must not be. What should be
+    the number of a row and is none leads nowhere. A message whose text is cut is kept as one that
+    cannot be read."""
     row: dict[str, Any] = {c.name: found.values.get(c.name) for c in table.columns}
     if found.cut in _CUT_TEXTS:
         row["state"] = LOST_STATE
     for column in table.columns:
+        leads = column.foreign_keys and column.type.python_type is int
+        if leads and not isinstance(row[column.name], int):
+            row[column.name] = None
         if row.get(column.name) is None and not column.nullable:
             if column.primary_key or column.unique or column.foreign_keys:
                 return None
@@ -155,8 +160,15 @@ def _whole(table: Table, found: FoundRow) -> dict[str, Any] | None:
 
 
 def _write(target: Connection, table: Table, rows: list[dict[str, Any]]) -> None:
+    """As they are: SQLAlchemy refuses a value of another type than its column's, and damage makes
+    such. Whoever reads them can tell (`models.mapping`)."""
     if rows:
-        target.execute(insert(table).on_conflict_do_nothing(), rows)
+        target.exec_driver_sql(_adding(table), [tuple(row.values()) for row in rows])
+
+
+@cache
+def _adding(table: Table) -> str:
+    return str(insert(table).on_conflict_do_nothing().compile(dialect=dialect()))
 
 
 # --- what belongs together ----------------------------------------------------------------------

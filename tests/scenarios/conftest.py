@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from own_look import kept_look
 from PySide6.QtCore import QObject, Qt
 from PySide6.QtWidgets import QCheckBox, QStyle, QStyleOptionButton, QWidget
 
@@ -105,8 +106,9 @@ def open_window(
     data_dir: Path,
     tmp_path: Path,
 ) -> Iterator[Callable[..., Person]]:
-    """Opens the window on this test's data folder; a script, or other arguments."""
-    with contextlib.ExitStack() as windows:
+    """Opens the window on this test's data folder; a script, or other arguments. Its zoom ends
+    with it."""
+    with kept_look(qapp), contextlib.ExitStack() as windows:
         count = 0
 
         def open_one(

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import (
     QAbstractScrollArea,
     QApplication,
@@ -35,7 +36,7 @@ def wait(condition: Callable[[], object]) -> None:
     ends_at = time.monotonic() + 20
     while not condition():
         assert time.monotonic() < ends_at, "it never came"
-        QApplication.processEvents()
+        QTest.qWait(1)
 
 
 def needed_width(widget: QWidget) -> int:

@@ -292,6 +292,7 @@ def test_zoom_is_there_after_a_restart_and_the_layout_holds(open_window: Any) ->
     assert person.app.desk.settings.now.zoom_percent == 300
     person.app.close()
     again = open_window(TALK)
+    again.wait(lambda: again.window.findChild(QWidget, "transcript"))  # it is painted
     again.wait_ready()
     again.wait(lambda: again.app.desk.shelf.path)
     assert again.window._theme.zoom_percent == 300

@@ -10,6 +10,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QLabel, QTabBar, QWidget
 
+from ui.section.cache import panel as panel_module
 from ui.section.cache.panel import EMPTY, CachePanel
 from ui.section.section import Section
 
@@ -102,8 +103,9 @@ def test_the_cells_follow_a_conversation_and_hands(open_window: Open) -> None:
 
 
 def test_while_a_reply_streams_the_map_grows_and_nothing_can_be_changed(
-    open_window: Open,
+    open_window: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(panel_module, "STREAM_MS", 100)
     person = open_window(SCRIPT)
     person.wait_ready()
     panel = open_cache(person)

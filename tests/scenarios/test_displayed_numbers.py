@@ -95,9 +95,11 @@ def native(person: Any, prompt: list[int] | None = None) -> list[dict[str, Any]]
 
 
 def test_displayed_probabilities_are_the_softmax_of_the_logits(answered: Any) -> None:
+    """One after another: to load the weights takes longest."""
     told = native(answered)
     in_the_tables(answered, told)
     at_a_token_and_in_the_live_bars(answered, told)
+    a_branch_by_a_click_is_what_a_fresh_run_would_write(answered)
 
 
 def in_the_tables(person: Any, told: list[dict[str, Any]]) -> None:
@@ -145,11 +147,11 @@ def at_a_token_and_in_the_live_bars(person: Any, told: list[dict[str, Any]]) -> 
         assert near(best.before.replace("<", ""), each["best"][0][1])
 
 
-def test_a_branch_by_a_click_is_what_a_fresh_run_would_write(answered: Any) -> None:
+def a_branch_by_a_click_is_what_a_fresh_run_would_write(person: Any) -> None:
     """An alternative is double-clicked; llama.cpp, told the same tokens in a process of its own,
     finds each that followed the most probable one, with the share that is shown."""
-    person = answered
     desk, looking = person.app.desk, person.window.section_acts.looking()
+    person.window.section_acts.go_to("Tokens", "This reply")
     old = person.reply()
     person.wait(lambda: looking.words is not None and len(looking.traces) == len(old.token_ids))
     prompt = prompt_of(person)

@@ -27,7 +27,13 @@ SCRIPT: dict[str, Any] = {
             "prefill": {"tokens": 4000, "ms": 800, "chunks": 40},
             "text": "Done.",
         },
-        {"text": MARKDOWN * 50, "ms": 1},
+        {"match": "at once", "text": MARKDOWN * 50},
+        {
+            "tokens": [
+                {"text": (MARKDOWN * 50)[at : at + 12], "ms": 3}
+                for at in range(0, 50 * len(MARKDOWN), 12)
+            ]
+        },
     ],
 }
 
@@ -114,7 +120,7 @@ def test_no_gap_while_a_long_reply_streams(person):
 
 def test_no_gap_while_one_goes_through_a_long_reply_inside(person):
     """Every card is open, and the text before each token has thousands of them."""
-    person.send("stream")
+    person.send("at once")
     person.wait_ended()
     person.window.action_registry.run("panel_inside")
     looking = person.window.section_acts.looking()

@@ -256,16 +256,17 @@ def test_a_token_opens_what_is_gated_and_is_stored_nowhere(open_window, hub, dat
     assert {each.token for each in hub.asked(server="cdn")} == {None}
 
 
-def test_the_window_imports_nothing_that_connects_before_it_is_asked(tmp_path):
+def test_the_window_imports_nothing_that_connects_before_it_is_asked(forked_windows, tmp_path):
     script = tmp_path / "script.json"
     script.write_text(json.dumps(SCRIPT))
     code = f"""
 import sys, time
 import main
+from PySide6.QtTest import QTest
 app = main.build(["--data-dir", {str(tmp_path / "data")!r}, "--scripted", {str(script)!r}])
 ends_at = time.monotonic() + 20
 while app.desk.hub.state.why_offline and time.monotonic() < ends_at:
-    app.application.processEvents()
+    QTest.qWait(1)
 assert not app.desk.hub.state.why_offline
 app.close()
 heavy = ("httpx2", "httpcore2", "huggingface_hub", "keyring")

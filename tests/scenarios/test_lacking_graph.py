@@ -8,8 +8,14 @@ from typing import Any
 import pytest
 from recurrent_gguf import tiny_jamba, tiny_mamba
 
+from ui.section.inside import view
 from ui.section.inside.card import NOT_HERE
 from ui.section.inside.panel import InsidePanel
+
+
+@pytest.fixture(autouse=True)
+def soon_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(view, "IDLE_MS", 20)
 
 
 @pytest.mark.weights

@@ -39,7 +39,7 @@ def test_a_reply_has_other_versions(person: Any):
 
 def several_answers_are_written_in_one_batch(person: Any, first: Message):
     desk, prompt = person.app.desk, first.counts.prompt_tokens
-    desk.settings.set("max_tokens", 24)
+    desk.settings.set("max_tokens", 14)
     order: list[str] = []
     person.app.bridge.on(TokenRecorded, lambda event: note(order, event))
     desk.replies.ask_several(person.reply().id, [{"seed": 1, "temperature": 1.0}, {"seed": 2}])

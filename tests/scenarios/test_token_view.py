@@ -35,7 +35,7 @@ CITY: dict[str, Any] = {
 }
 LONG: dict[str, Any] = {
     "load": {"ms": 20},
-    "replies": [{"tokens": [{"text": " word", "probability": 0.5, "ms": 4, "repeat": 400}]}],
+    "replies": [{"tokens": [{"text": " word", "probability": 0.5, "ms": 4, "repeat": 200}]}],
 }
 
 
@@ -74,7 +74,7 @@ def test_tokens_are_seen_while_a_reply_streams_and_text_again(open_window):
     assert shown is not None
     assert set(shown) <= {"·word"}
     person.wait_ended()
-    person.wait(lambda: len(spelled(person) or ()) == 400)
+    person.wait(lambda: len(spelled(person) or ()) == 200)
     toggle(person)
     assert spelled(person) is None
 

@@ -36,7 +36,7 @@ DYING: dict[str, Any] = {
 
 
 def test_first_run_takes_keys_before_anything_is_loaded(open_window):
-    person = open_window({"load": {"ms": 500}, "replies": [{"text": "Here I am."}]})
+    person = open_window({"load": {"ms": 100}, "replies": [{"text": "Here I am."}]})
     person.type("typed at once")
     assert person.written() == "typed at once"
     person.wait_ready()
@@ -221,13 +221,20 @@ def slow_script(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_signal_closes_in_an_orderly_way(data_dir, slow_script, number):
-    process = start_program(data_dir, slow_script)
+def test_signal_closes_in_an_orderly_way(data_dir, slow_script):
+    closes_at_a_signal(data_dir, slow_script, signal.SIGTERM)
+
+
+def test_a_key_in_the_terminal_does_as_well(forked_windows, data_dir, slow_script):
+    closes_at_a_signal(data_dir, slow_script, signal.SIGINT)
+
+
+def closes_at_a_signal(data_dir: Path, script: Path, number: int) -> None:
+    process = start_program(data_dir, script)
     try:
         ends_at = time.monotonic() + 30
         while saved_lock(data_dir) is False and time.monotonic() < ends_at:
-            time.sleep(0.05)
+            time.sleep(0.01)
         process.send_signal(number)
         assert process.wait(20) == 0
         assert process.stderr.read() == ""
@@ -293,8 +300,8 @@ QApplication.instance().exec()
     assert len(reply.content) >= a_second_before
 
 
-def test_quit_after_ends_with_code_0(data_dir, slow_script):
-    process = start_program(data_dir, slow_script, "--quit-after", "1.5")
+def test_quit_after_ends_with_code_0(forked_windows, data_dir, slow_script):
+    process = start_program(data_dir, slow_script, "--quit-after", "0.8")
     try:
         assert process.wait(30) == 0
         assert process.stderr.read() == ""

@@ -150,7 +150,7 @@ def test_a_killed_program_leaves_no_child_and_its_text(start_anew, outside):
 
 
 def test_quit_after_ends_by_itself(start, outside):
-    program = start(SHORT_REPLY, options=("--quit-after", "2"))
+    program = start(SHORT_REPLY, options=("--quit-after", "1"))
     program.window("Cutaway")
     program.children()
     assert program.wait() == 0, program.printed()[-2000:]

@@ -64,11 +64,16 @@ def source_of(document: Document, word: Shown) -> int | None:
     if not letters or _is_formula(block, at):
         return None
     trials, before = _Trials(document), list[int]()
+    about = _about(trials.source, segments[: word.segment + 1])
     for length in range(len(letters), 0, -1):  # marks may stand within the word
         offsets = _occurrences(trials.source, letters[:length])
-        if offsets != before and (found := _source_at(trials, word, at, offsets)) is not None:
-            return found
+        if offsets == before:
+            continue
         before = offsets
+        near = [offset for offset in offsets if offset in about]
+        for some in (near, offsets) if len(near) < len(offsets) else (offsets,):
+            if (found := _source_at(trials, word, at, some)) is not None:
+                return found
     return None
 
 
@@ -196,6 +201,16 @@ def _read_source(document: Document) -> str:
 
 def _texts(document: Document, segment: Segment) -> list[str]:
     return [plain_text(block) for block in document.blocks(segment)]
+
+
+def _about(source: str, segments: Sequence[Segment]) -> range:
+    """Where the last of these segments seems to be written: what is tried first."""
+    start = end = 0
+    for segment in segments:
+        line = segment.text.strip().partition("\n")[0]
+        start = max(source.find(line, end), end)
+        end = start + len(segment.text)
+    return range(start, end)
 
 
 def _occurrences(source: str, letters: str) -> list[int]:

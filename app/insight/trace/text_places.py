@@ -13,6 +13,7 @@ and nothing else could be meant.
 from __future__ import annotations
 
 from bisect import bisect_right
+from codecs import register_error
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
@@ -24,7 +25,22 @@ from app.insight.trace.message_tokens import MessageTokens
 _TAGS: Final = tuple(
     dict.fromkeys(text for tags in USUAL for text in (tags.start, tags.opening, tags.closing))
 )
-_BAD_BYTES: Final = dict.fromkeys(range(0xDC80, 0xDD00), "\ufffd")
+_BAD: Final = 0xDC00
+"""For each U+FFFD that the text has for bytes that are no UTF-8, a lone surrogate is decoded: this
+one and how many bytes they are, so that they can be counted again."""
+_SHOWN: Final = {_BAD + length: "\ufffd" for length in range(1, 4)}
+
+
+def _counted(error: UnicodeError) -> tuple[str | bytes, int]:
+    if isinstance(error, UnicodeDecodeError):
+        return chr(_BAD + error.end - error.start), error.end
+    assert isinstance(error, UnicodeEncodeError)
+    lengths = (ord(each) - _BAD for each in error.object[error.start : error.end])
+    return bytes(sum(lengths)), error.end
+
+
+_COUNTED: Final = "cutaway.counted"
+register_error(_COUNTED, _counted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +59,15 @@ class TextPlaces:
         pieces = tokens.pieces(0, len(tokens))
         self._data = b"".join(pieces)
         self._ends = list(accumulate(map(len, pieces)))
-        self._text = self._data.decode("utf-8", "surrogateescape")
-        self._parts = _parts(self._text.translate(_BAD_BYTES), reasoning, content)
+        self._text = self._data.decode("utf-8", _COUNTED)
+        self._parts = _parts(self._text.translate(_SHOWN), reasoning, content)
 
     def token_at(self, part: Part, place: int) -> int | None:
         """The number of the token in which a character begins."""
         known = self._parts.get(part)
         if known is None or not 0 <= place < len(known):
             return None
-        before = self._text[: known.start + place].encode("utf-8", "surrogateescape")
+        before = self._text[: known.start + place].encode("utf-8", _COUNTED)
         return bisect_right(self._ends, len(before))
 
     def part_of(self, number: int) -> TextPart | None:
@@ -67,8 +83,8 @@ class TextPlaces:
             start -= 1
         while end < len(data) and data[end] & 0xC0 == 0x80:
             end += 1
-        first = len(data[:start].decode("utf-8", "surrogateescape"))
-        behind = first + len(data[start:end].decode("utf-8", "surrogateescape"))
+        first = len(data[:start].decode("utf-8", _COUNTED))
+        behind = first + len(data[start:end].decode("utf-8", _COUNTED))
         found = [
             TextPart(part, max(first, at.start) - at.start, min(behind, at.stop) - at.start)
             for part, at in self._parts.items()

@@ -127,6 +127,17 @@ class Room:
         self.desk.shutdown()
 
 
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the desk does when the keys have rested, it does after a short rest."""
+    for place in (
+        "replies.counting.COUNT",
+        "conversations.shelf.DRAFT",
+        "conversations.edits.DRAFT",
+    ):
+        monkeypatch.setattr(f"app.chat.{place}_DELAY_S", 0.05)
+
+
 def _at_once(script: dict[str, Any]) -> dict[str, Any]:
     """The script with nothing waited for but what it asks for."""
     load = {"ms": 0, "steps": 1, **script.get("load", {})}

@@ -142,7 +142,7 @@ def test_message_is_on_disk_before_the_engine_sees_it(make_room, monkeypatch):
 
 
 def test_send_waits_for_weights_and_is_then_answered(make_room):
-    room = make_room({"load": {"ms": 600}, "replies": [{"text": "Here."}]}).start()
+    room = make_room({"load": {"ms": 300}, "replies": [{"text": "Here."}]}).start()
     assert room.desk.replies.send("Are you there?")
     room.until(lambda: room.of(events.SendQueued), "queued")
 
@@ -162,7 +162,7 @@ def test_message_sent_before_the_start_is_answered(make_room):
 
 
 def test_stop_forgets_what_waits_but_keeps_the_message(make_room):
-    room = make_room({"load": {"ms": 600}, "replies": [{"text": "Here."}]}).start()
+    room = make_room({"load": {"ms": 300}, "replies": [{"text": "Here."}]}).start()
     room.desk.replies.send("Are you there?")
     room.until(lambda: room.of(events.SendQueued))
     room.desk.replies.stop()

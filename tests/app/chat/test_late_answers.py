@@ -25,7 +25,7 @@ from models.store.errors import ClosedError
 SCRIPT: dict[str, Any] = {
     "replies": [
         {"match": "slow", "tokens": [{"text": "slow ", "ms": 5, "repeat": 4000}]},
-        {"match": "brief", "tokens": [{"text": "brief ", "ms": 5, "repeat": 100}]},
+        {"match": "brief", "tokens": [{"text": "brief ", "ms": 5, "repeat": 50}]},
         {"text": "Quick."},
     ],
 }

@@ -115,21 +115,21 @@ def test_a_file_without_tensors_or_keys(tmp_path: Path) -> None:
 
 @pytest.mark.weights
 def test_the_engine_loads_the_copy_and_says_the_same(
-    forked_engines: None, starter_gguf: Path, tmp_path: Path
+    forked_engines: None, made_gguf: Path, tmp_path: Path
 ) -> None:
     copy = tmp_path / "copy.gguf"
     changes = {
         "general.name": value_typed("string", "A copy"),
         "tokenizer.chat_template": value_typed("string", "Say {{ messages[0].content }} again:"),
     }
-    write_copy(starter_gguf, copy, changes)
+    write_copy(made_gguf, copy, changes)
     plain = TextPrompt("The capital of France is")
     chat = ChatPrompt([ChatMessage("user", "one two three")])
     greedy = Sampling(filters=[], select=Greedy())
     said = []
     engine = Engine(child_command("engine"), lambda _: None)
     try:
-        for path in (starter_gguf, copy):
+        for path in (made_gguf, copy):
             loaded = engine.wait_for(engine.load(path, LoadOptions(n_ctx=256, n_threads=1)), 60)
             assert isinstance(loaded, Finished)
             for prompt in (plain, chat):

@@ -104,8 +104,8 @@ def test_nothing_that_was_acknowledged_is_lost(
 
 
 def test_killed_again_and_again(open_store: Any, data_dir: Path) -> None:
-    for number in range(4):
-        acknowledged = run_and_kill(data_dir, f"c{number}", 5, 0.003 * number)
+    for number in range(3):
+        acknowledged = run_and_kill(data_dir, f"c{number}", 5, 0.004 * number)
         assert acknowledged[0][0] == "sent"
     store = open_store()
-    assert {c.id for c in store.list_conversations().result()} == {f"c{n}" for n in range(4)}
+    assert {c.id for c in store.list_conversations().result()} == {f"c{n}" for n in range(3)}

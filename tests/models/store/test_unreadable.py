@@ -14,7 +14,10 @@ from typing import Any
 import pytest
 from store_records import START, a_conversation, a_message
 
+from models.migrations.migrating import create_tables
 from models.records import ConversationKind, MessageCounts, MessageState, Role
+from models.store.connecting import connect_in_memory
+from models.store.salvage import Counted, salvage
 from models.store.store import Store
 
 Execute = Callable[..., list[tuple[Any, ...]]]
@@ -92,6 +95,64 @@ def test_an_odd_conversation_is_listed(open_store: Any, execute: Execute, databa
     assert conversation.kind is ConversationKind.CHAT
     assert conversation.folder_id == "3"
     assert not conversation.is_pinned
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "value"),
+    [
+        ("conversation", "is_pinned", 7),
+        ("message", "is_pinned", "x"),
+        ("message", "token_ids", "text"),
+        ("message", "rendered_prompt", 5),
+        ("message", "content", b"\xff"),
+        ("message", "seed", 1e300),
+        ("token_trace", "blob", "text"),
+    ],
+)
+def test_an_odd_value_is_saved_with_all_others_out_of_a_damaged_file(
+    open_store: Any, execute: Execute, database: Path, table: str, column: str, value: Any
+) -> None:
+    """One flipped bit makes a text of a blob, and every other row is as it was."""
+    store = fill(open_store)
+    for message_id in ("first", "odd", "last"):
+        store.save_trace(message_id, b"trace").result()
+    store.close()
+    execute(f"UPDATE {table} SET {column} = ?", value)
+    with connect_in_memory() as target:
+        with target.begin():
+            create_tables(target)
+        assert salvage(database, target, None) == Counted(4, 1, 3, 0)
+        assert target.exec_driver_sql("SELECT count(*) FROM token_trace").scalar() == 3
+        assert target.exec_driver_sql(f"SELECT {column} FROM {table}").scalar() == value
+
+
+@pytest.mark.parametrize("value", ["text", b"\xff", 0.5, 1e300, ""])
+@pytest.mark.parametrize(("column", "kept"), [("parent_row_id", 3), ("conversation_row_id", 2)])
+def test_what_should_be_the_number_of_a_row_and_is_none_ends_no_rescue(
+    open_store: Any, execute: Execute, database: Path, column: str, kept: int, value: Any
+) -> None:
+    fill(open_store).close()
+    execute(f"UPDATE message SET {column} = ? WHERE id = 'odd'", value)
+    with connect_in_memory() as target:
+        with target.begin():
+            create_tables(target)
+        salvage(database, target, None)
+        found = target.exec_driver_sql("SELECT id, content FROM message WHERE content != ''").all()
+        assert len(found) == kept
+        assert {"first", "last"} <= {row.id for row in found}
+        assert target.exec_driver_sql("SELECT id FROM conversation").all() == [("c",)]
+
+
+@pytest.mark.parametrize("value", ["x", b"\xff", 1e300])
+def test_a_chat_whose_time_is_odd_can_be_gone_on_with(
+    open_store: Any, execute: Execute, value: Any
+) -> None:
+    store = fill(open_store)
+    execute("UPDATE conversation SET updated_us = ?", value)
+    conversation, path = store.load_conversation("c").result()
+    added = store.append_message(a_message(conversation, path[-1], id="new")).result()
+    (listed,) = store.list_conversations().result()
+    assert listed.updated_at == added.created_at
 
 
 def test_text_that_is_no_utf8_is_read(open_store: Any, execute: Execute) -> None:

@@ -209,6 +209,8 @@ def test_what_is_generated_unseen_is_there_for_whoever_asks(page: TextPage, qtbo
 
 
 def test_what_is_generated_unseen_waits_no_longer_than_a_second(page: TextPage, qtbot) -> None:
+    assert page._unseen.interval() == 1000
+    page._unseen.setInterval(50)
     page.open_document("Once ")
     page.begin_growth(5)
     page.hide()

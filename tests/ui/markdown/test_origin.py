@@ -112,6 +112,19 @@ def test_a_text_full_of_letters_that_mean_something_is_read_so_often_and_no_more
         assert 0 < sum(read) < MOST_READ + len(source)
 
 
+def test_a_number_is_found_among_those_of_the_lists_of_a_long_reply():
+    section = "## Part 1\n\nHere are 3 of 10:\n\n" + "".join(
+        f"{number}. Take {number} of 10, as 1 is too few.\n" for number in range(1, 11)
+    )
+    source = "\n\n".join([section] * 100)
+    document = Document(source)
+    shown = [each for word, each in words_of(document) if word == "1"]
+    written = [match.start() for match in re.finditer(r"(?<!\d)1(?!\d|\.)", source)]
+    assert len(shown) == len(written)
+    for at in (0, 1, len(shown) // 2, len(shown) - 1):
+        assert source_of(document, shown[at]) == written[at]
+
+
 def test_all_words_of_a_long_reply_are_found_in_order():
     """What is found is what is shown, and no two words are found in one place."""
     source = (ROOT / "README.md").read_text("utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Final
 
 import pytest
 from own_look import kept_look
@@ -20,6 +21,27 @@ def dressed(qapp: QApplication) -> Iterator[None]:
     """Once for all tests of a file: it takes longer than most of them."""
     with kept_look(qapp):
         Theme("light").apply_to(qapp)
+        yield
+
+
+RESTS_MS: Final = {
+    "ui.section.inside.vectors.map_card.REST_MS": 20,
+    "ui.section.inside.vectors.nearest_card.REST_MS": 20,
+    "ui.section.inside.view.IDLE_MS": 20,
+    "ui.section.looking.GROWN_MS": 50,
+    "ui.section.prompt.panel.GROWN_MS": 50,
+    "ui.section.tokens.speed_plot.DRAWN_MS": 50,
+    "ui.section.tokens.try_text.REST_MS": 20,
+    "ui.section.tokens.vocabulary_browser.REST_MS": 20,
+}
+"""What the panels wait for before they ask or draw: the tests have no reason to wait so long."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def short_rests() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        for name, ms in RESTS_MS.items():
+            monkeypatch.setattr(name, ms)
         yield
 
 

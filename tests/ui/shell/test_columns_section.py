@@ -104,10 +104,15 @@ def test_a_wide_section_leaves_the_chat_its_room_at_a_higher_zoom(
 
 
 def test_what_was_open_and_how_wide_is_remembered(
-    open_window: Open, desk: FakeDesk, bridge: FakeBridge, qtbot: QtBot
+    open_window: Open,
+    desk: FakeDesk,
+    bridge: FakeBridge,
+    qtbot: QtBot,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A start as it is: what is known before the database is read has the window's place, and not
     the section's width."""
+    monkeypatch.setattr("ui.shell.place.SAVE_AFTER_MS", 20)
     desk.settings.now = replace(desk.settings.now, window_geometry=NO_PLACE, section_visible=True)
     window = open_window(1440, 900)
     desk.settings.now = replace(desk.settings.now, section_width=460)

@@ -848,8 +848,13 @@ def test_the_settings_key_opens_settings_and_they_close_with_the_window(
 
 
 def test_the_place_is_remembered(
-    open_window: OpenWindow, desk: FakeDesk, bridge: FakeBridge, qtbot: QtBot
+    open_window: OpenWindow,
+    desk: FakeDesk,
+    bridge: FakeBridge,
+    qtbot: QtBot,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("ui.shell.place.SAVE_AFTER_MS", 20)
     first = open_window()
     bridge.emit_event(SettingsChanged(frozenset()))
     first.resize(1000, 700)
@@ -872,8 +877,13 @@ def test_before_the_settings_are_there_no_place_is_saved(
 
 
 def test_a_place_that_was_chosen_before_the_settings_came_is_remembered(
-    open_window: OpenWindow, desk: FakeDesk, bridge: FakeBridge, qtbot: QtBot
+    open_window: OpenWindow,
+    desk: FakeDesk,
+    bridge: FakeBridge,
+    qtbot: QtBot,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("ui.shell.place.SAVE_AFTER_MS", 20)
     window = open_window()
     window.resize(1000, 700)
     bridge.emit_event(SettingsChanged(frozenset()))

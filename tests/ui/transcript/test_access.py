@@ -122,6 +122,7 @@ def test_what_comes_by_itself_is_not_said_all_the_time(
             said.append(event.message())
 
     monkeypatch.setattr(keyboard.QAccessible, "updateAccessibility", note)
+    view.keyboard._rest.setInterval(100)
     view.set_conversation([message(0, "hi"), message(1, "", state=MessageState.STREAMING)])
     for number in range(20):
         view.append_text("m1", f"word {number} ")

@@ -35,6 +35,12 @@ def on_screen(view: TranscriptView) -> QImage:
     return picture.copy(QRect(corner, view.viewport().size())).toImage()
 
 
+@pytest.fixture(autouse=True)
+def quick_frames(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ui.transcript.pace.FRAME_MS", 1)
+    monkeypatch.setattr("ui.transcript.pace.TOKENS_MS", 1)
+
+
 WORDS = [b" a", b" word", b" longer words", b"\n", b"\xf0\x9f", b"\x99\x82", b"."]
 
 

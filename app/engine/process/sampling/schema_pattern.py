@@ -347,13 +347,15 @@ class _Steps:
 
     def reached(self, states: Iterable[int], *tables: Sequence[list[int]]) -> frozenset[int]:
         """What these states lead to without a character."""
-        found, todo = set(), list(states)
-        while todo:
-            state = todo.pop()
-            if state not in found:
-                found.add(state)
-                for table in (self.freely, *tables):
-                    todo += table[state]
+        tables = (self.freely, *tables)
+        found = set(states)
+        todo = list(found)
+        for state in todo:
+            for table in tables:
+                for following in table[state]:
+                    if following not in found:
+                        found.add(following)
+                        todo.append(following)
         return frozenset(found)
 
 
@@ -382,10 +384,12 @@ def _automaton(pattern: str) -> list[_State]:
         if looked_at > _MAX_LOOKS:
             raise NotHeld("too many ways")
         state = states[number[inside]]
+        ways: dict[frozenset[int], list[tuple[int, int]]] = {}
         for atom, sets in atoms.items():
-            to = {end for at in inside for found, end in steps.by[at] if found in sets}
-            if not to:
-                continue
+            to = frozenset([end for at in inside for found, end in steps.by[at] if found in sets])
+            if to:
+                ways.setdefault(to, []).extend(atom)
+        for to, characters in ways.items():
             after = steps.reached(to)
             after = frozenset([_FITS]) if _FITS in after else after
             if after not in number:
@@ -396,7 +400,7 @@ def _automaton(pattern: str) -> list[_State]:
                 todo.append(after)
                 fits.append(_FITS in steps.reached(after, steps.at_end))
             so_far = state.to.get(number[after], ())
-            state.to[number[after]] = _joined([*so_far, *atom])
+            state.to[number[after]] = _joined([*so_far, *characters])
     for state, is_end in zip(states, fits, strict=True):
         state.fits = is_end
     return _with_an_end(states)

@@ -59,6 +59,7 @@ def test_a_paste_is_stored_with_the_draft_and_counted(make_room):
     room.until(lambda: stored(room, room.desk.shelf.open.id)[0].tokens == tokens)
 
 
+@pytest.mark.usefixtures("soon")
 def test_the_meter_counts_what_is_attached(make_room):
     room = make_room().start_ready()
     attach(room)

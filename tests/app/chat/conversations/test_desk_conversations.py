@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from app.chat import events
 from app.chat.conversations.titles import UNTITLED
 
@@ -36,6 +38,7 @@ def test_draft_of_a_new_chat_comes_back(make_room):
     again.until(lambda: again.desk.shelf.open.draft == "not sent yet")
 
 
+@pytest.mark.usefixtures("soon")
 def test_draft_is_saved_after_a_short_rest(make_room):
     room = make_room().start()
     room.desk.shelf.save_draft("text")

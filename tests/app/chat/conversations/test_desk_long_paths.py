@@ -109,6 +109,7 @@ def test_parts_of_a_conversation_that_was_left_are_dropped(room, long_id):
     assert numbers(room.desk.shelf.path) == [str(n) for n in range(1, LENGTH + 1)]
 
 
+@pytest.mark.usefixtures("soon")
 def test_meter_counts_the_whole_path_or_nothing(room, long_id):
     room.start_ready()
     room.desk.shelf.open_stored(long_id)

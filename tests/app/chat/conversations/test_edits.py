@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from app.chat.conversations.edits import MAX_KEPT, SETTING, Edit
 
 QUICK: dict[str, Any] = {"replies": [{"text": "Quick."}]}
@@ -13,6 +15,7 @@ def stored(room: Any) -> Any:
     return room.store.get_setting(SETTING).result(20)
 
 
+@pytest.mark.usefixtures("soon")
 def test_a_crash_leaves_what_was_typed(make_room):
     """The first room is never closed before the second one reads: as after `kill -9`."""
     room = make_room(QUICK).start_ready()
@@ -47,6 +50,7 @@ def test_closing_saves_the_last_key(make_room):
     assert again.desk.edits.of("insert", reply.id) == Edit("half")
 
 
+@pytest.mark.usefixtures("soon")
 def test_what_was_decided_is_not_kept(make_room):
     room = make_room(QUICK).start_ready()
     reply = room.ask("Hello")
@@ -70,6 +74,7 @@ def test_what_was_typed_since_stays_when_what_was_decided_is_on_disk(make_room):
     assert kept.text == "Then again"
 
 
+@pytest.mark.usefixtures("soon")
 def test_what_is_on_disk_is_dropped_whatever_chat_is_open_by_then(make_room):
     room = make_room(QUICK).start_ready()
     reply = room.ask("Hello")
@@ -90,6 +95,7 @@ def test_each_chat_has_its_own(make_room):
     assert room.desk.edits.of("edit", "m") is None
 
 
+@pytest.mark.usefixtures("soon")
 def test_that_of_a_temporary_chat_is_never_written(make_room):
     room = make_room(QUICK).start_ready()
     room.ask("Hello")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from app.chat import events
 from app.chat.inspection.cache import ALREADY, ELSEWHERE, FOR_SURPRISE
 from app.chat.inspection.prompt_scoring import CONVERSATION
@@ -131,6 +133,7 @@ def test_without_weights_it_is_said(make_room):
 # --- the cut ------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("soon")
 def test_the_meter_says_down_to_where_messages_would_be_left_out(make_room):
     room = make_room(
         {"load": {"loaded": {"n_ctx": 128}}, "replies": [{"text": "Ten words or so."}]}
@@ -162,7 +165,7 @@ def test_the_meter_says_down_to_where_messages_would_be_left_out(make_room):
 
 
 def test_a_reply_that_ends_in_another_chat_says_nothing_of_this_one(make_room):
-    room = make_room({"replies": [{"text": "blue sky " * 30}]}).start_ready()
+    room = make_room({"replies": [{"text": "blue sky " * 30, "ms": 2}]}).start_ready()
     room.desk.replies.send("What colour is the sky?")
     room.until(room.growing, "a reply")
     elsewhere = room.desk.shelf.open.id

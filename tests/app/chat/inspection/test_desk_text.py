@@ -59,6 +59,7 @@ def test_the_text_before_the_caret_is_the_prompt_and_goes_on_there(make_room, pr
     assert room.stored()[-1].settings["place"] == [17, 17]
 
 
+@pytest.mark.usefixtures("soon")
 def test_what_is_typed_is_kept_as_a_draft_is(make_room):
     room = make_room(SCRIPT).start_ready()
     begin(room, "half a thou")
@@ -191,6 +192,7 @@ def test_a_continuation_that_was_cut_by_a_kill_is_in_the_document(make_room):
     assert again.desk.text.text.startswith(f"Go {kept}")
 
 
+@pytest.mark.usefixtures("soon")
 def test_the_meter_counts_what_stands_before_the_caret(make_room):
     room = make_room(SCRIPT).start_ready()
     begin(room, "one two three four five six")

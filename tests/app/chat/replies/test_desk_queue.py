@@ -10,7 +10,7 @@ from models.records import Role
 SLOW: dict[str, Any] = {
     "replies": [
         {"match": "slow", "tokens": [{"text": "slow ", "ms": 5, "repeat": 4000}]},
-        {"match": "brief", "tokens": [{"text": "brief ", "ms": 5, "repeat": 100}]},
+        {"match": "brief", "tokens": [{"text": "brief ", "ms": 5, "repeat": 50}]},
         {"match": "die", "tokens": [{"text": "half "}, {"exit": 3}]},
         {"text": "Quick."},
     ],

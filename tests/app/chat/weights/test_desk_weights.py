@@ -253,7 +253,7 @@ def test_choice_between_a_failure_and_what_comes_back_for_it(make_room, tmp_path
 
 
 def test_cancelled_load_brings_nothing_back(make_room, tmp_path: Path):
-    room = make_room(bad_script(hang=True)).start_ready()
+    room = make_room(bad_script(hang=True, ms=50, steps=5)).start_ready()
     room.desk.loader.load(str(tmp_path / "bad.gguf"))
     room.until(lambda: room.desk.loader.state.state == "loading")
     room.desk.loader.cancel()
@@ -371,6 +371,7 @@ def test_script_is_not_remembered_as_weights(make_room):
     assert [w.name for w in room.desk.loader.known_weights()] == [starter.NAME]
 
 
+@pytest.mark.usefixtures("soon")
 def test_context_is_counted_for_the_meter(make_room):
     room = make_room().start_ready()
     room.ask("Hello")

@@ -78,6 +78,26 @@ def test_where_nothing_says_so_there_is_no_place(pieces, content):
     assert [made.part_of(number) for number in range(len(pieces))] == [None] * len(pieces)
 
 
+@pytest.mark.parametrize(
+    ("pieces", "expected"),
+    [
+        ([b"hi ", b"\xf0\x9f", b"\x98", b" there"], [0, 0, 0, 1, 3, 3, 3, 3, 3, 3]),
+        ([b"hi ", b"\xff", b"\xfe\xff"], [0, 0, 0, 1, 2, 2]),
+        ([b"a\xe2", b"\x82", b"b \xed\xa0\x80 c"], [0, 0, *[2] * 7]),
+        ([b"\xc3", b"\xa9t\xc3", b" e"], [0, 1, 1, 2, 2]),
+    ],
+)
+def test_a_character_that_was_broken_off_moves_nothing_behind_it(pieces, expected):
+    """A model may begin an emoji and go on with something else; the text has one U+FFFD for it."""
+    text = b"".join(pieces).decode("utf-8", "replace")
+    made = places(pieces, text)
+    assert numbers(made, text) == expected
+    for number, piece in enumerate(pieces):
+        part = made.part_of(number)
+        shown = piece.decode("utf-8", "ignore")
+        assert set(shown) <= set(text[part.start : part.end])
+
+
 def test_bytes_that_are_no_text_keep_their_place():
     made = places([b"a", b"\xff", b"b"], "a\ufffdb")
     assert numbers(made, "a\ufffdb") == [0, 1, 2]

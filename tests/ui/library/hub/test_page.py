@@ -77,6 +77,11 @@ class HubDesk(FakeDesk):
         self.called(name)[-1][-1](HubTrouble(kind, sentence, wait_s))
 
 
+@pytest.fixture(autouse=True)
+def chosen_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ui.library.hub.page.CHOOSE_AFTER_MS", 10)
+
+
 @pytest.fixture
 def desk(bridge, tmp_path):
     return HubDesk(bridge, tmp_path)

@@ -85,6 +85,11 @@ def snapshot(*entries: FoundWeights, **fields: Any) -> LocalSnapshot:
     return LocalSnapshot(by_name, **{"is_looking": False, **fields})
 
 
+@pytest.fixture(autouse=True)
+def chosen_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ui.library.local.page.JUDGE_AFTER_MS", 10)
+
+
 @pytest.fixture
 def page(qtbot: QtBot, desk: FakeDesk, bridge: FakeBridge, theme: Theme) -> LocalPage:
     made = LocalPage(desk, theme)  # type: ignore[arg-type]

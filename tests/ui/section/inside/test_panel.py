@@ -165,11 +165,16 @@ def test_what_the_graph_lacks_is_greyed_out_before_any_token_is_chosen(
     assert NOT_HERE not in [each.figure.text() for each in panel.cards]
 
 
+@pytest.fixture
+def writing(desk: FakeDesk) -> None:
+    """A reply is being written before the panel is there."""
+    desk.replies.is_generating = True
+
+
 def test_it_is_learned_when_no_reply_is_written_and_the_panel_is_open(
-    learning: Learning, qtbot: QtBot, desk: FakeDesk
+    writing: None, learning: Learning, qtbot: QtBot, desk: FakeDesk
 ) -> None:
     view = learning.panel.view
-    desk.replies.is_generating = True
     qtbot.waitUntil(lambda: not view._idle.isActive())
     assert learning.asked == []
     desk.replies.is_generating = False

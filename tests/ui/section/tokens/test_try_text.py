@@ -22,7 +22,8 @@ from app.chat.surroundings import Still
 from app.engine.protocol.messages import Tokens
 from app.insight.tokenizer.merges import Part, Replay
 from ui.section.panel import Tools
-from ui.section.tokens.try_text import EMPTY, EXAMPLE, MAX_CHIPS, REST_MS, TryText
+from ui.section.tokens import try_text
+from ui.section.tokens.try_text import EMPTY, EXAMPLE, MAX_CHIPS, TryText
 
 
 @dataclass
@@ -103,7 +104,7 @@ def test_it_is_asked_once_after_the_last_key(room: TryText, engine: Engine, qtbo
         room.text.insertPlainText(letter)
     qtbot.waitUntil(lambda: bool(engine.asked))
     assert [question.text for question in engine.asked] == ["Zürich\u00a0🦊"]
-    assert engine.asked[0].at - begun >= REST_MS / 1000 * 0.95
+    assert engine.asked[0].at - begun >= try_text.REST_MS / 1000 * 0.95
     engine.asked[0].then(ANSWER)
     assert room.tokens_card.figure.text() == "3 tokens · 8 characters · 13 bytes"
 

@@ -112,8 +112,11 @@ class MatrixView(Picture):
         row = int((point.y() - self._theme.px(_TOP_PX)) // side)
         if not 0 <= row < len(self.rows):
             return None
-        columns = range(len(self.columns))
-        return row, next((c for c in columns if self.cell(row, c).contains(point)), -1)
+        for gap in (0, self._theme.px(_GAP_PX)):  # cells before the gap, and behind it
+            column = int((point.x() - self._theme.px(_LEFT_PX) - gap) // side)
+            if 0 <= column < len(self.columns) and self.cell(row, column).contains(point):
+                return row, column
+        return row, -1
 
     def hasHeightForWidth(self) -> bool:
         return True
@@ -181,8 +184,16 @@ class MatrixView(Picture):
     # --- pointer and keys -----------------------------------------------------------------------
 
     def words_at(self, point: QPointF) -> str:
-        at = self.at(point)
-        return "" if at is None or at[1] < 0 else self._words(*at)
+        return self._words_of(self.at(point))
+
+    def _words_of(self, at: Place | None) -> str:
+        """Nothing while it is blank: what is here is another token's."""
+        is_there = at is not None and at[1] >= 0 and self.shares.size and not self.is_pending
+        return self._words(*at) if is_there else ""  # type: ignore[misc]
+
+    def set_pending(self, is_pending: bool) -> None:
+        super().set_pending(is_pending)
+        self._describe()
 
     def _go(self, place: Place | None) -> None:
         if place != self.current:
@@ -192,8 +203,7 @@ class MatrixView(Picture):
 
     def _describe(self) -> None:
         """What is meant is told to who cannot see it."""
-        is_there = self.current is not None and self.current[1] >= 0 and self.shares.size
-        self.setAccessibleDescription(self._words(*self.current) if is_there else "")  # type: ignore[misc]
+        self.setAccessibleDescription(self._words_of(self.current))
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         self._go(self.at(event.position()))
@@ -204,7 +214,7 @@ class MatrixView(Picture):
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         at = self.at(event.position())
-        if event.button() == Qt.MouseButton.LeftButton and at is not None:
+        if event.button() == Qt.MouseButton.LeftButton and at is not None and not self.is_pending:
             self.row_chosen.emit(at[0])
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
@@ -213,7 +223,8 @@ class MatrixView(Picture):
         if not self.rows or modifiers & ~Qt.KeyboardModifier.KeypadModifier:
             super().keyPressEvent(event)
         elif key in _ENTER and self.current is not None:
-            self.row_chosen.emit(self.current[0])
+            if not self.is_pending:
+                self.row_chosen.emit(self.current[0])
         elif step is None:
             super().keyPressEvent(event)
         else:
@@ -225,7 +236,7 @@ class MatrixView(Picture):
             rect = self.cell(row, column)
             bring_into_view(self, rect, 2 * self.side(self.width()))
             below = self.mapToGlobal(rect.bottomRight().toPoint())
-            show_tip(below, self._words(row, column), self)
+            show_tip(below, self._words_of((row, column)), self)
 
     def focusInEvent(self, event: QFocusEvent) -> None:
         super().focusInEvent(event)

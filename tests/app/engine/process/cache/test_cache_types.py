@@ -36,6 +36,12 @@ FEW: list[Combination] = [
     ("q4_0", "q4_0", "off", 1),
     ("iq4_nl", "q5_1", "auto", 1),
 ]
+ENDLESS: list[Combination] = [
+    (kind, other, flash, 0)
+    for kind in ("q4_0", "q8_0")
+    for other in ("f16", kind)
+    for flash in ("on", "off", "auto")
+]
 
 
 def outcomes(path: Path, combinations: list[Combination]) -> list[list[Any]]:
@@ -76,25 +82,48 @@ def check(lines: list[list[Any]], head: int) -> None:
             assert (outcome, rest[0]) == ("answered", flash != "off"), (key, value, flash)
 
 
-def test_every_combination_on_tiny_heads(tmp_path: Path) -> None:
-    """Unchecked, a row of 16 values, which is no whole block, aborts native code."""
-    trials_of = []
+@pytest.fixture(scope="module")
+def tried(starter_gguf: Path, tmp_path_factory: pytest.TempPathFactory) -> list[list[list[Any]]]:
+    """All that is tried by default, in one process: tiny heads, the starter, an endless reply."""
+    folder, trials_of = tmp_path_factory.mktemp("types"), []
     for n_embd in (64, 128, 192):
-        path = tmp_path / f"{n_embd}.gguf"
+        path = folder / f"{n_embd}.gguf"
         tiny_llama(path, shape=Shape(n_embd=n_embd, n_layer=1))
         trials_of.append((path, EVERY))
-    narrow = tmp_path / "narrow.gguf"
+    narrow = folder / "narrow.gguf"
     tiny_llama(narrow, shape=Shape(n_embd=64, n_layer=1, n_head_kv=1))
     trials_of.append((narrow, [("q8_0", "f16", "off", 2), ("f16", "f16", "off", 2)]))
-    lines = outcomes_of(trials_of)
+    trials_of.append((starter_gguf, FEW))
+    trials_of.append((_endless(folder), ENDLESS))
+    return outcomes_of(trials_of)
+
+
+def _endless(folder: Path) -> Path:
+    """It says the same word for ever."""
+    vocabulary = bpe_vocabulary()
+    word = vocabulary.id_of(" hello")
+    tiny_llama(
+        folder / "endless.gguf",
+        vocabulary=vocabulary,
+        shape=Shape(n_embd=128, n_layer=2),
+        successors={word: word},
+        otherwise=word,
+    )
+    return folder / "endless.gguf"
+
+
+def test_every_combination_on_tiny_heads(tried: list[list[list[Any]]]) -> None:
+    """Unchecked, a row of 16 values, which is no whole block, aborts native code."""
+    lines = tried[:4]
     assert list(map(len, lines)) == [243, 243, 243, 2]
     for each, head in zip(lines, (16, 32, 48, 16), strict=True):
         check(each, head)
 
 
-def test_a_few_on_real_weights(starter_gguf: Path) -> None:
+def test_a_few_on_real_weights(tried: list[list[list[Any]]]) -> None:
     """The soak test below tries all of them, on both files."""
-    check(outcomes(starter_gguf, FEW), 64)
+    assert len(tried[4]) == len(FEW)
+    check(tried[4], 64)
 
 
 @pytest.mark.soak
@@ -103,25 +132,11 @@ def test_every_combination_on_real_weights(file: str, request: pytest.FixtureReq
     check(outcomes(request.getfixturevalue(file), EVERY), 64)
 
 
-def test_c03_quantised_caches_write_to_the_end_of_the_context(tmp_path: Path) -> None:
+def test_c03_quantised_caches_write_to_the_end_of_the_context(
+    tried: list[list[list[Any]]],
+) -> None:
     """C03: a context of 256 that fills up ends as designed, and the process lives on."""
-    path = tmp_path / "endless.gguf"
-    vocabulary = bpe_vocabulary()
-    word = vocabulary.id_of(" hello")
-    tiny_llama(
-        path,
-        vocabulary=vocabulary,
-        shape=Shape(n_embd=128, n_layer=2),
-        successors={word: word},
-        otherwise=word,
-    )
-    combinations = [
-        (kind, other, flash, 0)
-        for kind in ("q4_0", "q8_0")
-        for other in ("f16", kind)
-        for flash in ("on", "off", "auto")
-    ]
-    lines = outcomes(path, combinations)
+    lines = tried[5]
     check(lines, 32)
     ends = [line[5:] for line in lines if line[3] == "answered"]
     assert len(ends) == 10

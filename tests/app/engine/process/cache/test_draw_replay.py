@@ -59,7 +59,7 @@ def told(made: Weights, native_log: NativeLog) -> Told:
 @pytest.fixture(scope="module")
 def real(starter: Weights, native_log: NativeLog) -> Told:
     """A shorter one of the starter weights."""
-    return Told(NativeSession(starter, native_log), OWN, n_tokens=16)
+    return Told(NativeSession(starter, native_log), OWN, n_tokens=10)
 
 
 class Told:

@@ -94,23 +94,29 @@ def loaded(path: Path, log: NativeLog, flash: str = "off", **options: Any) -> We
     return load_quietly(path, log, flash_attention=flash, **{**plain, **options})
 
 
-@pytest.fixture(params=["llama", "gemma2", "gpt2"])
-def network(request: pytest.FixtureRequest, tmp_path: Path) -> Network:
-    return write_network(tmp_path / "network.gguf", request.param)
+@pytest.fixture(scope="module", params=["llama", "gemma2", "gpt2"])
+def network(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Network:
+    return write_network(tmp_path_factory.mktemp("cuts") / "network.gguf", request.param)
 
 
-@pytest.fixture(params=["off", "on"])
+@pytest.fixture(scope="module", params=["off", "on"])
 def flash(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture
-def session(network: Network, flash: str, native_log: NativeLog) -> Iterator[CutSession]:
+@pytest.fixture(scope="module")
+def weights(network: Network, flash: str, native_log: NativeLog) -> Iterator[Weights]:
     weights = loaded(network.path, native_log, flash)
+    yield weights
+    weights.close()
+
+
+@pytest.fixture
+def session(weights: Weights, native_log: NativeLog) -> Iterator[CutSession]:
     made = CutSession(weights, native_log)
     yield made
     made.close()
-    weights.close()
+    weights.set_threads(1)
 
 
 SOAK = pytest.mark.soak
@@ -211,7 +217,7 @@ def test_by_the_mean_a_part_is_a_constant(
 ) -> None:
     """Of a prompt of one token the mean is what the head found there: a file has it as a bias."""
     if network.architecture != "gpt2":
-        network = write_network(network.path, "gpt2")
+        network = write_network(tmp_path / "plain.gguf", "gpt2")
     own = slice(D_HEAD, 2 * D_HEAD)
     found = network.run(40).heads[1][own]
 

@@ -32,15 +32,15 @@ EVERYTHING = ["attention", "heads", "attn_out", "ffn_out", "residual", "lens", "
 Values = np.ndarray[Any, Any]
 
 
-@pytest.fixture(params=["llama", "gemma2", "gpt2"])
-def network(request: pytest.FixtureRequest, tmp_path: Path) -> Network:
-    return write_network(tmp_path / "network.gguf", request.param)
+@pytest.fixture(scope="module", params=["llama", "gemma2", "gpt2"])
+def network(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Network:
+    return write_network(tmp_path_factory.mktemp("cuts") / "network.gguf", request.param)
 
 
-@pytest.fixture(params=["off", "on"])
-def probe(
+@pytest.fixture(scope="module", params=["off", "on"])
+def weights(
     request: pytest.FixtureRequest, network: Network, native_log: NativeLog
-) -> Iterator[Probe]:
+) -> Iterator[Weights]:
     weights = load_quietly(
         network.path,
         native_log,
@@ -50,10 +50,15 @@ def probe(
         type_k="f32",
         type_v="f32",
     )
+    yield weights
+    weights.close()
+
+
+@pytest.fixture
+def probe(weights: Weights) -> Iterator[Probe]:
     made = Probe(weights, traits=traits_of(weights))
     yield made
     made.close()
-    weights.close()
 
 
 def look(

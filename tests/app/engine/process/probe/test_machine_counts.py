@@ -37,17 +37,16 @@ def data_bytes(path: Path) -> int:
 
 @pytest.mark.parametrize("file", ["starter_gguf", "gemma_gguf"])
 def test_parameters_are_llama_cpps_and_bytes_the_files(
-    file: str, request: pytest.FixtureRequest, native_log: NativeLog
+    file: str, request: pytest.FixtureRequest
 ) -> None:
     path: Path = request.getfixturevalue(file)
     machine = machine_at(path)
-    with weights_of(path, native_log) as weights:
-        loaded = weights.loaded
-        assert machine.n_params == loaded.n_params
-        assert len(machine.layers) == loaded.n_layer
-        heads = machine.layers[0][0].heads
-        assert heads is not None
-        assert (heads.n_head, heads.n_kv) == (loaded.n_head, loaded.n_head_kv)
+    loaded = request.getfixturevalue(file.removesuffix("_gguf")).loaded
+    assert machine.n_params == loaded.n_params
+    assert len(machine.layers) == loaded.n_layer
+    heads = machine.layers[0][0].heads
+    assert heads is not None
+    assert (heads.n_head, heads.n_kv) == (loaded.n_head, loaded.n_head_kv)
     assert machine.is_tied
     assert 0 <= data_bytes(path) - machine.size_bytes < 32
     by_block = sum(8 * block.size_bytes for block in machine.blocks)

@@ -8,6 +8,7 @@ import re
 
 import numpy as np
 import pytest
+from examples import examples
 from native_chains import Array, native_chain
 from native_session import NativeSession
 
@@ -60,8 +61,8 @@ def plain_match(tokens: list[bytes], banned: list[bytes]) -> int | None:
 
 
 def test_matcher_equals_the_plain_way_on_random_streams() -> None:
-    matches = 0
-    for seed in range(3000):
+    matches, n_streams = 0, examples(3000)
+    for seed in range(n_streams):
         source = random.Random(seed)
         banned = [bytes(source.choices(b"ab\xc3", k=source.randint(1, 4))) for _ in range(3)]
         matcher = BannedMatcher([])
@@ -82,7 +83,7 @@ def test_matcher_equals_the_plain_way_on_random_streams() -> None:
                 for cut in range(1, len(text)):
                     if b"".join(tokens).endswith(text[:cut]):
                         assert len(released) <= sum(map(len, tokens)) - cut
-    assert matches > 2000
+    assert matches > n_streams * 2 / 3
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from native_session import load_quietly
 from app.engine.process.native.native import NativeLog
 from app.engine.process.native.weights import Weights
 from app.engine.process.sampling.candidates import Candidates
-from app.engine.process.sampling.grammar import grammar_text, new_grammar, schema_notes
+from app.engine.process.sampling.grammar import Grammar, grammar_text, new_grammar, schema_notes
 from app.engine.process.sampling.schema_grammar import MAX_COUNT
 from app.engine.process.sampling.schema_pattern import NotHeld, rules_of
 from app.engine.protocol.bounds import BadSetting
@@ -274,14 +274,21 @@ def test_counts_are_held_whatever_their_size(
     assert schema_notes(json.dumps(part)) == ()
     tried = {low - 1, low, low + 1, (low + (high or low)) // 2, 2000, 2001, 3999, 4000}
     tried |= {high - 1, high, high + 1} if high is not None else {low + 2500}
-    for count in sorted(number for number in tried if number >= 0):
-        grammar = begun.clone()
-        text = json.dumps("a" * count if kind == "string" else [1] * count, separators=(",", ":"))
+    first, each, last = ('"', "a", '"') if kind == "string" else ("[", ",1", "]")
+
+    def takes(grammar: Grammar, text: str) -> bool:
         ids = starter.vocabulary.tokenize(text)
-        taken = all(grammar.allows(i) and not grammar.accept(i) for i in ids)  # type: ignore[func-returns-value]
-        is_whole = taken and grammar.allows(starter.vocabulary.eos_id or 0)
+        return all(grammar.allows(i) and not grammar.accept(i) for i in ids)  # type: ignore[func-returns-value]
+
+    taken, written = takes(begun, first), 0
+    for count in sorted(number for number in tried if number >= 0):
+        more = each * (count - written)
+        taken = taken and takes(begun, more if written else more.removeprefix(","))
+        written = count
+        ended = begun.clone()
+        is_whole = taken and takes(ended, last) and ended.allows(starter.vocabulary.eos_id or 0)
         assert is_whole == (low <= count <= (count if high is None else high)), count
-        grammar.close()
+        ended.close()
     begun.close()
 
 

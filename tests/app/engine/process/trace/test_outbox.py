@@ -379,7 +379,7 @@ def test_outbox_is_bounded() -> None:
 
     filler = threading.Thread(target=fill)
     filler.start()
-    filler.join(0.5)
+    filler.join(0.1)
     assert filler.is_alive()
     assert len(put) < 100
     gate.set()

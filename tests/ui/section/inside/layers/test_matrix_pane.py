@@ -309,6 +309,24 @@ def test_rows_of_a_token_that_was_left_are_dropped(
     assert not rows.asked[0][4]()
 
 
+def test_a_blank_one_tells_and_chooses_nothing(
+    card: AttentionCard, rows: Rows, looking: Looking, inside: AnsweredByHand
+) -> None:
+    rows.answer_all()
+    shown, chosen = picture(card), []
+    shown.row_chosen.connect(chosen.append)
+    QTest.keyClick(shown, Qt.Key.Key_Left)
+    assert shown.accessibleDescription()
+    looking.select(2)
+    inside.answer(is_whole=False)
+    assert (shown.is_pending, shown.accessibleDescription()) == (True, "")
+    QTest.keyClick(shown, Qt.Key.Key_Up)
+    QTest.keyClick(shown, Qt.Key.Key_Return)
+    at = cell(card, 1, 1)
+    QTest.mouseClick(shown, Qt.MouseButton.LeftButton, pos=at)
+    assert (shown.accessibleDescription(), shown.words_at(at.toPointF()), chosen) == ("", "", [])
+
+
 def test_rows_of_weights_that_are_gone_are_dropped(
     card: AttentionCard, rows: Rows, desk: FakeDesk
 ) -> None:

@@ -82,6 +82,19 @@ def test_every_term_is_shown_alive(open_window: Any) -> None:
         assert window.sentence.text() == "", term.name
 
 
+def test_what_has_no_room_is_shown_by_the_menu_that_has_it(open_window: Any) -> None:
+    person = open_window(SCRIPT)
+    say(person)
+    person.window.resize(900, 600)
+    person.app.desk.settings.set("zoom_percent", 300)
+    button = person.window.findChild(QWidget, "step_button")
+    person.wait(lambda: not button.isVisible())
+    window = show_me(person, term_called("step mode"))
+    person.wait(lambda: outlined(person) is not None)
+    assert outlined(person).objectName() == "chat_menu_button"
+    assert window.sentence.text() == ""
+
+
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [

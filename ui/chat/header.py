@@ -37,6 +37,8 @@ COMPACT_BELOW_PX = 300
 """With less room than this beside the buttons, those with words show their icons."""
 LEAST_PX = 90
 """With less than this for title and weights the last of them goes."""
+ELSE_IN = "else_in"
+"""A property: the name of the button whose menu has what has no room on screen."""
 PROGRESS_STEPS = 1000
 LOADING = frozenset({"starting", "loading"})
 LOADED = frozenset({"ready", "busy", "stopping"})
@@ -149,6 +151,10 @@ class ChatHeader(QWidget):
         self.load_progress.setAccessibleName("Loading the model")
         self.load_progress.setRange(0, PROGRESS_STEPS)
         self.load_progress.setTextVisible(False)
+        # In a narrow window, the first one first.
+        self._leaving = (self.step_button, self.temporary_button, self.text_button)
+        for button in self._leaving:
+            button.setProperty(ELSE_IN, self.menu_button.objectName())
         self._build()
         self.set_engine_state(self._state)
 
@@ -213,7 +219,7 @@ class ChatHeader(QWidget):
     def _share_room(self) -> None:
         """In a narrow window title and weights share what the buttons leave, two to three. What is
         in the menu too leaves first."""
-        leaving = (self.step_button, self.temporary_button, self.text_button)
+        leaving = self._leaving
         buttons = self.findChildren(IconButton)
         shown = [each for each in buttons if each in leaving or not each.isHidden()]
         margins, spacing, px = self._row.contentsMargins(), self._row.spacing(), self._theme.px

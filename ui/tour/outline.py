@@ -1,29 +1,49 @@
-"""A line around a widget for a moment: here it is. It blocks nothing."""
+"""A line around what is talked about. It takes no clicks and hides nothing."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from PySide6.QtCore import QEvent, QObject, QRectF, Qt
-from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
+from PySide6.QtCore import QEvent, QObject, QRect, Qt
+from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen, QRegion
 from PySide6.QtWidgets import QWidget
 
 from ui.look.theme import Theme
 from ui.widgets.kit import rest_timer
 
+LINE_PX: Final = 2
+RADIUS_PX: Final = 6
+GAP_PX: Final = 3
 SHOWN_MS: Final = 3000
 
 
-class Outline(QWidget):
-    """It lies in the widget that it shows, so it goes where that goes, and ends with it."""
+class Line(QWidget):
+    """Drawn along its own edge."""
 
-    def __init__(self, theme: Theme, target: QWidget) -> None:
-        super().__init__(target)
+    def __init__(self, theme: Theme, parent: QWidget, name: str) -> None:
+        super().__init__(parent)
         self._theme = theme
-        self._target = target
-        self.setObjectName("shown_outline")
+        self.setObjectName(name)
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+
+    def paintEvent(self, _event: QPaintEvent) -> None:
+        width = self._theme.px(LINE_PX)
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(QPen(QColor(self._theme.colors.accent), width))
+        edge = (width + 1) // 2
+        radius = self._theme.px(RADIUS_PX)
+        painter.drawRoundedRect(self.rect().adjusted(edge, edge, -edge, -edge), radius, radius)
+
+
+class Outline(Line):
+    """For a moment: here it is. It lies in the widget that it shows, so it goes where that goes,
+    and ends with it."""
+
+    def __init__(self, theme: Theme, target: QWidget) -> None:
+        super().__init__(theme, target, "shown_outline")
+        self._target = target
         target.installEventFilter(self)
         self.setGeometry(target.rect())
         self.raise_()
@@ -39,11 +59,23 @@ class Outline(QWidget):
             self.setGeometry(self._target.rect())
         return False
 
-    def paintEvent(self, _event: QPaintEvent) -> None:
-        px = self._theme.px
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setPen(QPen(QColor(self._theme.colors.accent), px(2)))
-        inset = px(2) / 2
-        room = QRectF(self.rect()).adjusted(inset, inset, -inset, -inset)
-        painter.drawRoundedRect(room, px(6), px(6))
+
+class Ring(Line):
+    """Around what the tour's card talks about, as long as it does."""
+
+    def __init__(self, theme: Theme, parent: QWidget) -> None:
+        super().__init__(theme, parent, "tour_outline")
+        self.hide()
+
+    def show_around(self, aim: QRect, window: QRect) -> None:
+        """Around a part of the window, and inside of it; an empty one: none."""
+        gap, inset = self._theme.px(GAP_PX), self._theme.px(LINE_PX + RADIUS_PX)
+        if aim.isEmpty():
+            self.hide()
+            return
+        self.setGeometry(aim.adjusted(-gap, -gap, gap, gap).intersected(window))
+        # What lies inside is painted without it.
+        inside = self.rect().adjusted(inset, inset, -inset, -inset)
+        self.setMask(QRegion(self.rect()) - QRegion(inside))
+        self.show()
+        self.update()

@@ -5,19 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import QObject, QTimer, Signal
-from PySide6.QtWidgets import QScrollArea, QWidget
+from PySide6.QtWidgets import QWidget
 from shiboken6 import isValid
 
 from app.chat.tour.chapters import Term
 from ui.look.theme import Theme
 from ui.tour.outline import Outline
-from ui.tour.spots import Spots
+from ui.tour.spots import Spots, bring_into_view
 
 if TYPE_CHECKING:
     from app.chat.desk import Desk
     from ui.shell.section_acts import SectionActs
 
 LOOK_MS: Final = 50
+MARGIN_PX: Final = 8
 PATIENCE_MS: Final = 2000
 """So long a panel has for what it reads."""
 NEEDS_MODEL: Final = "Load a model to see it live."
@@ -66,8 +67,9 @@ class Showing(QObject):
         if term is None:
             return
         self._choose_token(term)
-        found = self._spots.find(term.show)
-        is_there = found is not None and found.objectName() == term.show.widget
+        live = self._spots.live(term.show)
+        is_there = live is not None
+        found = live or self._spots.find(term.show)
         self._left_ms -= LOOK_MS
         if not is_there and self._left_ms > 0 and self._may_come():
             return
@@ -101,13 +103,5 @@ class Showing(QObject):
         """After the panel has laid out what it opened."""
         if self._outline is not None and isValid(self._outline):
             self._outline.close_()
-        _bring_into_view(widget)
+        bring_into_view(widget, self._theme.px(MARGIN_PX))
         self._outline = Outline(self._theme, widget)
-
-
-def _bring_into_view(widget: QWidget) -> None:
-    above = widget.parentWidget()
-    while above is not None:
-        if isinstance(above, QScrollArea):
-            above.ensureWidgetVisible(widget, 0, min(widget.height(), above.height()) // 8)
-        above = above.parentWidget()

@@ -6,6 +6,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QScrollArea, QWidget
 
 from app.chat.tour.chapters import Spot
+from ui.chat.header import ELSE_IN
 from ui.shell.section_acts import SectionActs
 
 
@@ -24,18 +25,31 @@ class Spots:
             self._section_acts.go_to_chat()
         return self.find(spot)
 
+    def live(self, spot: Spot) -> QWidget | None:
+        """The widget, if it is on screen, or what leads to it where there is no room for it."""
+        return _on_screen([*self._named(spot.widget), *self._leading(spot)])
+
     def find(self, spot: Spot) -> QWidget | None:
-        """The widget, if it is on screen; else what it stands in, as far as that is."""
-        return next((each for each in self._named(spot) if each.isVisible()), None)
+        """The same; else what it stands in, as far as that is on screen."""
+        return self.live(spot) or _on_screen(self._around(spot))
 
     def built(self, spot: Spot) -> QWidget | None:
-        """The same, also while it isn't on screen."""
-        return next(iter(self._named(spot)), None)
+        """The widget or what it stands in, also while it isn't on screen."""
+        return next(iter((*self._named(spot.widget), *self._around(spot))), None)
 
-    def _named(self, spot: Spot) -> list[QWidget]:
-        names = (spot.widget, _card_of(spot), _panel_of(spot))
-        found = (self._window.findChildren(QWidget, name) for name in names if name)
-        return [each for of_name in found for each in of_name]
+    def _named(self, name: str) -> list[QWidget]:
+        return self._window.findChildren(QWidget, name) if name else []
+
+    def _leading(self, spot: Spot) -> list[QWidget]:
+        ways = [each.property(ELSE_IN) for each in self._named(spot.widget)]
+        return [each for way in ways if way for each in self._named(way)]
+
+    def _around(self, spot: Spot) -> list[QWidget]:
+        return [*self._named(_card_of(spot)), *self._named(_panel_of(spot))]
+
+
+def _on_screen(widgets: list[QWidget]) -> QWidget | None:
+    return next((each for each in widgets if each.isVisible()), None)
 
 
 def take_keyboard(widget: QWidget) -> None:

@@ -23,8 +23,8 @@ from app.chat.tour.chapters import Chapter, Step, facts_in, said
 from app.insight.tour.facts import Facts
 from ui.look.theme import Theme
 from ui.tour.card import Shown, TourCard
+from ui.tour.outline import Ring
 from ui.tour.placing import place
-from ui.tour.ring import Ring
 from ui.tour.spots import Spots, bring_into_view, take_keyboard
 from ui.widgets.kit import rest_timer
 

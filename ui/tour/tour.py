@@ -71,7 +71,13 @@ class Stage(Protocol):
         """Whether a text document is open, which has no messages."""
 
     def follow_token(self) -> None:
-        """Choose one, where none is chosen."""
+        """One of the reply, where none is chosen."""
+
+    def keep_token(self) -> None:
+        """The one that is chosen can be returned to."""
+
+    def return_token(self) -> None:
+        """To the one that was kept."""
 
     def lack(self) -> str:
         """Why nothing can be measured now; empty where it can."""
@@ -147,14 +153,19 @@ class Tour(QObject):
         self.go(*(self._place_called(left_at) or (0, 0)))
 
     def go(self, chapter: int, step: int) -> None:
-        if self._at is None:
+        former, is_other = self.step, self._at != (chapter, step)
+        if former is None:
             self._focus_before = QApplication.focusWidget()
+        elif former.returns and is_other:
+            self._stage.return_token()
         self._at = (chapter, step)
         self._is_done = False
         now = self.step
         assert now is not None
         self._stage.remember(f"{chapter + 1}/{now.name}")
         self._stage.follow_token()
+        if is_other:
+            self._stage.keep_token()
         self._facts.want(_wanted(now))
         self._bring(now)
         self._acts.hear(now.act)

@@ -70,6 +70,7 @@ class TourActs(QObject):
         self._goal: Go | None = None
         self._is_writing = False
         self._lacks_token = False
+        self._kept = ("", 0)
         self._focus_before: QWidget | None = None
         self._actions: Actions | None = None
         self._section.help_requested.connect(self._show_menu)
@@ -258,11 +259,24 @@ class TourActs(QObject):
         return self._desk.shelf.open.kind is ConversationKind.TEXT
 
     def follow_token(self) -> None:
-        """The one that is chosen, else the first, once it is there."""
+        """The one that is chosen, else the one before, else the first, once it is there."""
         looking = self._look()
         self._lacks_token = not len(looking.traces)
-        if looking.index is None and not looking.aside and len(looking.traces):
-            looking.select(0)
+        if looking.index is None:
+            self.return_token()
+
+    def keep_token(self) -> None:
+        looking = self._look()
+        if looking.message is not None and looking.index is not None:
+            self._kept = (looking.message.id, looking.index)
+
+    def return_token(self) -> None:
+        looking = self._look()
+        if looking.message is None or not len(looking.traces):
+            return
+        message_id, index = self._kept
+        is_same = looking.message.id == message_id and index < len(looking.traces)
+        looking.select(index if is_same else 0)
 
     def lack(self) -> str:
         state = self._desk.loader.state

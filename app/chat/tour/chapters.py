@@ -68,7 +68,8 @@ class Instead(_Data, frozen=True):
 class Step(_Data, frozen=True):
     """What stands on the card beside `at`: what is seen, why it matters, and one thing to `try_`,
     which is recognised as `act` and answered by `done`. `page`: whether it has something to say
-    where nothing can be tried, on a page that was saved. `text`: in a text document."""
+    where nothing can be tried, on a page that was saved. `text`: in a text document. `returns`:
+    another token is only visited; the next step is about the one before."""
 
     name: str
     at: Spot
@@ -80,6 +81,7 @@ class Step(_Data, frozen=True):
     done: tuple[Sentence, ...] = ()
     page: bool = True
     text: Instead | None = None
+    returns: bool = False
 
     def in_text(self) -> Step:
         """As it is in a text document."""

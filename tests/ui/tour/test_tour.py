@@ -95,6 +95,10 @@ class Room:
     def follow_token(self) -> None:
         self.followed += 1
 
+    def keep_token(self) -> None: ...
+
+    def return_token(self) -> None: ...
+
     def lack(self) -> str:
         return self.without
 

@@ -182,6 +182,43 @@ def test_the_token_that_is_chosen_is_followed(
     assert looking.index == 2
 
 
+def test_a_token_that_is_only_visited_is_left_by_the_next_step(
+    replied: MainWindow, bridge: FakeBridge
+) -> None:
+    press(Key.Key_F1)
+    tell_trace(bridge)
+    tour, looking = replied.tour_acts.tour(), replied.section_acts.looking()
+    tour.go(0, 2)
+    looking.select(1)
+    assert not tour.step.returns
+    tour.go(1, 0)
+    assert looking.index == 1, "from here on it is followed"
+    assert tour.step.returns
+    looking.select(2)
+    tour.go(1, 0)
+    assert looking.index == 2
+    tour.go(1, 1)
+    assert looking.index == 1
+    tour.go(2, 2)
+    assert tour.step.returns
+    looking.select_aside("·is · token 5 of the prompt")
+    tour.go(3, 0)
+    assert (looking.index, looking.aside) == (1, "")
+
+
+def test_a_token_of_the_prompt_is_left_where_the_reply_is_followed(
+    replied: MainWindow, bridge: FakeBridge
+) -> None:
+    press(Key.Key_F1)
+    tell_trace(bridge)
+    tour, looking = replied.tour_acts.tour(), replied.section_acts.looking()
+    looking.select(2)
+    tour.go(0, 1)
+    looking.select_aside("·is · token 5 of the prompt")
+    tour.go(0, 2)
+    assert looking.index == 2
+
+
 def test_the_key_leads_to_the_card_where_it_is_on_screen(
     replied: MainWindow, desk: FakeDesk, bridge: FakeBridge
 ) -> None:

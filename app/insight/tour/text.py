@@ -6,6 +6,7 @@ place     0     1      2     3     4     5  │   6       what came next is the 
 
 from __future__ import annotations
 
+import re
 from typing import Final, Protocol
 
 from app.insight.prompt.parts import PromptTokens, counts
@@ -14,6 +15,8 @@ from app.insight.trace.tokens_shown import hexadecimal, visible
 
 _OF_READER: Final = ("user", "text")
 """Origins of what a person wrote; text: where there is no template."""
+_UNSPACED: Final = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
+"""Thai, Lao, Burmese, Khmer, kana, Chinese: no spaces tell their words apart."""
 
 
 class Text(Protocol):
@@ -55,5 +58,6 @@ def prompt_facts(prompt: PromptTokens) -> Facts:
         start, end = own[-1].start, own[-1].end
         text = b"".join(prompt.pieces(start, end)).decode("utf-8", "replace")
         found["n_message_tokens"] = count(end - start, "tokens")
-        found["n_message_words"] = count(len(text.split()), "words")
+        if not _UNSPACED.search(text):
+            found["n_message_words"] = count(len(text.split()), "words")
     return found

@@ -222,6 +222,11 @@ def test_a_plain_text_has_no_template() -> None:
     }
 
 
+@pytest.mark.parametrize("text", ["日本の首都は", "กรุงเทพ คือ", "The 首都"])
+def test_where_no_spaces_part_words_none_are_counted(text: str) -> None:
+    assert set(prompt_facts(prompt(("text", text.encode())))) == {"n_message_tokens"}
+
+
 def test_a_message_that_goes_on_in_a_file_is_not_counted() -> None:
     behind = prompt(("scaffold", b"<s>"), ("user", b"Read this"), ("attachment", b"It was"))
     assert set(prompt_facts(behind)) == {"n_template"}

@@ -128,7 +128,7 @@ NAMES: Final[dict[str, Name]] = {
         "·France",
     ),
     "look_head": Name(
-        "the head that looks hardest",
+        "the head that looks hardest, the first token aside",
         "text",
         "argmax of a[attention][:, :, 1:] over all layers (as `hardest_look`); cut_words of it",
         "head 4 of layer 11",

@@ -125,7 +125,7 @@ def hardest_head(material: Material) -> Markup:
     layer, look = max(looks, key=lambda each: each[1].weight)
     name = cut_words(Cut("head", layer, look.head))
     row = attention[layer, look.head]
-    return _painted(material, row, f"Where {name} looks, the hardest look of all")
+    return _painted(material, row, f"Where {name} looks, the hardest of all, first token aside")
 
 
 def _read(material: Material) -> str:

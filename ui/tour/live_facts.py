@@ -55,7 +55,7 @@ _OF_ATTENTION: Final = (
     *("n_head", "n_kv_head", "n_heads", "sink_share", "no_attention", "looked_at"),
     *("look_head", "look_token", "look_share", "chosen_head", "chosen_token", "chosen_share"),
 )
-_OF_LENS: Final = ("layer_best", "layer_rank", "lead_layer", "end_rank")
+_OF_LENS: Final = ("layer_best", "layer_rank", "lead_layer", "end_rank", "first_lead")
 _OF_VOTE: Final = ("logit", "probability", "rank", "best", "second", "lead", "odds")
 ARRAYS: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(_OF_ATTENTION, ("attention",)),

@@ -175,6 +175,12 @@ NAMES: Final[dict[str, Name]] = {
         "lens_of(a).ranks[−1], where leads_from is None",
         "2",
     ),
+    "first_lead": Name(
+        "the first layer after which it leads, where it doesn't at the end",
+        "number",
+        "the least l with rank 1 in a[lens_ids]; only beside end_rank",
+        "12",
+    ),
     "other": Name(
         "what `token` is compared with",
         "text",

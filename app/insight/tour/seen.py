@@ -118,6 +118,9 @@ def layer_facts(arrays: Arrays, layer: int | None, n_layer: int, word: Word) -> 
             found["lead_layer"] = count(lens.leads_from)
         else:
             found["end_rank"] = count(int(lens.ranks[-1]))
+            leading = np.flatnonzero(np.asarray(lens.ranks) == 1)
+            if len(leading):
+                found["first_lead"] = count(int(leading[0]))
     if layer is not None and layer < len(lens):
         best = word(int(lens.ids[layer, 0]))
         if best is not None:

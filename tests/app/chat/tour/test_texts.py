@@ -38,7 +38,7 @@ NUMBER_WORDS = re.compile(
     re.IGNORECASE,
 )
 EXAMPLES = {name: Fact(0, described.shown) for name, described in NAMES.items()}
-RARE = ("position_otherwise", "no_attention", "end_rank", "n_window_layers")
+RARE = ("position_otherwise", "no_attention", "end_rank", "first_lead", "n_window_layers")
 """What is known where something else is not."""
 USUAL = {name: fact for name, fact in EXAMPLES.items() if name not in RARE}
 STEPS = [

@@ -142,8 +142,13 @@ def test_the_lens_says_from_where_the_token_leads_and_what_a_layer_would_say() -
 
 
 def test_a_token_that_never_leads_ends_at_a_rank() -> None:
-    found = layer_facts(lens([1, 3, 2]), None, 3, word)
+    found = layer_facts(lens([4, 3, 2]), None, 3, word)
     assert values(found) == {"end_rank": 2}
+
+
+def test_a_token_that_is_overtaken_tells_where_it_led() -> None:
+    found = layer_facts(lens([7, 1, 2, 1, 3]), None, 5, word)
+    assert values(found) == {"end_rank": 3, "first_lead": 1}
 
 
 def test_behind_the_end_there_is_no_rank_and_without_a_vocabulary_no_word() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtCore import QRect, QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import (
     QAbstractSlider,
@@ -67,7 +67,7 @@ class Shown:
 
 
 class TourCard(QFrame):
-    """`chapter_wanted`: one by its number, from 0."""
+    """`chapter_wanted`: one by its number, from 0. `revealed`: it has other words now."""
 
     next_wanted = Signal()
     back_wanted = Signal()
@@ -75,6 +75,7 @@ class TourCard(QFrame):
     again_wanted = Signal()
     chapter_wanted = Signal(int)
     page_wanted = Signal()
+    revealed = Signal()
 
     def __init__(self, theme: Theme, titles: Sequence[str], parent: QWidget) -> None:
         super().__init__(parent)
@@ -259,6 +260,7 @@ class TourCard(QFrame):
         """The answer, without a guess."""
         self._is_revealed = True
         self._say()
+        self.revealed.emit()
 
     def _check(self) -> None:
         guess = self.guess.text().strip()
@@ -276,6 +278,11 @@ class TourCard(QFrame):
         assert layout is not None
         layout.invalidate()
         return QSize(width, self._rest() + layout.heightForWidth(room))
+
+    def stand_at(self, spot: QRect) -> None:
+        self._area.allow_bar(spot.height() < self.wanted_size(spot.width()).height())
+        if spot != self.geometry():
+            self.setGeometry(spot)
 
     def least_height(self) -> int:
         """In which some lines of it can be read at once."""

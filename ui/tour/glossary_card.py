@@ -163,7 +163,9 @@ class GlossaryCard(QFrame):
         px = self._theme.px
         margin = px(MARGIN_PX)
         window = self._host.rect().adjusted(margin, margin, -margin, -margin)
-        size = self._wanted_size(window.width()).boundedTo(window.size())
+        wanted = self._wanted_size(window.width())
+        size = wanted.boundedTo(window.size())
+        self._area.allow_bar(size.height() < wanted.height())
         self.setGeometry(_below_or_above(size, self._word, window, px(GAP_PX)))
 
     def _wanted_size(self, widest: int) -> QSize:

@@ -77,6 +77,14 @@ def bring_into_view(widget: QWidget, margin: int) -> None:
         area = area.parentWidget()
 
 
+def panel_around(widget: QWidget, spot: Spot) -> QWidget:
+    """The panel in which it stands; itself, where it is in none."""
+    outer: QWidget | None = widget
+    while outer is not None and outer.objectName() != _panel_of(spot):
+        outer = outer.parentWidget()
+    return widget if outer is None or not spot.panel else outer
+
+
 def _card_of(spot: Spot) -> str:
     return f"inside_{spot.room}" if spot.panel == "Inside" and spot.room else ""
 

@@ -25,7 +25,7 @@ from ui.look.theme import Theme
 from ui.tour.card import Shown, TourCard
 from ui.tour.outline import Ring
 from ui.tour.placing import place
-from ui.tour.spots import Spots, bring_into_view, take_keyboard
+from ui.tour.spots import Spots, bring_into_view, panel_around, take_keyboard
 from ui.widgets.kit import rest_timer
 
 GAP_PX: Final = 12
@@ -131,6 +131,7 @@ class Tour(QObject):
         self.card.back_wanted.connect(self.back)
         self.card.leave_wanted.connect(self.leave)
         self.card.again_wanted.connect(self.show_again)
+        self.card.revealed.connect(self._settle)
         self.card.chapter_wanted.connect(lambda chapter: self.go(chapter, 0))
 
     # --- where one is ---------------------------------------------------------------------------
@@ -183,7 +184,6 @@ class Tour(QObject):
             return
         if self.card.is_asking:
             self.card.reveal()
-            self._settle()
             return
         chapter, step = self._at
         if step + 1 < len(self._chapters[chapter].steps):
@@ -310,9 +310,12 @@ class Tour(QObject):
         margin = self._theme.px(MARGIN_PX)
         window = self._host.rect().adjusted(margin, margin, -margin, -margin)
         self.outline.show_around(aim, self._host.rect())
-        spot = self._corner(window) if aim.isEmpty() else self._beside(aim, window)
-        if spot != self.card.geometry():
-            self.card.setGeometry(spot)
+        if widget is None or aim.isEmpty():
+            spot = self._corner(window)
+        else:
+            panel = self._seen(panel_around(widget, step.at))
+            spot = self._beside_panel(aim, panel, window) or self._beside(aim, window)
+        self.card.stand_at(spot)
 
     def _corner(self, window: QRect) -> QRect:
         """Where it is in nobody's way, if there is room."""
@@ -320,6 +323,12 @@ class Tour(QObject):
         corner = self._stage.corner().intersected(window)
         has_room = corner.width() >= size.width() and corner.height() >= size.height()
         return place(size, QRect(), corner if has_room else window, 0)
+
+    def _beside_panel(self, aim: QRect, panel: QRect, window: QRect) -> QRect | None:
+        """Where it hides nothing of the panel, at the height of its widget."""
+        band = QRect(panel.left(), aim.top(), panel.width(), aim.height())
+        spot = place(self.card.wanted_size(), band, window, self._theme.px(GAP_PX))
+        return None if spot.intersects(panel) else spot
 
     def _beside(self, aim: QRect, window: QRect) -> QRect:
         """Where there is no room beside its widget for a card of the usual form, a wide and low

@@ -25,6 +25,14 @@ class SteadyArea(QScrollArea):
         assert isinstance(application, QApplication)
         application.focusChanged.connect(self._on_focus_changed)
 
+    def allow_bar(self, is_allowed: bool) -> None:
+        """Not where all has room: beside a bar words need more lines, so that one that is there
+        already would stay."""
+        policy = Qt.ScrollBarPolicy
+        self.setVerticalScrollBarPolicy(
+            policy.ScrollBarAsNeeded if is_allowed else policy.ScrollBarAlwaysOff
+        )
+
     def _on_focus_changed(self, old: QWidget | None, now: QWidget | None) -> None:
         """Not where the window itself comes back, nor from under the pointer that presses."""
         inside = self.widget()

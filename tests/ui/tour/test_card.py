@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from own_look import kept_look
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QPoint, QRect, QSize, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QMenu, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
@@ -228,3 +228,17 @@ def test_words_that_do_not_fit_are_scrolled_by_key(card: TourCard) -> None:
     assert bar.value() > 0
     press(Key.Key_PageUp)
     assert bar.value() == 0
+
+
+def test_a_scroll_bar_does_not_outlive_its_need(card: TourCard) -> None:
+    """Nor where words of any length wrap otherwise beside it."""
+    bar = card._area.verticalScrollBar()
+    for n in range(1, 60):
+        card.show_step(replace(STEP, see="A long sentence. " * 12 + "x" * n))
+        wanted = card.wanted_size()
+        card.stand_at(QRect(QPoint(), QSize(wanted.width(), card.least_height())))
+        QApplication.processEvents()
+        assert bar.isVisible()
+        card.stand_at(QRect(QPoint(), wanted))
+        QApplication.processEvents()
+        assert not bar.isVisible()

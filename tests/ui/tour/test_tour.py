@@ -156,14 +156,16 @@ def dressed(qapp: QApplication) -> Iterator[None]:
 
 
 class Visitor:
-    def __init__(self, qtbot: QtBot, theme: Theme) -> None:
+    def __init__(
+        self, qtbot: QtBot, theme: Theme, chapters: tuple[Chapter, ...] = CHAPTERS
+    ) -> None:
         self.qtbot = qtbot
         self.window = Window()
         qtbot.addWidget(self.window)
         self.facts, self.acts, self.room = Known(), Done(), Room(self.window)
         self.columns = Acts(self.window)
         spots = Spots(self.window, self.columns)  # type: ignore[arg-type]
-        self.tour = Tour(self.window, theme, CHAPTERS, spots, self.facts, self.acts, self.room)
+        self.tour = Tour(self.window, theme, chapters, spots, self.facts, self.acts, self.room)
         self.window.show()
         self.window.activateWindow()
         qtbot.waitUntil(self.window.isActiveWindow)
@@ -274,6 +276,16 @@ def test_next_reveals_the_number_first(visitor: Visitor) -> None:
     assert visitor.tour.place is None
 
 
+def test_after_a_guess_all_of_the_answer_is_seen(visitor: Visitor) -> None:
+    visitor.facts.know(SEVEN)
+    visitor.tour.go(1, 0)
+    visitor.settle()
+    QTest.keyClicks(visitor.card.guess, "5")
+    QTest.keyClick(visitor.card.guess, Qt.Key.Key_Return)
+    visitor.settle()
+    assert visitor.card.size() == visitor.card.wanted_size()
+
+
 def test_what_was_done_is_answered_once_it_is_done(visitor: Visitor) -> None:
     visitor.facts.know(SEVEN)
     visitor.tour.go(0, 1)
@@ -308,6 +320,23 @@ def test_the_card_stands_beside_its_widget_which_has_a_line_around_it(visitor: V
         child = visitor.window.childAt(aim.center())
         assert child is visitor.window.target
         QTest.mouseClick(child, Qt.MouseButton.LeftButton)
+
+
+def test_it_hides_nothing_of_the_panel_where_there_is_room(qtbot: QtBot, theme: Theme) -> None:
+    step = Step("one", Spot("target", panel="Tokens"), ("You see it.",), act="did")
+    visitor = Visitor(qtbot, theme, (Chapter("First", (step,)),))
+    visitor.window.area.setObjectName("panel_tokens")
+    visitor.window.target.setFixedWidth(60)
+    visitor.window.target.parentWidget().layout().setAlignment(  # type: ignore[union-attr]
+        visitor.window.target, Qt.AlignmentFlag.AlignRight
+    )
+    visitor.tour.start()
+    assert visitor.is_inside()
+    assert not visitor.card.geometry().intersects(visitor.seen(visitor.window.area))
+    visitor.window.resize(700, 600)
+    visitor.window.area.setGeometry(100, 50, 580, 400)
+    assert visitor.is_inside()
+    assert not visitor.card.geometry().intersects(visitor.seen(visitor.window.target))
 
 
 def test_what_is_scrolled_away_is_brought_into_view(visitor: Visitor) -> None:

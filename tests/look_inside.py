@@ -6,9 +6,9 @@ Run by hand, from the repository's root, after a change that is seen:
     .venv/bin/python tests/look_inside.py [SCENE …]
 
 The included weights write, at a fixed seed, a text that begins with "The capital of France is" and
-one chat; the panels and their rooms are opened beside both. What is done is what a user does: keys,
-clicks, actions. Times, and what is in memory, are those of the machine that it is run on. Look at
-the pictures before they are committed. No test: nothing here asserts.
+one chat; the panels and their rooms are opened beside both, and the tour is taken. What is done is
+what a user does: keys, clicks, actions. Times, and what is in memory, are those of the machine that
+it is run on. Look at the pictures before they are committed. No test: nothing here asserts.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ from tour import offscreen  # noqa: E402
 
 os.environ["QT_QPA_PLATFORM"] = offscreen()
 
-from screenshots import settle, wait_for  # noqa: E402
+from screenshots import scroll, settle, wait_for  # noqa: E402
 
 if TYPE_CHECKING:
+    from PySide6.QtGui import QPixmap
     from PySide6.QtWidgets import QWidget
 
     from main import App
@@ -51,6 +52,12 @@ ROOMS = (
     ("Sampling", "Grammar, limits", "sampling-rules"),
 )
 """Panel, room, and the scene's name."""
+STEPS = ("template", "neighbours", "heads", "lens", "settings", "phases", "lighter", "size")
+"""Of the tour: one of each chapter."""
+ASKING = "phases"
+"""The number is guessed there; the others are shown with it."""
+EXPLAINED = ("Cache", "KV cache")
+"""A panel, and a term that stands in it."""
 
 
 class Visit:
@@ -75,6 +82,15 @@ class Visit:
     def wait_ended(self) -> None:
         self.wait(lambda: not self.desk.replies.is_generating)
         settle(self.app)
+
+    def around(self, *widgets: QWidget) -> QPixmap:
+        """The part of the window in which they stand."""
+        from PySide6.QtCore import QPoint, QRect
+
+        part = QRect()
+        for widget in widgets:
+            part |= QRect(widget.mapTo(self.window, QPoint()), widget.size())
+        return self.window.grab(part.adjusted(-8, -8, 8, 8) & self.window.rect())
 
     def show_panel(self, title: str) -> None:
         """A panel, with the token that is looked at."""
@@ -101,12 +117,15 @@ class Visit:
         self,
         scene: str,
         *,
-        small: Callable[[], QWidget],
+        small: Callable[[], QWidget | QPixmap],
+        whole: Callable[[], QWidget] | None = None,
         to: str | QWidget = "begin",
+        ready: Callable[[], None] | None = None,
         sizes: dict[int, tuple[int, int]] | None = None,
     ) -> None:
-        """The window at 100 %, and what `small` returns at 200 %, in both themes. `to`: what is
-        scrolled into view, the "begin", the "end", or a widget."""
+        """The window, or `whole`, at 100 %, and what `small` returns at 200 %, in both themes.
+        `to`: what is scrolled into view, the "begin", the "end", or a widget. `ready`: what is
+        done instead, before each of them."""
         for percent, size in (sizes or SIZES).items():
             self.desk.settings.set("zoom_percent", percent)
             self.window.resize(*size)
@@ -114,41 +133,31 @@ class Visit:
                 self.desk.settings.set("theme", theme)
                 settle(self.app)
                 settle(self.app)
-                scroll(self.section(), to)
+                if ready is None:
+                    scroll(self.section(), to)
+                else:
+                    ready()
                 settle(self.app)
-                save(self.window if percent == 100 else small(), f"{scene}-{theme}-{percent}")
+                taken = small() if percent == 200 else whole() if whole else self.window
+                save(taken, f"{scene}-{theme}-{percent}")
         self.desk.settings.set("zoom_percent", 100)
         self.window.resize(*SIZES[100])
         settle(self.app)
 
 
-def scroll(section: QWidget, to: str | QWidget) -> None:
-    """What is in view to its end, to its beginning, or so that a widget begins at the top."""
-    from PySide6.QtCore import QPoint
-    from PySide6.QtWidgets import QScrollArea
-
-    for area in section.findChildren(QScrollArea):
-        if not area.isVisible():
-            continue
-        bar, inner = area.verticalScrollBar(), area.widget()
-        if isinstance(to, str):
-            bar.setValue(bar.maximum() if to == "end" else bar.minimum())
-        elif inner is not None and inner.isAncestorOf(to):
-            bar.setValue(to.mapTo(inner, QPoint(0, 0)).y())
-
-
-def save(widget: QWidget, name: str) -> None:
+def save(widget: QWidget | QPixmap, name: str) -> None:
     """With its 256 most frequent colours: a third of the bytes, and nothing to be seen of it."""
     import numpy as np
     from PySide6.QtCore import Qt
-    from PySide6.QtGui import QImage
+    from PySide6.QtGui import QImage, QPixmap
 
-    image = widget.grab().toImage().convertToFormat(QImage.Format.Format_RGB32)
+    pixmap = widget if isinstance(widget, QPixmap) else widget.grab()
+    image = pixmap.toImage().convertToFormat(QImage.Format.Format_RGB32)
     colors, counts = np.unique(np.frombuffer(image.constBits(), np.uint32), return_counts=True)
     palette = [int(color) for color in colors[np.argsort(-counts, kind="stable")[:256]]]
     flags = Qt.ImageConversionFlag.AvoidDither | Qt.ImageConversionFlag.ThresholdDither
-    OUT.mkdir(parents=True, exist_ok=True)
     indexed = image.convertToFormat(QImage.Format.Format_Indexed8, palette, flags)
+    OUT.mkdir(parents=True, exist_ok=True)
     indexed.save(str(OUT / f"{name}.png"))
 
 
@@ -299,6 +308,103 @@ def step_by_step(visit: Visit, wanted: set[str]) -> None:
     visit.do("step_mode")
 
 
+def tour_start(visit: Visit, wanted: set[str]) -> None:
+    """What the tour begins with where nothing is written yet."""
+    if wanted and "tour-start" not in wanted:
+        return
+    visit.do("tour")
+    start = visit.window.tour_acts._start
+    visit.picture("tour-start", small=lambda: visit.window, ready=lambda: None)
+    start.leave_button.click()
+    settle(visit.app)
+
+
+def tour(visit: Visit, wanted: set[str]) -> None:
+    """A step of each chapter, and one in a small window. The token is the one looked at before."""
+
+    def small() -> QPixmap:
+        taken = visit.window.tour_acts.tour()
+        return visit.around(taken.card, taken.outline)
+
+    for at, name in enumerate(STEPS):
+        scenes = {f"tour-{name}": SIZES} | ({"tour-small": SMALL} if name == "lens" else {})
+        if wanted and not wanted.intersection(scenes):
+            continue
+        visit.show_panel("Tokens")
+        go_to_step(visit, at + 1, name)
+        for scene, sizes in scenes.items():
+            visit.picture(scene, small=small, ready=visit.wait_answered, sizes=sizes)
+        visit.window.tour_acts.tour().leave()
+        if name == "heads":
+            visit.section().panel().view.choose_head(None, None)
+
+
+def go_to_step(visit: Visit, chapter: int, name: str) -> None:
+    """By the chapter's action, and Next."""
+    from PySide6.QtCore import Qt
+    from PySide6.QtTest import QTest
+
+    visit.do(f"tour_{chapter}")
+    visit.wait(lambda: visit.window.tour_acts.tour().place is not None)
+    tour = visit.window.tour_acts.tour()
+    card = tour.card
+    while tour.step.name != name:
+        QTest.mouseClick(card.next_button, Qt.MouseButton.LeftButton)
+        settle(visit.app)
+    visit.wait(lambda: tour._spots.find(tour.step.at).objectName() == tour.step.at.widget)
+    visit.wait_answered()
+    if card.is_asking and name != ASKING:
+        card.reveal()
+    if name == "heads":
+        visit.section().panel().view.choose_head(*HEAD)
+    visit.wait_answered()
+
+
+def glossary(visit: Visit, wanted: set[str]) -> None:
+    """An entry beside its word, and the window with all of them."""
+    from PySide6.QtCore import Qt
+    from PySide6.QtTest import QTest
+    from PySide6.QtWidgets import QApplication, QWidget
+
+    from ui.section.term_label import Terms
+
+    def click_word() -> None:
+        for label in visit.section().findChildren(Terms):
+            for found, places in label.places() if label.isVisible() else ():
+                if found.term.name == EXPLAINED[1]:
+                    at = places[0].center().toPoint()
+                    QTest.mouseClick(label, Qt.MouseButton.LeftButton, pos=at)
+                    return
+
+    def entry() -> QPixmap:
+        return visit.around(visit.section(), visit.window.findChild(QWidget, "glossary_card"))
+
+    def all_of_it() -> QWidget:
+        (shown,) = (
+            each
+            for each in QApplication.topLevelWidgets()
+            if each.objectName() == "glossary_window"
+        )
+        return shown
+
+    if not wanted or "tour-term" in wanted:
+        visit.show_panel(EXPLAINED[0])
+        visit.picture("tour-term", small=entry, ready=click_word)
+        visit.window.findChild(QWidget, "glossary_card").dismiss()
+    if not wanted or "tour-glossary" in wanted:
+        visit.do("glossary")
+        visit.picture("tour-glossary", small=all_of_it, whole=all_of_it, ready=lambda: None)
+        all_of_it().close()
+
+
+def line(visit: Visit, wanted: set[str]) -> None:
+    """Above the panels; at 100 % it stands in every other picture."""
+    if not wanted or "tour-line" in wanted:
+        visit.show_panel("Inside")
+        sizes = {200: SIZES[200]}
+        visit.picture("tour-line", small=lambda: visit.section().line, sizes=sizes)
+
+
 def main() -> None:
     from main import build
 
@@ -311,6 +417,7 @@ def main() -> None:
             visit.wait(lambda: app.desk.loader.state.state == "ready")
             for name, value in SETTINGS.items():
                 app.desk.settings.set(name, value)
+            tour_start(visit, wanted)
             write_text(visit)
             first_click(visit, wanted)
             panels(visit, "text", wanted)
@@ -320,6 +427,9 @@ def main() -> None:
             hold_chat(visit)
             panels(visit, "chat", wanted)
             token_view(visit, "chat", wanted)
+            line(visit, wanted)
+            tour(visit, wanted)
+            glossary(visit, wanted)
             step_by_step(visit, wanted)
         finally:
             app.close()

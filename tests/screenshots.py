@@ -1,4 +1,4 @@
-"""Makes the pictures of README: the window with the included weights, light and dark.
+"""Makes the pictures of README: a chat with the included weights and a panel, light and dark.
 
 Run by hand, from the repository's root, after a change that is seen:
 
@@ -23,6 +23,8 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 if TYPE_CHECKING:
+    from PySide6.QtWidgets import QWidget
+
     from main import App
 
 SIZE = (1440, 900)
@@ -35,6 +37,7 @@ CHATS = (
         "Show me the Python code for a function that adds two numbers.",
     ),
 )
+LOOKED_AT = b" return"
 LONGEST_S = 180
 
 
@@ -63,14 +66,47 @@ def settle(app: App) -> None:
     wait_for(app, lambda: time.monotonic() > until)
 
 
+def scroll(section: QWidget, to: str | QWidget) -> None:
+    """What is in view to its end, to its beginning, or so that a widget begins at the top."""
+    from PySide6.QtCore import QPoint
+    from PySide6.QtWidgets import QScrollArea
+
+    for area in section.findChildren(QScrollArea):
+        if not area.isVisible():
+            continue
+        bar, inner = area.verticalScrollBar(), area.widget()
+        if isinstance(to, str):
+            bar.setValue(bar.maximum() if to == "end" else bar.minimum())
+        elif inner is not None and inner.isAncestorOf(to):
+            bar.setValue(to.mapTo(inner, QPoint(0, 0)).y())
+
+
+def open_inside(app: App) -> None:
+    """The panel beside the chat, with the lens on a token."""
+    acts = app.window.section_acts
+    app.window.action_registry.run("toggle_section")
+    section, looking = acts.section(), acts.looking()
+    section.show_panel("Inside")
+    wait_for(app, lambda: len(looking.traces) > 0)
+    pieces = [token.piece for token in looking.traces]
+    looking.select(pieces.index(LOOKED_AT))
+    panel = section.panel()
+    (lens,) = (card for card in panel.cards if card.name == "lens")
+    for card in panel.cards:
+        card.set_open(card is lens)
+    wait_for(app, lambda: panel.view.seen is not None and not panel.view.is_waiting)
+    settle(app)
+    wait_for(app, lambda: not app.desk.questions._asked)
+    settle(app)
+    scroll(section, lens)
+
+
 def take(app: App, theme: str) -> None:
     app.desk.settings.set("theme", theme)
     settle(app)
     app.window.chat.transcript.scroll_to_end()
     settle(app)
-    path = ROOT / "docs" / f"chat-{theme}.png"
-    path.parent.mkdir(exist_ok=True)
-    app.window.grab().save(str(path))
+    app.window.grab().save(str(ROOT / "docs" / f"chat-{theme}.png"))
 
 
 def main() -> None:
@@ -84,6 +120,7 @@ def main() -> None:
             for name, value in SETTINGS.items():
                 app.desk.settings.set(name, value)
             talk(app)
+            open_inside(app)
             for theme in ("light", "dark"):
                 take(app, theme)
         finally:

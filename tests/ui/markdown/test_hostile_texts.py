@@ -20,7 +20,7 @@ from ui.markdown.document import Document
 
 PROSE = "The quick brown fox jumps over *the* lazy [dog](http://a.test) and `sleeps`. "
 SIZE = 8_000
-MOST_CALLS = 48
+MOST_CALLS = 46
 """Per character; prose takes less than one, a row of signs that are read one by one about 20."""
 
 

@@ -11,7 +11,6 @@ import pytest
 from PySide6.QtWidgets import QTabBar
 
 from ui.section.section import Section
-from ui.shell import place
 from ui.widgets.elided import PartsLabel
 
 
@@ -44,13 +43,9 @@ def test_zooming_in_and_back_leaves_the_columns_as_they_were(
 
 @pytest.mark.parametrize("is_remembered", [True, False])
 def test_a_width_that_was_dragged_is_there_at_each_later_start(
-    open_window: Callable[..., Any],
-    data_dir: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    is_remembered: bool,
+    open_window: Callable[..., Any], data_dir: Path, is_remembered: bool
 ) -> None:
     """Also where what is kept for the first paint does not know it, as that of an older version."""
-    monkeypatch.setattr(place, "SAVE_AFTER_MS", 50)
     person = open_window({})
     person.wait_ready()
     person.window.resize(1440, 900)

@@ -35,7 +35,9 @@ class Room:
         self._posted: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._script = tmp_path / f"script-{time.monotonic_ns()}.json"
         self._script.write_text(json.dumps(_at_once(script)))
-        command = child_command("scripted", str(self._script))
+        is_real = options.pop("is_real", False)  # llama.cpp's engine, on `gguf`
+        scripted = child_command("scripted", str(self._script))
+        command = child_command("engine") if is_real else scripted
         read_only = options.pop("read_only", False)
         busy_timeout_s = options.pop("busy_timeout_s", 3.0)
         options.setdefault("gguf", self._script)

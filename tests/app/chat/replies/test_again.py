@@ -8,16 +8,12 @@ from typing import Any
 
 import pytest
 
-from app.chat.desk import Desk
 from app.chat.events import Noticed
 from app.chat.replies.again import first_difference
 from app.chat.replies.recorded import MAX_SYSTEM_PROMPT, settings_of
 from app.chat.settings.settings import Settings
-from app.engine.client.engine import Engine
-from app.engine.client.process import child_command
 from app.engine.protocol.stages import MinP, Temperature
 from models.records import Message, MessageState, Role
-from models.store.store import Store
 
 TWO = {"replies": [{"text": "one two three"}, {"text": "one two four"}]}
 
@@ -146,18 +142,7 @@ def test_the_real_engine_says_the_same_again(
     forked_engines: None, make_room: Any, data_dir: Path, made_gguf: Path
 ) -> None:
     """By the real engine, drawn and not greedy: the repetition of a repeatable reply."""
-    room = make_room(gguf=made_gguf)
-    room.close()
-    room.desk = Desk(
-        open_store=lambda *, on_problem: Store.open(
-            data_dir, on_problem=on_problem, backup_after_s=None
-        ),
-        engine_factory=lambda on_event: Engine(child_command("engine"), on_event),
-        post=room._posted.put,
-        emit=room.events.append,
-        data_dir=data_dir,
-        gguf=made_gguf,
-    )
+    room = make_room(gguf=made_gguf, is_real=True)
     room.desk.settings.set("n_threads", 1)
     for name, value in (("temperature", 1.0), ("max_tokens", 12), ("min_tokens", 12)):
         room.desk.settings.set(name, value)

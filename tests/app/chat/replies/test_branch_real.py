@@ -9,30 +9,15 @@ from typing import Any
 import pytest
 
 from app.chat import events
-from app.chat.desk import Desk
-from app.engine.client.engine import Engine
-from app.engine.client.process import child_command
 from app.engine.protocol.pieces import unpack
 from models.records import Message
-from models.store.store import Store
 
 pytestmark = pytest.mark.weights
 
 
 @pytest.fixture
 def room(forked_engines: None, make_room: Any, data_dir: Path, starter_gguf: Path) -> Any:
-    room = make_room(gguf=starter_gguf)
-    room.close()
-    room.desk = Desk(
-        open_store=lambda *, on_problem: Store.open(
-            data_dir, on_problem=on_problem, backup_after_s=None
-        ),
-        engine_factory=lambda on_event: Engine(child_command("engine"), on_event),
-        post=room._posted.put,
-        emit=room.events.append,
-        data_dir=data_dir,
-        gguf=starter_gguf,
-    )
+    room = make_room(gguf=starter_gguf, is_real=True)
     for name, value in (
         *(("n_threads", 1), ("temperature", 0.8), ("seed", 3)),
         *(("max_tokens", 12), ("min_tokens", 12)),

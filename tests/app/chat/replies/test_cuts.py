@@ -11,18 +11,14 @@ import pytest
 from gguf_writer import Shape, tiny_llama
 
 from app.chat import events
-from app.chat.desk import Desk
 from app.chat.replies.again import NO_SEED
 from app.chat.replies.cut_versions import CUTS, CutVersion, as_recorded, cuts_of, with_cuts
 from app.chat.replies.cuts import NOTHING_CUT
-from app.engine.client.engine import Engine
-from app.engine.client.process import child_command
 from app.engine.planning.estimate import cut_bytes
 from app.engine.protocol.cut_messages import Cut
 from app.engine.protocol.messages import Generate
 from app.engine.protocol.prompt_messages import IdsPrompt
 from models.records import Message, MessageState, Role
-from models.store.store import Store
 
 HEAD = [Cut("head", 1, 2)]
 
@@ -31,18 +27,7 @@ HEAD = [Cut("head", 1, 2)]
 def room(forked_engines: None, make_room: Any, data_dir: Path, tmp_path: Path) -> Any:
     path = tmp_path / "tiny.gguf"
     tiny_llama(path, shape=Shape(n_layer=2, n_head=4, n_head_kv=2), kind="f32")
-    room = make_room(gguf=path)
-    room.close()
-    room.desk = Desk(
-        open_store=lambda *, on_problem: Store.open(
-            data_dir, on_problem=on_problem, backup_after_s=None
-        ),
-        engine_factory=lambda on_event: Engine(child_command("engine"), on_event),
-        post=room._posted.put,
-        emit=room.events.append,
-        data_dir=data_dir,
-        gguf=path,
-    )
+    room = make_room(gguf=path, is_real=True)
     for name, value in (
         *(("n_threads", 1), ("temperature", 1.0), ("seed", 3)),
         *(("max_tokens", 12), ("min_tokens", 12)),

@@ -14,15 +14,11 @@ import numpy as np
 import pytest
 from read_page import check_alone, pictures, read_page
 
-from app.chat.desk import Desk
 from app.chat.events import PageSaved, TraceRead
 from app.chat.tour.wish import Wish
 from app.command_line import inside
-from app.engine.client.engine import Engine
-from app.engine.client.process import child_command
 from app.insight.inside.attention import hardest_look
 from app.insight.trace.tokens_shown import visible
-from models.store.store import Store
 
 pytestmark = pytest.mark.weights
 
@@ -38,18 +34,7 @@ def gguf(request: pytest.FixtureRequest) -> Path:
 
 @pytest.fixture
 def room(forked_engines: None, make_room: Any, data_dir: Path, gguf: Path) -> Any:
-    room = make_room(gguf=gguf)
-    room.close()
-    room.desk = Desk(
-        open_store=lambda *, on_problem: Store.open(
-            data_dir, on_problem=on_problem, backup_after_s=None
-        ),
-        engine_factory=lambda on_event: Engine(child_command("engine"), on_event),
-        post=room._posted.put,
-        emit=room.events.append,
-        data_dir=data_dir,
-        gguf=gguf,
-    )
+    room = make_room(gguf=gguf, is_real=True)
     for name, value in (("n_threads", 1), ("temperature", 0.8), ("seed", 3), ("max_tokens", 3)):
         room.desk.settings.set(name, value)
     return room.start_ready()

@@ -28,7 +28,7 @@ from PySide6.QtWidgets import QWidget
 
 from app.insight.inside.attention_matrix import Cell
 from ui.look.theme import Theme
-from ui.section.inside.rows import LEFT, RIGHT, Picture, bring_into_view, elided
+from ui.section.inside.rows import LEFT, RIGHT, STEPS, Picture, bring_into_view, elided
 from ui.widgets.kit import show_tip
 
 Values = npt.NDArray[np.float32]
@@ -43,12 +43,6 @@ _CELL_PX: Final = 22
 _TILED_PX: Final = 5
 """From this size on there is a gap between cells."""
 
-_STEPS: Final = {
-    Qt.Key.Key_Left: (0, -1),
-    Qt.Key.Key_Right: (0, 1),
-    Qt.Key.Key_Up: (-1, 0),
-    Qt.Key.Key_Down: (1, 0),
-}
 _ENTER: Final = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space)
 
 Place = tuple[int, int]
@@ -219,7 +213,7 @@ class MatrixView(Picture):
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         key, modifiers = Qt.Key(event.key()), event.modifiers()
-        step = _STEPS.get(key)
+        step = STEPS.get(key)
         if not self.rows or modifiers & ~Qt.KeyboardModifier.KeypadModifier:
             super().keyPressEvent(event)
         elif key in _ENTER and self.current is not None:

@@ -27,7 +27,7 @@ from PySide6.QtWidgets import QWidget
 
 from ui.look.theme import Theme
 from ui.section.inside.pictures import share_image
-from ui.section.inside.rows import Picture
+from ui.section.inside.rows import STEPS, Picture
 
 Values = npt.NDArray[np.float32]
 Head = tuple[int, int]
@@ -37,12 +37,6 @@ GAP_PX: Final = 1
 GROUP_GAP_PX: Final = 5
 LABEL_PX: Final = 22
 TOP_PX: Final = 16
-_STEPS: Final = {
-    Qt.Key.Key_Left: (0, -1),
-    Qt.Key.Key_Right: (0, 1),
-    Qt.Key.Key_Up: (-1, 0),
-    Qt.Key.Key_Down: (1, 0),
-}
 
 
 class HeadGrid(Picture):
@@ -202,7 +196,7 @@ class HeadGrid(Picture):
             self.chosen.emit(head)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        step = _STEPS.get(Qt.Key(event.key()))
+        step = STEPS.get(Qt.Key(event.key()))
         if step is None or not self.n_layer or event.modifiers():
             super().keyPressEvent(event)
             return

@@ -60,6 +60,12 @@ def load_quietly(path: Path, log: NativeLog, **options: Any) -> Weights:
     )
 
 
+def load_in_float32(path: Path, log: NativeLog, flash: str = "off", **options: Any) -> Weights:
+    """A small file of float32 whose keys and values are float32, too."""
+    plain = {"n_ctx": 256, "n_threads": 1, "type_k": "f32", "type_v": "f32"}
+    return load_quietly(path, log, flash_attention=flash, **{**plain, **options})
+
+
 class NativeSession:
     """A fresh scheduler on weights that others may have used before."""
 

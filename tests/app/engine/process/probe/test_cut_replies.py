@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from native_session import GREEDY, NativeSession, ReadyPrompt, load_quietly
+from native_session import GREEDY, NativeSession, ReadyPrompt, load_in_float32, load_quietly
 from one_token import D_HEAD, N_HEAD, Network, write_network
 from recurrent_gguf import tiny_mamba
 from scripted_talk import PATIENCE_S, ScriptedTalk
@@ -89,11 +89,6 @@ class CutSession(NativeSession):
         self.cuts.close("not_loaded", "Gone.")
 
 
-def loaded(path: Path, log: NativeLog, flash: str = "off", **options: Any) -> Weights:
-    plain = {"n_ctx": 256, "n_threads": 1, "type_k": "f32", "type_v": "f32"}
-    return load_quietly(path, log, flash_attention=flash, **{**plain, **options})
-
-
 @pytest.fixture(scope="module", params=["llama", "gemma2", "gpt2"])
 def network(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Network:
     return write_network(tmp_path_factory.mktemp("cuts") / "network.gguf", request.param)
@@ -106,7 +101,7 @@ def flash(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def weights(network: Network, flash: str, native_log: NativeLog) -> Iterator[Weights]:
-    weights = loaded(network.path, native_log, flash)
+    weights = load_in_float32(network.path, native_log, flash)
     yield weights
     weights.close()
 
@@ -195,7 +190,7 @@ def test_a_reply_is_that_of_a_file_without_the_part(
     flash = "on" if session.weights.loaded.flash_attention else "off"
     path = tmp_path / "without.gguf"
     write_network(path, network.architecture, change=case.change)
-    without = loaded(path, native_log, flash)
+    without = load_in_float32(path, native_log, flash)
     try:
         other = NativeSession(without, native_log)
         expected = other.reply([40], max_tokens=8)
@@ -230,7 +225,7 @@ def test_by_the_mean_a_part_is_a_constant(
     write_network(path, "gpt2", change=constant)
     replies = []
     for file, cuts in ((path, []), (network.path, [Cut("head", 1, 1)])):
-        weights = loaded(file, native_log, flash)
+        weights = load_in_float32(file, native_log, flash)
         session = CutSession(weights, native_log)
         found_id = session.cut_reply([40], cuts, cut_mode="mean")
         replies.append((session.ids(found_id), [t.logprob for t in session.traces(found_id)]))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from gguf_writer import Shape, tiny_llama
-from native_session import load_quietly
+from native_session import load_in_float32, load_quietly
 from one_token import D_HEAD, N_HEAD, N_KV, N_LAYER, Network, write_network
 from recurrent_gguf import tiny_mamba
 
@@ -41,15 +41,7 @@ def network(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 def weights(
     request: pytest.FixtureRequest, network: Network, native_log: NativeLog
 ) -> Iterator[Weights]:
-    weights = load_quietly(
-        network.path,
-        native_log,
-        n_ctx=256,
-        n_threads=1,
-        flash_attention=request.param,
-        type_k="f32",
-        type_v="f32",
-    )
+    weights = load_in_float32(network.path, native_log, request.param)
     yield weights
     weights.close()
 
@@ -185,9 +177,7 @@ def test_of_a_long_text_the_mean_is_over_its_last_positions(
     """With what comes before in the cells, and without (a window that has moved on)."""
     path = tmp_path / "tiny.gguf"
     tiny_llama(path, kind="f32")
-    weights = load_quietly(
-        path, native_log, n_ctx=512, n_threads=1, flash_attention="off", type_k="f32", type_v="f32"
-    )
+    weights = load_in_float32(path, native_log, n_ctx=512)
     ids = np.random.default_rng(3).integers(20, 200, MEAN_OVER + 37).tolist()
     probe = Probe(weights)
     try:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from gguf_writer import tiny_llama, tiny_lora
-from native_session import load_quietly
+from native_session import load_in_float32, load_quietly
 from one_token import D_HEAD, N_HEAD, N_LAYER, Network, Pass, write_network
 from recurrent_gguf import tiny_jamba, tiny_mamba
 
@@ -55,15 +55,7 @@ def network(request: pytest.FixtureRequest, tmp_path: Path) -> Network:
 def weights(
     request: pytest.FixtureRequest, network: Network, native_log: NativeLog
 ) -> Iterator[Weights]:
-    loaded = load_quietly(
-        network.path,
-        native_log,
-        n_ctx=256,
-        n_threads=1,
-        flash_attention=request.param,
-        type_k="f32",
-        type_v="f32",
-    )
+    loaded = load_in_float32(network.path, native_log, request.param)
     yield loaded
     loaded.close()
 

@@ -175,13 +175,14 @@ class SendQueued:
 @dataclass(frozen=True, slots=True)
 class ContextCounted:
     """Cells used by the open conversation (or its next prompt) and the window's size. `n_cut`
-    messages would be left out of the next prompt, down to `last_cut` (empty: none). None: nobody
-    has looked, and what was said last stands."""
+    messages would be left out of the next prompt, from `first_cut` down to `last_cut` (empty:
+    none). None: nobody has looked, and what was said last stands."""
 
     used: int
     size: int
     n_cut: int = 0
     last_cut: str | None = None
+    first_cut: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import get_args
 
 from app.command_line.output import AskOutput, JsonLines, PlainText
 from app.command_line.run import (
@@ -26,7 +27,7 @@ from app.command_line.run import (
 from app.command_line.settings import AskSettings, read_settings_file, resolved
 from app.command_line.talk import RequestError, Talk
 from app.engine.protocol.messages import Failed, Generate, Stopped, Summary
-from app.engine.protocol.prompt_messages import Prompt, TextPrompt
+from app.engine.protocol.prompt_messages import ContextPolicy, Prompt, TextPrompt
 from app.engine.protocol.request_rules import check_request
 from app.refusal import Refusal, bad_setting
 
@@ -83,7 +84,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
         help="end at this token, by its ID (may be repeated)",
     )
     add("--lora", action="append", metavar="FILE[:SCALE]", help="adapter (may be repeated)")
-    add("--policy", choices=("stop", "drop_oldest"), help="if the prompt is too long")
+    add("--policy", choices=get_args(ContextPolicy), help="if the context window is full")
     add("--grammar-file", metavar="FILE", help="GBNF grammar for the answer")
     add("--json-schema", metavar="FILE", help="JSON schema for the answer")
     add("--ban", action="append", metavar="S", help="text that never appears (may be repeated)")

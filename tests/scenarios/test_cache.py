@@ -146,7 +146,8 @@ def test_a_chat_that_is_too_long_has_a_line_where_it_is_cut(open_window: Open) -
     foot = transcript.item_origin(cut).y() + transcript.rows.height(cut)
     assert foot - 30 <= line.y() <= foot
     # Where nothing is left out, there is no line.
-    panel.policy_card.choice.activated.emit(1)
+    choice = panel.policy_card.choice
+    choice.activated.emit(choice.findData("stop"))
     person.wait(lambda: not line.isVisible())
     assert person.app.desk.settings.now.context_policy == "stop"
 

@@ -67,6 +67,12 @@ def cut_of(person: Any) -> str:
     return "" if line is None else str(line._message_id)
 
 
+def first_cut_of(person: Any) -> str:
+    """The message that the upper line stands below; empty without one."""
+    line = person.window.findChild(QWidget, "cut_line_begin")
+    return "" if line is None else str(line._message_id)
+
+
 def last_left_out(reply: Message) -> str:
     """The last message that was really left out of a reply's prompt."""
     return str(reply.settings.get("cut", {}).get("last_message_id", ""))
@@ -86,6 +92,25 @@ def test_it_goes_further_down_as_somebody_types_and_there_the_prompt_is_cut(pers
     person.press(Qt.Key.Key_Return)
     person.wait(lambda: len(person.app.desk.shelf.path) > len(ids))
     assert last_left_out(person.wait_ended()) == below
+
+
+def test_where_both_ends_are_kept_lines_show_where_the_gap_begins_and_ends(person: Any) -> None:
+    assert not first_cut_of(person)
+    ids = [message.id for message in person.app.desk.shelf.path]
+    choice = person.find(QWidget, "cache_policy")
+    choice.activated.emit(choice.findData("keep_ends"))
+    # Below the first exchange, and where the messages go along again.
+    person.wait(lambda: first_cut_of(person) == ids[1])
+    below = cut_of(person)
+    assert ids.index(below) > 1
+    assert "between the lines in the chat" in policy_words(person)
+    person.press(Qt.Key.Key_Return)
+    person.wait(lambda: len(person.app.desk.shelf.path) > len(ids))
+    reply = person.wait_ended()
+    assert last_left_out(reply) == below
+    assert reply.settings["cut"]["n_messages"] == ids.index(below) - 1
+    person.app.desk.settings.set("context_policy", "drop_oldest")
+    person.wait(lambda: not first_cut_of(person))
 
 
 def test_it_goes_back_up_when_what_was_typed_is_taken_out(person: Any) -> None:

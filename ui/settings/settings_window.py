@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.chat.events import EngineStateChanged, LogLineArrived, SettingsChanged
+from app.chat.settings.context_policies import POLICIES
 from app.chat.settings.settings import Settings, checked
 from app.refusal import Refusal
 from ui.look.theme import Theme
@@ -27,6 +28,7 @@ from ui.settings.fields import (
     Field,
     FontField,
     LinesField,
+    ListField,
     NumberField,
     SwitchField,
     TextField,
@@ -164,7 +166,6 @@ class SettingsWindow(WindowBeside):
     def _chat(self) -> Page:
         page = Page(self._theme, "chat", self)
         keys = [("enter", "Enter"), ("ctrl_enter", "Ctrl+Enter")]
-        policies = [("drop_oldest", "Drop oldest messages"), ("stop", "Stop")]
         page.add_card(
             self._row(
                 "send_key",
@@ -182,7 +183,7 @@ class SettingsWindow(WindowBeside):
                 "context_policy",
                 "When the context is full",
                 "Dropped messages stay in the chat; the model just doesn't see them.",
-                ChoiceField(self._theme, policies, self),
+                ListField(self._theme, POLICIES, self),
             ),
             self._row(
                 "stop_strings",

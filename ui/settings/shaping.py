@@ -9,6 +9,7 @@ from typing import Any
 
 from PySide6.QtWidgets import QWidget
 
+from app.chat.settings.context_policies import POLICIES, policy_name
 from app.chat.settings.formats import FORMATS
 from app.chat.settings.settings import CACHE_TYPE_NAMES
 from ui.look.theme import Theme
@@ -44,7 +45,6 @@ def prompt_card(theme: Theme, parent: QWidget) -> list[Row]:
 
 def sampling_cards(theme: Theme, parent: QWidget) -> list[list[Row]]:
     whole = NumberField
-    policies = [("drop_oldest", "Drop"), ("stop", "Stop")]
     seed = whole(is_whole=True, automatic=None, placeholder="Random")
     longest = whole(is_whole=True, step=64, automatic=0, placeholder="No limit")
     return [
@@ -70,7 +70,7 @@ def sampling_cards(theme: Theme, parent: QWidget) -> list[list[Row]]:
             (
                 "context_policy",
                 "When the context is full",
-                ChoiceField(theme, policies, parent),
+                ListField(theme, POLICIES, parent),
             ),
         ],
         [
@@ -116,7 +116,7 @@ def setting_words(name: str, value: Any) -> str:
     if name == "chat_format":
         return next((each.title for each in FORMATS if each.name == value), "from the file")
     if name == "context_policy":
-        return "drop oldest messages" if value == "drop_oldest" else "stop"
+        return policy_name(value).lower()
     text = " ".join(f"{value:.6g}".split() if isinstance(value, float) else str(value).split())
     if not text:
         return "none"

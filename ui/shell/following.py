@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from app.bridge import Bridge
     from app.chat.desk import Desk
     from app.hub.downloads.progress import DownloadProgress
-    from ui.transcript.cut_line import CutLine
+    from ui.transcript.cut_line import CutLines
 
 
 NO_TEMPLATE = "This model has no chat template"
@@ -67,7 +67,7 @@ class Following(QObject):
         self._last_undo = ""
         self._is_generating = False
         self._waiting_id = ""
-        self._cut_line: CutLine | None = None
+        self._cut_lines: CutLines | None = None
         bridge.on(ConversationsChanged, self._on_conversations_changed)
         bridge.on(ConversationOpened, self._on_conversation_opened)
         bridge.on(EarlierArrived, self._on_earlier_arrived)
@@ -128,7 +128,7 @@ class Following(QObject):
         # What a document is made of can be read as tokens there; it is changed on its page.
         self._chat.transcript.rows.is_bare = conversation.kind is ConversationKind.TEXT
         self._chat.transcript.set_conversation(event.messages)
-        self._show_cut("")
+        self._show_cut("", "")
         self._chat.composer.set_text(conversation.draft)
         self._show_waiting(self._desk.replies.is_waiting)
         self._chat.status.set_reply()
@@ -238,16 +238,16 @@ class Following(QObject):
     def _on_context_counted(self, event: ContextCounted) -> None:
         self._chat.status.set_context(event.used, event.size, event.n_cut, is_text=self._is_text)
         if event.last_cut is not None:
-            self._show_cut(event.last_cut)
+            self._show_cut(event.first_cut, event.last_cut)
 
-    def _show_cut(self, message_id: str) -> None:
-        """The line above which nothing goes along. Most chats never have one."""
-        if self._cut_line is None and message_id:
-            from ui.transcript.cut_line import CutLine
+    def _show_cut(self, first_id: str, last_id: str) -> None:
+        """The lines between which nothing goes along. Most chats never have any."""
+        if self._cut_lines is None and last_id:
+            from ui.transcript.cut_line import CutLines
 
-            self._cut_line = CutLine(self._chat.transcript)
-        if self._cut_line is not None:
-            self._cut_line.set_below(message_id)
+            self._cut_lines = CutLines(self._chat.transcript)
+        if self._cut_lines is not None:
+            self._cut_lines.show_gap(first_id, last_id)
 
     def _on_downloads(self, downloads: tuple[DownloadProgress, ...]) -> None:
         # Imported here: at the start nothing is downloaded.
@@ -268,7 +268,7 @@ class Following(QObject):
         if event.loaded is not None:
             self._last_path = event.loaded.path
         else:
-            self._show_cut("")  # nobody knows how large the next window will be
+            self._show_cut("", "")  # nobody knows how large the next window will be
         if event.state not in ("stopped", "crashed"):
             self._chat.toasts.dismiss(NO_WEIGHTS_SENTENCE)  # what it asks for is being done
         self._chat.header.set_engine_state(event)

@@ -1,6 +1,7 @@
-"""The line in a conversation above which nothing goes along with the next message.
+"""The lines in a conversation between which nothing goes along with the next message.
 
-It stands in the gap below the last message that the context policy leaves out, so it moves nothing.
+One stands in the gap below the last message that the context policy leaves out; another one above
+the first of them, where something above it still goes along. They move nothing.
 """
 
 from __future__ import annotations
@@ -16,29 +17,49 @@ from ui.transcript.item import GAP_BELOW
 if TYPE_CHECKING:
     from ui.transcript.view import TranscriptView
 
-WORDS: Final = "Messages above this line are dropped from the next prompt"
+ABOVE: Final = "Messages above this line are dropped from the next prompt"
+BELOW: Final = "Messages below this line are dropped from the next prompt"
+BETWEEN: Final = "Messages between the lines are dropped from the next prompt"
 HINT: Final = "Pinned messages and the system prompt stay. Nothing is deleted."
+
+
+class CutLines:
+    """Where the messages that are left out begin and end."""
+
+    def __init__(self, view: TranscriptView) -> None:
+        self._view = view
+        self._begin = CutLine(view, "cut_line_begin")
+        self._end = CutLine(view, "cut_line")
+
+    def show_gap(self, first_id: str, last_id: str) -> None:
+        """The first and the last message that are left out; none without ids."""
+        rows = self._view.rows
+        first = rows.index_of(first_id) if first_id else None
+        above = rows.message(first - 1).id if first else ""
+        self._begin.set_below(above, BELOW)
+        self._end.set_below(last_id, BETWEEN if above else ABOVE)
 
 
 class CutLine(QWidget):
     """Follows the transcript as it scrolls and grows. It takes no clicks."""
 
-    def __init__(self, view: TranscriptView) -> None:
+    def __init__(self, view: TranscriptView, name: str) -> None:
         super().__init__(view.viewport())
         self._view = view
-        self._message_id = ""
-        self.setObjectName("cut_line")
-        self.setAccessibleName(WORDS)
+        self._message_id = self._words = ""
+        self.setObjectName(name)
         self.setAccessibleDescription(HINT)
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self.hide()
         view.settled.connect(self._place)
 
-    def set_below(self, message_id: str) -> None:
-        """The last message that is left out; none without an id."""
-        if message_id != self._message_id:
-            self._message_id = message_id
+    def set_below(self, message_id: str, words: str) -> None:
+        """The message that it stands below, and what it says; none without an id."""
+        if (message_id, words) != (self._message_id, self._words):
+            self._message_id, self._words = message_id, words
+            self.setAccessibleName(words)
             self._place()
+            self.update()
 
     def _place(self) -> None:
         view = self._view
@@ -58,7 +79,8 @@ class CutLine(QWidget):
         painter = QPainter(self)
         painter.setFont(theme.font_small())
         metrics, beside = painter.fontMetrics(), theme.px(10)
-        words = metrics.elidedText(WORDS, Qt.TextElideMode.ElideRight, self.width() - 2 * beside)
+        room = self.width() - 2 * beside
+        words = metrics.elidedText(self._words, Qt.TextElideMode.ElideRight, room)
         width = metrics.horizontalAdvance(words)
         left, middle = (self.width() - width) / 2, self.height() / 2
         painter.setPen(QColor(theme.colors.dim))

@@ -75,7 +75,9 @@ def _figures(message: Message) -> Iterator[tuple[str, str]]:
     if (version := cuts_of(message.settings)) is not None:
         yield "cut", version.label
     if cut:
-        yield "left_out", f"{cut:,} older message{'' if cut == 1 else 's'} dropped"
+        which = "" if message.settings.get("context_policy") == "keep_ends" else "older "
+        where = "" if which else " in the middle"
+        yield "left_out", f"{cut:,} {which}message{'' if cut == 1 else 's'}{where} dropped"
     yield "ending", ending_text(message)
 
 

@@ -25,6 +25,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.chat.events import PresetsListed
+from app.chat.settings.context_policies import policy_name
 from app.chat.settings.presets import MAX_FILE_BYTES, values_of
 from models.records import Preset
 from ui.look.theme import Theme
@@ -327,9 +328,8 @@ def content_words(preset: Preset) -> str:
         if name == "chain" or value in ("", [], 0):
             continue
         words = "\n".join(map(str, value)) if isinstance(value, list) else str(value)
-        words = {"True": "on", "False": "off", "drop_oldest": "drop oldest messages"}.get(
-            words, words
-        )
+        words = {"True": "on", "False": "off"}.get(words, words)
+        words = policy_name(value).lower() if name == "context_policy" else words
         title = NAMES.get(name, name.replace("_", " ").capitalize())
         parts.append(f"{title}\n{words}")
     return "\n\n".join(parts) or "Nothing set."

@@ -94,7 +94,8 @@ class ContextCounter:
 
     def _take(self, is_open: Still, count: PromptCount) -> None:
         if is_open():
-            self._say(ContextCounted(count.n_tokens, count.n_ctx, count.n_cut, count.last_cut))
+            cut = count.n_cut, count.last_cut, count.first_cut
+            self._say(ContextCounted(count.n_tokens, count.n_ctx, *cut))
         self._settle()
 
     def _settle(self) -> None:

@@ -50,6 +50,7 @@ MAX_HUBS: Final = 100
 MAX_WEIGHTS_FOLDERS: Final = 200
 MAX_PATH_LENGTH: Final = 32_767
 MAX_GRAMMAR_LENGTH: Final = 64_000
+Policy = Literal["drop_oldest", "keep_ends", "stop"]
 FILTERS: Final = get_args(FilterStage)
 SELECTING: Final = get_args(SelectStage)
 CACHE_TYPE_NAMES: Final = ("f16", "f32", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")
@@ -66,8 +67,8 @@ class Settings:
 
     `n_threads`, `n_ctx` 0: automatic. `n_gpu_layers` -1: automatic. `type_k`, `type_v`: of the
     KV cache. `max_tokens` 0: until the window is full. `context_policy`: drop_oldest leaves the
-    oldest turns out of a prompt that would be too long, and says so; stop refuses it. `seed` None:
-    a fresh one for each reply.
+    oldest turns out of a prompt that would be too long, and says so; keep_ends those in the middle;
+    stop refuses it. `seed` None: a fresh one for each reply.
     `chat_format` "own" means `chat_template` (Jinja source; empty: the file's own template).
     `stop_in_reasoning`: stop strings end a reply inside its reasoning, too, and not in its answer
     alone. `reasoning_tags`: pairs like `<think>…</think>` that are followed besides the known ones.
@@ -149,9 +150,9 @@ class Settings:
         )
 
     @property
-    def policy(self) -> Literal["stop", "drop_oldest"]:
+    def policy(self) -> Policy:
         """`context_policy` as the engine is asked for it."""
-        return "stop" if self.context_policy == "stop" else "drop_oldest"
+        return cast("Policy", self.context_policy)
 
     @property
     def template(self) -> str | None:
@@ -396,7 +397,7 @@ _CHECKS: Final[dict[str, Callable[[object], Any]]] = {
     "type_k": _one_of("The type of the key cache", *CACHE_TYPE_NAMES),
     "type_v": _one_of("The type of the value cache", *CACHE_TYPE_NAMES),
     "flash_attention": _one_of("Flash attention", "auto", "on", "off"),
-    "context_policy": _one_of("The policy for a full context", "drop_oldest", "stop"),
+    "context_policy": _one_of("The policy for a full context", *get_args(Policy)),
     "max_tokens": _whole("The maximum number of tokens", 0, 10_000_000),
     "stop_strings": _texts("Stop strings", "A stop string", MAX_STOP_STRINGS),
     "stop_in_reasoning": _flag("Stopping in reasoning"),

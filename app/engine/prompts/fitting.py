@@ -1,8 +1,11 @@
 """A conversation that has outgrown the window: what is left out, so that the rest fits.
 
-Two policies. *stop* leaves nothing out: a prompt that is too long is refused in words.
+Four policies. *stop* leaves nothing out: a prompt that is too long is refused in words.
 *drop_oldest* leaves out the oldest turns, a user's message together with what answered it.
-The system prompt, turns with a pinned message, and the last turn always stay.
+*keep_ends* leaves out the middle: the first exchange goes only where nothing else is left to go.
+*summarize* leaves out what *drop_oldest* does; whoever asks has put a summary of it among the
+messages, which stays. The system prompt, turns with a pinned message, and the last turn always
+stay.
 
 **Why down to 60 % at once.** The KV cache knows a prompt by its beginning. If each turn left out
 just enough, each prompt would begin differently, and the whole window would be read again for
@@ -50,7 +53,7 @@ from app.engine.protocol.prompt_messages import (
 )
 from app.refusal import Refusal
 
-Policy = Literal["stop", "drop_oldest"]
+Policy = Literal["stop", "drop_oldest", "keep_ends", "summarize"]
 Build = Callable[[Prompt], BuiltPrompt]
 
 TARGET: Final = 0.6
@@ -61,6 +64,9 @@ FAR: Final = 8
 itself, on a larger scale: it holds for several windows, then moves on by several."""
 
 CUT_NOTE: Final = "turns_left_out"
+
+HEAD_SHARE: Final = 8
+"""One eighth of the window is the beginning of a plain text whose ends are kept."""
 
 REPLY_SHARE: Final = 16
 """One sixteenth of the window is kept for the reply, as long as there is something to leave out."""
@@ -114,19 +120,32 @@ def turns_of(messages: Sequence[Sized]) -> list[Turn]:
     return turns
 
 
-def left_out(messages: Sequence[Sized], overhead: int, window: int) -> list[Turn]:
-    """The turns that are left out of the prompt for the last turn, oldest first.
+def n_opening(turns: Sequence[Turn], messages: Sequence[Sized]) -> int:
+    """How many turns the first exchange is: two where a reply without a question comes first."""
+    opens = bool(turns) and messages[turns[0].indices[0]].role == "user"
+    return min(1 if opens else 2, len(turns))
 
-    `overhead`: tokens that belong to no message.
+
+def left_out(
+    messages: Sequence[Sized], overhead: int, window: int, *, keep_first: bool = False
+) -> list[Turn]:
+    """The turns that are left out of the prompt for the last turn, in the order in which they went.
+
+    `overhead`: tokens that belong to no message. `keep_first`: the first exchange goes only where
+    nothing else is left to go.
 
     >>> chat = [Sized("user", 10), Sized("assistant", 10)] * 4 + [Sized("user", 10)]
     >>> [turn.indices for turn in left_out(chat, 5, 100)]
     [[0, 1], [2, 3]]
+    >>> [turn.indices for turn in left_out(chat, 5, 100, keep_first=True)]
+    [[2, 3], [4, 5]]
     """
     turns = turns_of(messages)
+    kept = n_opening(turns, messages) if keep_first else 0
     base = overhead + sum(m.n_tokens for m in messages if m.role == "system")
     limit, target = window - window // REPLY_SHARE, int(window * TARGET)
-    first = 0  # the oldest turn that is there, apart from those that stay
+    first = kept  # the oldest turn that is there, apart from those that stay
+    opening = list(reversed(turns[:kept]))
     gone: list[Turn] = []
     held = base  # tokens of all that is there, before the turn that is asked
     for number, turn in enumerate(turns):
@@ -139,6 +158,11 @@ def left_out(messages: Sequence[Sized], overhead: int, window: int) -> list[Turn
                         gone.append(turns[first])
                         held -= turns[first].n_tokens
                     first += 1
+                while opening and number >= kept and held + asked > limit:
+                    if not opening[-1].stays:
+                        gone.append(opening[-1])
+                        held -= opening[-1].n_tokens
+                    opening.pop()
         held += turn.n_tokens
     return gone
 
@@ -152,15 +176,15 @@ def fit_prompt(prompt: Prompt, build: Build, window: int, policy: Policy) -> Bui
     """
     if isinstance(prompt, ChatPrompt | TextPrompt) and prompt.begin_ids:
         return _fit_begun(prompt, build, window, policy)
-    if policy == "drop_oldest" and isinstance(prompt, TextPrompt):
-        return _keep_end(build(prompt), window)
-    if policy != "drop_oldest" or not isinstance(prompt, ChatPrompt):
+    if policy != "stop" and isinstance(prompt, TextPrompt):
+        return _keep_end(build(prompt), window, policy)
+    if policy == "stop" or not isinstance(prompt, ChatPrompt):
         built = build(prompt)
         if len(built.ids) > window:
             words = _too_long if isinstance(prompt, ChatPrompt) else _text_too_long
             raise PromptTooLong(words(len(built.ids), window), len(built.ids), window)
         return built
-    return _drop_far(prompt, build, window)
+    return _drop_far(prompt, build, window, keep_first=policy == "keep_ends")
 
 
 def _fit_begun(
@@ -194,12 +218,13 @@ def counted(built: BuiltPrompt, n_ctx: int) -> PromptCount:
     if not built.cut:
         return PromptCount(len(built.ids), n_ctx)
     named = [message.message_id for message in built.cut if message.message_id]
-    last = named[-1] if named else ""
-    return PromptCount(len(built.ids), n_ctx, len(built.cut), built.n_whole, last)
+    first, last = (named[0], named[-1]) if named else ("", "")
+    return PromptCount(len(built.ids), n_ctx, len(built.cut), built.n_whole, last, first)
 
 
-def _keep_end(built: BuiltPrompt, window: int) -> BuiltPrompt:
-    """Of a text that is too long, leave out the beginning, but for the token that begins a text.
+def _keep_end(built: BuiltPrompt, window: int, policy: Policy) -> BuiltPrompt:
+    """Of a text that is too long, leave out the beginning, but for the token that begins a text;
+    where both ends are kept, what comes after the first eighth of a window.
 
     As with conversations the cut moves in large steps: texts that grow have the same beginning
     until a step is used up.
@@ -210,46 +235,74 @@ def _keep_end(built: BuiltPrompt, window: int) -> BuiltPrompt:
         return built
     step = max(1, limit - int(window * TARGET))
     n_gone = -(-(n_whole - limit) // step) * step
-    first = min((part.end for part in built.parts[:1] if part.origin == "scaffold"), default=0)
-    ids = built.ids[:first] + built.ids[first + n_gone :]
-    parts = [
-        PromptPart(max(first, part.start - n_gone), max(first, part.end - n_gone), part.origin)
-        for part in built.parts
-        if part.end > first + n_gone
-    ]
+    first = text_head(built.parts, window, policy)
+    end = first + n_gone
+    what = "middle" if policy == "keep_ends" else "beginning"
+    why = " A text can't be summarized." if policy == "summarize" else ""
     note = PromptNote(
         CUT_NOTE,
-        f"The text is longer than the context window, so its beginning ({n_gone:,} tokens) was "
-        "dropped from this prompt. Nothing is deleted.",
+        f"The text is longer than the context window, so its {what} ({n_gone:,} tokens) was "
+        f"dropped from this prompt.{why} Nothing is deleted.",
     )
-    cut = [CutMessage(None, "text", n_gone)]
-    kept_parts = [*built.parts[:1], *parts] if first else parts
     return replace(
-        built, ids=ids, parts=kept_parts, cut=cut, notes=[*built.notes, note], n_whole=n_whole
+        built,
+        ids=built.ids[:first] + built.ids[end:],
+        parts=parts_without(built.parts, first, end),
+        cut=[CutMessage(None, "text", n_gone)],
+        notes=[*built.notes, note],
+        n_whole=n_whole,
     )
 
 
-def _drop_far(prompt: ChatPrompt, build: Build, window: int) -> BuiltPrompt:
+def text_head(parts: Sequence[PromptPart], window: int, policy: Policy) -> int:
+    """How many of a text's first tokens always stay."""
+    first = min((part.end for part in parts[:1] if part.origin == "scaffold"), default=0)
+    return first + window // HEAD_SHARE if policy == "keep_ends" else first
+
+
+def parts_without(parts: Sequence[PromptPart], start: int, end: int) -> list[PromptPart]:
+    """The parts once tokens [start, end) are gone.
+
+    >>> parts_without([PromptPart(0, 4, "user"), PromptPart(4, 9, "assistant")], 3, 6)
+    [PromptPart(start=0, end=3, origin='user', message_id=None), \
+PromptPart(start=3, end=6, origin='assistant', message_id=None)]
+    """
+
+    def moved(at: int) -> int:
+        return at - max(min(at, end) - start, 0)
+
+    kept = [replace(part, start=moved(part.start), end=moved(part.end)) for part in parts]
+    return [part for part in kept if part.end > part.start]
+
+
+def _drop_far(prompt: ChatPrompt, build: Build, window: int, *, keep_first: bool) -> BuiltPrompt:
     """Of a conversation of many windows, leave out the far past by the length of its text alone,
     so that it need not be rendered each time; then measure what is nearer."""
     guessed = [Sized(m.role, _guess(m), m.is_pinned) for m in prompt.messages]
-    far = [i for turn in left_out(guessed, 0, FAR * window) for i in turn.indices]
-    near = _drop_oldest(_without(prompt, far), build, window)
+    turns = left_out(guessed, 0, FAR * window, keep_first=keep_first)
+    far = sorted(i for turn in turns for i in turn.indices)
+    near = _drop_oldest(_without(prompt, far), build, window, keep_first=keep_first)
     if not far:
         return near
-    cut = [
-        *(
-            CutMessage(prompt.messages[i].message_id, guessed[i].role, guessed[i].n_tokens)
-            for i in far
-        ),
-        *near.cut,
+    far_cut = [
+        CutMessage(prompt.messages[i].message_id, guessed[i].role, guessed[i].n_tokens) for i in far
     ]
+    # Where even the first exchange had to go in the end, it stands before all of them.
+    n_before = sum(i < far[0] for i in _places(near.cut, prompt.messages))
+    cut = [*near.cut[:n_before], *far_cut, *near.cut[n_before:]]
     notes = [note for note in near.notes if note.kind != CUT_NOTE]
     n_far = sum(guessed[i].n_tokens for i in far)
-    return replace(near, cut=cut, notes=[*notes, _cut_note(cut)], n_whole=near.n_whole + n_far)
+    note = _cut_note(cut, is_middle=keep_first and not n_before)
+    return replace(near, cut=cut, notes=[*notes, note], n_whole=near.n_whole + n_far)
 
 
-def _drop_oldest(prompt: ChatPrompt, build: Build, window: int) -> BuiltPrompt:
+def _places(cut: Sequence[CutMessage], messages: Sequence[ChatMessage]) -> list[int]:
+    """Where in a conversation messages that were left out stand; without an id, at its end."""
+    at = {message.message_id: i for i, message in enumerate(messages) if message.message_id}
+    return [at.get(message.message_id or "", len(messages)) for message in cut]
+
+
+def _drop_oldest(prompt: ChatPrompt, build: Build, window: int, *, keep_first: bool) -> BuiltPrompt:
     numbered = msgspec.structs.replace(
         prompt,
         messages=[
@@ -260,19 +313,32 @@ def _drop_oldest(prompt: ChatPrompt, build: Build, window: int) -> BuiltPrompt:
     sizes, overhead = measure(prompt.messages, whole)
     gone: list[int] = []
     if len(whole.ids) > window - window // REPLY_SHARE:
-        gone = [i for turn in left_out(sizes, overhead, window) for i in turn.indices]
+        turns = left_out(sizes, overhead, window, keep_first=keep_first)
+        gone = [i for turn in turns for i in turn.indices]
         built = build(_without(numbered, gone)) if gone else whole
     step = 1
     while len(built.ids) > window:
         # The template made more of the rest than its share of the whole: leave out more.
-        more = [t for t in turns_of(sizes)[:-1] if not t.stays and t.indices[0] not in gone]
+        more = [t for t in _in_order(sizes, keep_first) if t.indices[0] not in gone]
         if not more:
             used = len(built.ids)
             raise PromptTooLong(_rest_too_long(used, window), used, window)
         gone += [i for turn in more[:step] for i in turn.indices]
         built = build(_without(numbered, gone))
         step *= 2
-    return _named(built, prompt.messages, sorted(gone), sizes, len(whole.ids))
+    is_middle = keep_first and bool(gone) and min(gone) > min(turns_of(sizes)[0].indices)
+    return _named(built, prompt.messages, sorted(gone), sizes, len(whole.ids), is_middle=is_middle)
+
+
+def _in_order(sizes: Sequence[Sized], keep_first: bool) -> list[Turn]:
+    """The turns that may go, in the order in which they would."""
+    turns = turns_of(sizes)
+    first = n_opening(turns, sizes) if keep_first else 0
+    return [turn for turn in [*turns[first:-1], *turns[:first]] if _may_go(turn, turns)]
+
+
+def _may_go(turn: Turn, turns: Sequence[Turn]) -> bool:
+    return not turn.stays and turn is not turns[-1]
 
 
 def measure(messages: Sequence[ChatMessage], whole: BuiltPrompt) -> tuple[list[Sized], int]:
@@ -320,6 +386,8 @@ def _named(
     gone: list[int],
     sizes: list[Sized],
     n_whole: int,
+    *,
+    is_middle: bool,
 ) -> BuiltPrompt:
     """The prompt with the messages' own ids again, and what was left out."""
 
@@ -332,18 +400,22 @@ def _named(
         parts=[replace(part, message_id=own(part.message_id)) for part in built.parts],
         retokenized=[own(number) or "" for number in built.retokenized],
         returned=[own(number) or "" for number in built.returned],
-        notes=[*built.notes, _cut_note(cut)] if cut else built.notes,
+        notes=[*built.notes, _cut_note(cut, is_middle=is_middle)] if cut else built.notes,
         cut=cut,
         n_whole=n_whole,
     )
 
 
-def _cut_note(cut: list[CutMessage]) -> PromptNote:
+def _cut_note(cut: list[CutMessage], *, is_middle: bool) -> PromptNote:
+    """`is_middle`: the first exchange is still there."""
     n_tokens = sum(message.n_tokens for message in cut)
-    what = "message was" if len(cut) == 1 else f"{len(cut):,} messages were"
+    what = "message" if len(cut) == 1 else f"{len(cut):,} messages"
+    which = f"{what} in its middle" if is_middle else f"its oldest {what}"
+    were = "was" if len(cut) == 1 else "were"
+    which = f"a {which}" if is_middle and len(cut) == 1 else which
     return PromptNote(
         CUT_NOTE,
-        f"The chat is longer than the context window, so its oldest {what} dropped from this "
+        f"The chat is longer than the context window, so {which} {were} dropped from this "
         f"prompt ({n_tokens:,} tokens). Nothing is deleted.",
     )
 
@@ -351,7 +423,7 @@ def _cut_note(cut: list[CutMessage]) -> PromptNote:
 def _too_long(used: int, window: int) -> str:
     return (
         f"The chat has {used:,} tokens, but the context window holds only {window:,}. Shorten "
-        "it, drop oldest messages, or reload the model with a larger context window."
+        "it, let messages be dropped, or reload the model with a larger context window."
     )
 
 

@@ -129,15 +129,17 @@ class Generate(WireMessage, frozen=True, tag=True):
     `hold`: start in step mode: every drawn token is announced by `Held` and waits for
     `Choose` or `Resume`. `deadline_s`: a hard cap on wall time (0: none).
     `stop_ids`: tokens that end the reply, besides the file's own end tokens.
-    `context_policy`: what happens where the prompt is too long: stop says so, drop_oldest leaves
-    out the oldest turns (see `Summary.cut`). `repeatable`: the same numbers to the last bit as
-    another repeatable run: slot alone, no reuse, fixed chunks and threads. `score_prompt`: also
-    evaluate how probable each prompt token was (PromptScores; no reuse then). `forced_ids`: the
-    reply's first tokens, chosen instead of drawn; they are measured like any other. `reply_id`:
-    the message that the reply becomes, named where the cache is shown. `stop_in_reasoning`: texts
-    in `stop` end the reply inside its reasoning as well, and not in its answer alone. `cuts`: parts
-    of the network that are cut from the prompt's last token on, by `cut_mode`; none of them in an
-    empty list, which is written as those are, in a context of their own, to be held against them.
+    `context_policy`: what happens where the prompt is too long, or the window full in the middle of
+    the reply: stop says so, drop_oldest leaves out the oldest turns, keep_ends those in the middle,
+    summarize the oldest ones, of which a summary stands among the messages (see `Summary.cut`).
+    `repeatable`: the same numbers to the last bit as another repeatable run: slot alone, no reuse,
+    fixed chunks and threads. `score_prompt`: also evaluate how probable each prompt token was
+    (PromptScores; no reuse then). `forced_ids`: the reply's first tokens, chosen instead of drawn;
+    they are measured like any other. `reply_id`: the message that the reply becomes, named where
+    the cache is shown. `stop_in_reasoning`: texts in `stop` end the reply inside its reasoning as
+    well, and not in its answer alone. `cuts`: parts of the network that are cut from the prompt's
+    last token on, by `cut_mode`; none of them in an empty list, which is written as those are, in a
+    context of their own, to be held against them.
     """
 
     id: Amount
@@ -326,14 +328,15 @@ class Tokens(WireMessage, frozen=True, tag=True):
 
 class PromptCount(WireMessage, frozen=True, tag=True):
     """`n_tokens` of the prompt as the policy lets it be; more than `n_ctx` would be refused. Where
-    `n_cut` messages are left out, the whole conversation has `n_whole` tokens, and `last_cut` is
-    the last of those messages that has an id."""
+    `n_cut` messages are left out, the whole conversation has `n_whole` tokens, and `first_cut` and
+    `last_cut` are the first and last of those messages that have an id."""
 
     n_tokens: Count
     n_ctx: Count
     n_cut: Count = 0
     n_whole: Count = 0
     last_cut: Name = ""
+    first_cut: Name = ""
 
 
 class VocabularyTable(WireMessage, frozen=True, tag=True):

@@ -26,7 +26,7 @@ from app.engine.protocol.frames import (
 )
 
 Role = Literal["system", "user", "assistant", "tool"]
-ContextPolicy = Literal["stop", "drop_oldest"]
+ContextPolicy = Literal["stop", "drop_oldest", "keep_ends", "summarize"]
 
 
 class ChatMessage(WireMessage, frozen=True, tag=True):

@@ -8,6 +8,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QWidget
 
 from app.amounts import bytes_words
+from app.chat.settings.context_policies import POLICIES
 from app.chat.surroundings import ALWAYS
 from app.engine.protocol.cache_messages import CacheSlot, StepMeasured
 from app.engine.protocol.loading_messages import Loaded
@@ -21,7 +22,6 @@ from ui.widgets.combo import Combo
 if TYPE_CHECKING:
     from app.chat.desk import Desk
 
-POLICIES: Final = (("drop_oldest", "Drop oldest messages"), ("stop", "Stop with a message"))
 TITLE: Final = "When the context window is full"
 CHIP_PX: Final = 28
 MEASURE: Final = "Measure now"

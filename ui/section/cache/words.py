@@ -150,13 +150,17 @@ def policy_text(policy: str, used: int, size: int, n_cut: int, *, is_text: bool 
         return "If a message no longer fits, it isn't answered and you get a message."
     if used > size:
         return f"{too_long}, even after dropping older messages. It won't be answered."
+    is_middle = policy == "keep_ends"
     if is_text and n_cut:
-        return "The next prompt drops the beginning of the text. Nothing is deleted."
+        part = "middle" if is_middle else "beginning"
+        return f"The next prompt drops the {part} of the text. Nothing is deleted."
     if n_cut:
         messages = "message" if n_cut == 1 else "messages"
-        return (
-            f"The next prompt drops {n_cut:,} older {messages}, above the line in the chat. "
-            "Nothing is deleted."
-        )
-    later = "the beginning of the text is" if is_text else "the oldest turns are"
+        which = f"{n_cut:,} {messages}" if is_middle else f"{n_cut:,} older {messages}"
+        where = "between the lines" if is_middle else "above the line"
+        return f"The next prompt drops {which}, {where} in the chat. Nothing is deleted."
+    if is_text:
+        later = "the middle of the text is" if is_middle else "the beginning of the text is"
+    else:
+        later = "turns in the middle are" if is_middle else "the oldest turns are"
     return f"Everything fits now. Later {later} dropped; nothing is deleted."

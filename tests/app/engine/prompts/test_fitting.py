@@ -372,3 +372,91 @@ def test_a_turn_that_was_answered_is_cut_as_when_it_was_asked_and_as_for_a_short
             n_further += 1
     assert n_kept > 100
     assert n_further > 100
+
+
+# --- the ends are kept ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_tokens", [WINDOW - 1, WINDOW, WINDOW + 1])
+def test_keeping_the_ends_drops_whole_turns_of_the_middle(n_tokens: int) -> None:
+    lengths = [20] * 10
+    last = n_tokens - 1 - 1 - 12 - sum(n + 2 for n in lengths) - 2
+    built = fit_prompt(chat(*lengths, last, system=10), build, WINDOW, "keep_ends")
+    assert built.n_whole == n_tokens
+    assert len(built.ids) <= 0.6 * WINDOW
+    assert [c.message_id for c in built.cut] == ["m2", "m3", "m4", "m5", "m6", "m7"]
+    assert {part.message_id for part in built.parts} == {
+        None, "s", "m0", "m1", "m8", "m9", "m10",
+    }  # fmt: skip
+    assert "6 messages in its middle were dropped" in built.notes[0].sentence
+    count = counted(built, WINDOW)
+    assert (count.first_cut, count.last_cut, count.n_cut) == ("m2", "m7", 6)
+
+
+def test_the_first_exchange_goes_only_where_nothing_else_is_left_to_go() -> None:
+    built = fit_prompt(chat(60, 60, 20, 20, 20, 20, 130), build, WINDOW, "keep_ends")
+    assert [c.message_id for c in built.cut] == [f"m{i}" for i in range(6)]
+    assert "its oldest 6 messages were dropped" in built.notes[0].sentence
+    # A reply without a question before it belongs to the first exchange.
+    opened = chat(5, 20, 20, 20, 20, 20, 20, 20, 20, 20, 20, 20)
+    messages = [ChatMessage("assistant", "Hi", message_id="hi"), *opened.messages]
+    built = fit_prompt(ChatPrompt(messages), build, 200, "keep_ends")
+    assert built.cut[0].message_id == "m2"
+
+
+def test_the_middle_stays_out_as_the_chat_goes_on() -> None:
+    lengths = [22] * 81
+    prompts = [
+        fit_prompt(chat(*lengths[: 2 * n + 1], system=10), build, WINDOW, "keep_ends").ids
+        for n in range(40)
+    ]
+    cuts = sum(after[: len(before) - 1] != before[:-1] for before, after in pairwise(prompts))
+    assert all(len(ids) <= WINDOW for ids in prompts)
+    assert 0 < cuts <= 40 / 2
+    head = prompts[1][: 1 + 12 + 2 * 24]  # system prompt and first exchange
+    assert all(ids[: len(head)] == head for ids in prompts[1:])
+
+
+def test_of_a_very_long_chat_the_first_exchange_is_kept_too() -> None:
+    lengths = [22] * 1001
+    built = fit_prompt(chat(*lengths, system=10), build, WINDOW, "keep_ends")
+    gone = [c.message_id for c in built.cut]
+    assert gone == [f"m{i}" for i in range(2, 2 + len(gone))]
+    assert len(gone) > 900
+
+
+@pytest.mark.parametrize("over", [-1, 0, 1])
+def test_of_a_text_both_ends_are_kept(over: int) -> None:
+    limit = WINDOW - WINDOW // fitting.REPLY_SHARE
+    text = words(limit + over)
+    built = fit_prompt(TextPrompt(text), build, WINDOW, "keep_ends")
+    kept = "".join(map(chr, built.ids))
+    if over <= 0:
+        assert (kept, built.cut) == (text, [])
+        return
+    n_gone = built.cut[0].n_tokens
+    assert kept == text[:32] + text[32 + n_gone :]
+    assert "its middle" in built.notes[0].sentence
+
+
+def test_a_text_cannot_be_summarized_and_that_is_said() -> None:
+    built = fit_prompt(TextPrompt(words(300)), build, WINDOW, "summarize")
+    assert built.cut
+    assert "A text can't be summarized." in built.notes[0].sentence
+
+
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=40), st.integers(0, 30))
+def test_what_was_left_out_of_the_middle_never_comes_back(sizes: list[int], system: int) -> None:
+    messages = [Sized("system", system)] + [
+        Sized("assistant" if i % 2 else "user", n) for i, n in enumerate(sizes)
+    ]
+    before: set[int] = set()
+    for end in range(2, len(messages) + 1, 2):
+        turns = left_out(messages[:end], 3, WINDOW, keep_first=True)
+        gone = {i for turn in turns for i in turn.indices}
+        assert before <= gone
+        held = 3 + sum(m.n_tokens for i, m in enumerate(messages[:end]) if i not in gone)
+        assert held <= WINDOW
+        # Where the first exchange went, nothing but the turn that is asked is left.
+        assert 1 not in gone or len(gone) == end - 2
+        before = gone

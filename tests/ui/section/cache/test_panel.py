@@ -499,7 +499,7 @@ def test_the_policy_is_chosen_where_it_counts(stage: Stage) -> None:
     stage.answer(one_chat())
     policy = stage.panel.policy_card.choice
     assert policy.currentText() == "Drop oldest messages"
-    policy.activated.emit(1)
+    policy.activated.emit(policy.findData("stop"))
     assert stage.desk.called("levels.change_where_it_counts") == [("context_policy", "stop")]
     chat = Resolved(
         dataclasses.replace(Settings(), context_policy="stop"), {"context_policy": "chat"}

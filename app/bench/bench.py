@@ -140,6 +140,7 @@ _TITLES: Final = {
     "next_turn_evaluated": "tokens read on the next turn (bare: new)",
     "trace_on_off": "tokens/s, trace on (bare: trace off)",
     "four_at_once": "four replies at once, all tokens/s",
+    "eight_at_once": "eight replies at once, all tokens/s",
     "stop_latency": "from Stop to the end (bare: limit)",
     "peak_memory": "most memory, engine's process",
     "busy_core_vs_physical": "one core taken (bare: all cores)",

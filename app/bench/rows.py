@@ -38,7 +38,8 @@ QUICK_MOST_S: Final = 4.0
 QUICK_PAIRS: Final = 2
 FULL_PAIRS: Final = 7
 MIN_TOKENS: Final = 32
-SEQUENCES: Final = 4
+FOUR, EIGHT = 4, 8
+"""Replies at once."""
 STOP_LIMIT_S: Final = 0.2
 _PILOT_TOKENS: Final = 16
 _TRIES: Final = 6
@@ -147,13 +148,17 @@ class _Measuring:
     # --- several replies of one engine ----------------------------------------------------------
 
     def _in_a_session(self) -> None:
-        self._tell("two turns, four replies at once, stopping, the trace switched off")
-        options = LoadOptions(n_ctx=self._conditions.ctx, n_threads=self._conditions.threads)
+        self._tell("two turns, several replies at once, stopping, the trace switched off")
+        options = LoadOptions(
+            n_ctx=self._conditions.ctx, n_threads=self._conditions.threads, n_slots=EIGHT
+        )
         session = Session(self._gguf, options)
         try:
             self._report.rows.append(next_turn_row(*_two_turns(session)))
             self._report.rows.append(self._trace_row(session))
-            self._report.rows.append(self._four_row(session))
+            self._report.rows.append(self._at_once_row(session, "four_at_once", FOUR))
+            if not self._quick:
+                self._report.rows.append(self._at_once_row(session, "eight_at_once", EIGHT))
             self._report.rows.append(_stop_row(session, 2 if self._quick else 5))
             peak = session.peak_bytes()
         finally:
@@ -172,18 +177,10 @@ class _Measuring:
                 (on if is_on else off).append(rate)
         return pair_row("trace_on_off", on, off, 0.97, unit="tokens/s")
 
-    def _four_row(self, session: Session) -> Row:
-        app: list[float] = []
-        bare: list[float] = []
+    def _at_once_row(self, session: Session, name: str, sequences: int) -> Row:
         tokens = self._tokens() // (2 if self._quick else 1)
-        for _ in range(1 if self._quick else 5):
-            ids = [
-                session.ask(text_prompt(), tokens, seed=seed) for seed in range(1, SEQUENCES + 1)
-            ]
-            app.append(together([session.answer(request_id) for request_id in ids]))
-            run = run_bare(self._conditions, tokens, sequences=SEQUENCES)
-            bare.append(run.tokens_per_s)
-        return pair_row("four_at_once", app, bare, 0.95, unit="tokens/s")
+        rounds = 1 if self._quick else 5
+        return at_once_row(session, self._conditions, name, sequences, tokens, rounds)
 
     # --- looking inside --------------------------------------------------------------------------
 
@@ -317,6 +314,20 @@ def busy_rows(app: Sequence[float], bare: dict[int, list[float]], physical: int)
     for row in rows:
         row.values["bare_by_threads"] = {str(n): figures for n, figures in bare.items()}
     return rows
+
+
+def at_once_row(
+    session: Session, conditions: Conditions, name: str, sequences: int, tokens: int, rounds: int
+) -> Row:
+    """Replies with a seed each to one prompt, over a bare batch of as many, in turns."""
+    app: list[float] = []
+    bare: list[float] = []
+    for _ in range(rounds):
+        seeds = range(1, sequences + 1)
+        ids = [session.ask(text_prompt(), tokens, seed=seed) for seed in seeds]
+        app.append(together([session.answer(request_id) for request_id in ids]))
+        bare.append(run_bare(conditions, tokens, sequences=sequences).tokens_per_s)
+    return pair_row(name, app, bare, 0.95, unit="tokens/s")
 
 
 def _two_turns(session: Session) -> tuple[Summary, Summary]:

@@ -138,14 +138,19 @@ def test_quick_ends_within_forty_seconds(
     report = bench_rows.measure("w.gguf", quick=True, tell=_quiet)
     assert machine.now < 40
     assert report.rows[0].ratio == 1.0
-    assert bool(report.left_out) is (len(report.rows) < len(bench._TITLES) - 3)
+    assert bool(report.left_out) is (len(report.rows) < len(bench._TITLES) - 4)
 
 
 def test_quick_leaves_nothing_out_on_an_ordinary_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     FakeMachine(monkeypatch, 110)
     report = bench_rows.measure("w.gguf", quick=True, tell=_quiet)
     assert report.left_out == []
-    only_whole = {"inside_beside_reply", "inside_long_cached", "inside_long_unread"}
+    only_whole = {
+        "eight_at_once",
+        "inside_beside_reply",
+        "inside_long_cached",
+        "inside_long_unread",
+    }
     assert {row.name for row in report.rows} == set(bench._TITLES) - only_whole
 
 

@@ -42,7 +42,7 @@ from app.engine.protocol.messages import Done, Failed, Stopped
 from models.records import Attachment, Conversation, Message, MessageState, Role
 from models.store.store import Store
 
-MAX_ANSWERS: Final = 4
+MAX_ANSWERS: Final = 8
 BUSY_SENTENCE: Final = "A reply is being generated here. Wait or stop it first."
 CHANGING_SENTENCE: Final = "The last change isn't saved yet. Try again in a moment."
 SURROGATES_SENTENCE: Final = (

@@ -23,8 +23,12 @@ from app.engine.planning.sizes import Outline, WeightSizes, outline_of
 from app.engine.protocol.loading_messages import LoadOptions, MemoryPart, RopeScaling
 from app.gguf.header import Header
 
-N_SLOTS: Final = 4
-"""Sequences that may be worked on at once; they share one unified cache."""
+N_SLOTS: Final = 8
+"""Sequences that may be worked on at once; they share one unified cache, so one more takes no
+memory of its own (llama.cpp keeps sliding windows whole by default: `swa_full`)."""
+
+N_STATES: Final = 4
+"""The same where each sequence keeps a state beside its cells, or in place of them."""
 
 PROCESSOR_UBATCH: Final = 128
 DEVICE_UBATCH: Final = 512
@@ -113,7 +117,7 @@ def plan_on(
     `must_hold`."""
     repacked = machine.repacked if options.use_mmap else frozenset[str]()
     n_ubatch = options.n_ubatch or (DEVICE_UBATCH if devices else PROCESSOR_UBATCH)
-    n_slots = options.n_slots or min(N_SLOTS, n_ubatch)
+    n_slots = options.n_slots or min(N_STATES if outline.state_bytes else N_SLOTS, n_ubatch)
     sizes = replace(
         outline.sizes(options.type_k, options.type_v, repacked, n_slots),
         adapter_bytes=adapter_bytes,

@@ -38,7 +38,8 @@ def starter(starter_gguf: Path, native_log: NativeLog) -> Iterator[Weights]:
     wait for each other and take ten times as long."""
     from native_session import load_quietly
 
-    weights = load_quietly(starter_gguf, native_log, n_ctx=1024, n_ubatch=64, n_threads=1)
+    options = {"n_ctx": 1024, "n_ubatch": 64, "n_threads": 1, "n_slots": 4}
+    weights = load_quietly(starter_gguf, native_log, **options)
     yield weights
     weights.close()
 

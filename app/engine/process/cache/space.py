@@ -28,6 +28,10 @@ PARK_FROM: Final = 32
 PARK_OWN_FROM: Final = 256
 """Of its own chat, a slot loses cells at each new attempt: so only what takes long to read."""
 
+SAME_FROM: Final = 8
+"""Several answers to one prompt: from so many tokens on it is read once, and then forked. Fewer
+are read by all in one pass, in which they hardly show."""
+
 _RESERVE: Final = 256
 """Cells kept for what a reply will still write, before another one joins. It may write more: who
 came last then gives way, and goes on when there is room. More kept would let fewer write at once,
@@ -118,7 +122,8 @@ class CellSpace:
             if reply is None or reply.phase is not Phase.READING or slot.cells.traits.is_recurrent:
                 continue
             promised = min(common_length(reply.ids, ids), len(ids) - 1)
-            if promised >= PARK_FROM and promised > len(slot.cells):
+            least = SAME_FROM if promised == len(ids) - 1 else PARK_FROM
+            if promised >= least and promised > len(slot.cells):
                 return True
         return False
 

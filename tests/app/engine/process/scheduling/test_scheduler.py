@@ -571,7 +571,7 @@ def test_a_prompt_that_joins_does_not_hold_up_a_writer(tiny: TinySession) -> Non
 
 def test_more_requests_than_slots_wait_in_order(tiny: TinySession) -> None:
     """C06."""
-    session = tiny(LOOP)
+    session = tiny(LOOP, n_slots=4)
     a = word(session, "alpha")
     requests = [session.add([a], max_tokens=4) for _ in range(6)]
     session.scheduler.step()

@@ -56,9 +56,8 @@ def tiny_weights(
     loaded = {}
     for name, write in WRITERS.items():
         write(folder / f"{name}.gguf", vocabulary=bpe_vocabulary())
-        loaded[name] = load_quietly(
-            folder / f"{name}.gguf", native_log, n_ctx=256, n_ubatch=16, n_threads=1
-        )
+        options = {"n_ctx": 256, "n_ubatch": 16, "n_threads": 1, "n_slots": 4}
+        loaded[name] = load_quietly(folder / f"{name}.gguf", native_log, **options)
     yield loaded
     for weights in loaded.values():
         weights.close()

@@ -299,12 +299,13 @@ def test_replies_that_share_a_pass_say_so(clocked: NativeSession, clock: Clock) 
 @pytest.mark.weights
 def test_what_is_waited_for(clocked: NativeSession, clock: Clock) -> None:
     """A slot; the beginning that another prompt is read with; that the others have ended."""
-    texts = [[100 + n, 200, 300] for n in range(5)]
+    n_slots = clocked.weights.n_slots
+    texts = [[100 + n, 200, 300] for n in range(n_slots + 1)]
     busy = [add(clocked, clock, ids, max_tokens=4) for ids in texts]
     clocked.run()
-    queued = summary_of(clocked, busy[4]).timeline[0]
+    queued = summary_of(clocked, busy[-1]).timeline[0]
     assert queued.kind == "queued"
-    assert queued.ms == sum(clock.batches[: -len(clocked.tokens(busy[4]))])
+    assert queued.ms == sum(clock.batches[: -len(clocked.tokens(busy[-1]))])
     long = [150 + n for n in range(130)]
     reader = add(clocked, clock, long, max_tokens=2)
     sharing = add(clocked, clock, [*long, 40], max_tokens=2)
@@ -442,9 +443,10 @@ def adds_up(session: NativeSession, request_id: int) -> None:
 
 
 @pytest.mark.weights
-def test_alone_with_four_at_once_and_with_a_queue(timed: NativeSession) -> None:
+def test_alone_with_all_slots_at_once_and_with_a_queue(timed: NativeSession) -> None:
     session, began = timed, time.thread_time()
-    texts = [[100 + n, 200, 300, 400] for n in range(6)]
+    n_slots = session.weights.n_slots
+    texts = [[100 + n, 200, 300, 400] for n in range(n_slots + 2)]
     alone = add(session, time.thread_time, texts[0], max_tokens=8)
     session.run()
     adds_up(session, alone)
@@ -455,9 +457,9 @@ def test_alone_with_four_at_once_and_with_a_queue(timed: NativeSession) -> None:
     sums = [sum(s.ms for s in summary_of(session, r).timeline) for r in (alone, *together)]
     assert max(sums[1:]) + sums[0] <= (time.thread_time() - began) * 1000
     lines = [summary_of(session, r).timeline for r in together]
-    assert max(span.slots for line in lines for span in line) == session.weights.n_slots == 4
+    assert max(span.slots for line in lines for span in line) == n_slots
     waited = [sum(s.ms for s in line if s.kind == "queued") for line in lines]
-    assert min(waited[4:]) > max(waited[:4])
+    assert min(waited[n_slots:]) > max(waited[:n_slots])
 
 
 @pytest.mark.weights

@@ -10,9 +10,9 @@ from app.bench.rows import EIGHT, at_once_row
 from app.bench.sides import Session, run_app
 from app.engine.protocol.loading_messages import LoadOptions
 
-pytestmark = [pytest.mark.weights, pytest.mark.soak]
+pytestmark = [pytest.mark.weights, pytest.mark.soak, pytest.mark.timeout(900)]
 
-TOKENS, ROUNDS = 128, 5
+TOKENS, ROUNDS = 64, 5
 
 
 @pytest.mark.parametrize("file", ["starter_gguf", "gemma_gguf"])

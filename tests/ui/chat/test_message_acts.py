@@ -425,10 +425,10 @@ def test_only_as_many_rows_as_answers_are_shown(qtbot: Any, theme: Theme, desk: 
     dialog = AskSeveral(theme, desk.settings.now)
     qtbot.addWidget(dialog)
     dialog.show()
-    assert [seed.isVisible() for seed in dialog.seeds] == [True, True, False, False]
-    dialog.count.setCurrentIndex(2)
+    assert [seed.isVisible() for seed in dialog.seeds] == [True] * 2 + [False] * 6
+    dialog.count.setCurrentIndex(6)
     assert all(seed.isVisible() for seed in dialog.seeds)
-    assert len(dialog.answers()) == 4
+    assert len(dialog.answers()) == 8
     dialog.seeds[0].setText("99999999999")
     assert dialog.answers()[0]["seed"] <= 2**32 - 2
 

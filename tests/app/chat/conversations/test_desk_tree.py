@@ -478,8 +478,8 @@ def test_stop_ends_all_answers_and_one_can_be_stopped_alone(make_room):
     assert ended[third].state is MessageState.STOPPED
 
 
-def test_more_answers_than_four_are_not_asked_for(room):
-    room.desk.replies.ask_several(room.desk.shelf.path[1].id, [{}] * 5)
+def test_more_answers_than_eight_are_not_asked_for(room):
+    room.desk.replies.ask_several(room.desk.shelf.path[1].id, [{}] * 9)
     assert not room.desk.replies.is_generating
 
 

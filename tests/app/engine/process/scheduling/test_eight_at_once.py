@@ -62,9 +62,7 @@ def _each_as_alone(session: NativeSession, ids: list[int], length: int) -> None:
     """What each draws alone, with its own seed, is forced upon it beside the seven others."""
     alone = []
     for seed in range(EIGHT):
-        request = session.add(
-            ids, hot(seed), max_tokens=length, reuse_prefix=False, alternatives=2
-        )
+        request = session.add(ids, hot(seed), max_tokens=length, reuse_prefix=False, alternatives=2)
         session.run()
         alone.append(traces(session, request))
     together = [

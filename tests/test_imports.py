@@ -50,7 +50,7 @@ STARTS = (f"{PROCESS}.child", f"{PROCESS}.scripted.scripted")
 FLOORS = (
     ("child", "scripted"),
     ("serving", "pulse", "memory_limit"),
-    ("probe",),
+    ("probe", "beams"),
     ("scheduling",),
     ("cache",),
     ("sampling",),

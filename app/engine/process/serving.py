@@ -29,6 +29,7 @@ from itertools import count
 from typing import BinaryIO, Final
 
 from app.engine.planning.placement import unused_graphics_note
+from app.engine.process.beams.room import BeamRoom
 from app.engine.process.cache.slot import empty_summary
 from app.engine.process.memory_limit import limit_memory
 from app.engine.process.native import native
@@ -49,6 +50,7 @@ from app.engine.prompts.shown import shown
 from app.engine.prompts.tokens import inside_ids
 from app.engine.prompts.turn_end import turn_end
 from app.engine.protocol import wire
+from app.engine.protocol.beam_messages import SearchBeams
 from app.engine.protocol.bounds import shown_text
 from app.engine.protocol.cache_messages import CacheCommand
 from app.engine.protocol.frames import ProtocolError
@@ -153,6 +155,7 @@ class Serving:
         self._scheduler: Scheduler | None = None
         self._inside: ProbeRoom | None = None
         self._cut_replies: CutReplies | None = None
+        self._beams: BeamRoom | None = None
         self._is_turn_of_cuts = False
         self._open: dict[int, float] = {}
         self._stopped: set[int] = set()
@@ -264,7 +267,7 @@ class Serving:
             self._open[command.id] = now
             if isinstance(command, Generate):
                 self._unscheduled[command.id] = command
-            if isinstance(command, CacheCommand | InsideCommand):
+            if isinstance(command, CacheCommand | InsideCommand | SearchBeams):
                 self._looks.add(command.id)
             else:  # a measurement makes way for it
                 self._ahead.add(command.id)
@@ -289,6 +292,8 @@ class Serving:
         # First the mark, then the scheduler: a request that is just on its way into the
         # scheduler finds the mark afterwards.
         self._stopped.add(target)
+        if self._beams is not None:
+            self._beams.break_off(target)
         for scheduler in self._schedulers():
             scheduler.stop(target)
             if target == self._looking:
@@ -353,9 +358,12 @@ class Serving:
                 self._cut_replies.close("not_loaded", _UNLOADED)
             if self._inside is not None:
                 self._inside.close()
+            if self._beams is not None:
+                self._beams.close()
             if self._weights is not None:
                 self._weights.close()
-            self._scheduler = self._weights = self._inside = self._cut_replies = None
+            self._scheduler = self._weights = None
+            self._inside = self._cut_replies = self._beams = None
             self._weights_lock.release()
 
     def _go_on(self) -> bool:
@@ -367,6 +375,8 @@ class Serving:
             room.give_back()
         if self._inside is not None and self._inside.has_work(beside_replies=replies or has_cuts):
             self._inside.step()
+        elif self._beams is not None and self._beams.has_work(beside_replies=replies or has_cuts):
+            self._beams.step()
         elif cuts is not None and has_cuts and (self._is_turn_of_cuts or not replies):
             self._is_turn_of_cuts = False
             cuts.step()
@@ -414,11 +424,15 @@ class Serving:
             self._guard(job.id, lambda: self._look_at_cache(job))
         elif isinstance(job, InsideCommand):
             self._guard(job.id, lambda: self._ask_inside(job))
+        elif isinstance(job, SearchBeams):
+            self._guard(job.id, lambda: self._search_beams(job))
         elif isinstance(job, _StopInside):
             if self._inside is not None:
                 self._inside.stop(job.target)
             if self._cut_replies is not None:
                 self._cut_replies.stop(job.target)
+            if self._beams is not None:
+                self._beams.stop(job.target)
         if isinstance(job, LoadWeights | SetThreads | Generate):
             self._ahead.discard(job.id)
 
@@ -449,6 +463,13 @@ class Serving:
             )
             slots, traits = self._scheduler.sequences, self._scheduler.traits
             self._inside = ProbeRoom(
+                weights,
+                slots,
+                traits,
+                self._emit,
+                may_begin=lambda request_id: _taken_out(self._looks, request_id),
+            )
+            self._beams = BeamRoom(
                 weights,
                 slots,
                 traits,
@@ -498,6 +519,12 @@ class Serving:
             self._fail(command.id, "not_loaded", _NOT_LOADED)
         else:
             self._inside.ask(command)
+
+    def _search_beams(self, command: SearchBeams) -> None:
+        if self._beams is None:
+            self._fail(command.id, "not_loaded", _NOT_LOADED)
+        else:
+            self._beams.ask(command)
 
     def _prepare(self, command: Generate) -> None:
         """Hand the prompt to the text thread; what runs goes on meanwhile."""

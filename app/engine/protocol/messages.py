@@ -22,6 +22,7 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
+from app.engine.protocol.beam_messages import BeamsFound, BeamsGrew, SearchBeams
 from app.engine.protocol.cache_messages import (
     CacheMap,
     ChangeCache,
@@ -264,6 +265,7 @@ Command = (
     | FindNearest
     | ProfileStep
     | CompareFlash
+    | SearchBeams
     | Shutdown
 )
 
@@ -386,6 +388,7 @@ Result = (
     | NearestTokens
     | StepProfiled
     | FlashCompared
+    | BeamsFound
     | DevicesRead
     | Done
 )
@@ -410,9 +413,9 @@ class Hello(WireMessage, frozen=True, tag=True):
 
 
 class Progress(WireMessage, frozen=True, tag=True):
-    """phase: load (done/total are bytes or percent), prefill, measure, replay or inside (tokens),
-    embedding (rows).
-    Sent often enough to serve as a sign of life; `id` is the request it belongs to."""
+    """phase: load (done/total are bytes or percent), prefill, measure, replay, inside or beams
+    (tokens), embedding (rows). Sent often enough to serve as a sign of life; `id` is the request it
+    belongs to."""
 
     id: Amount
     phase: Word
@@ -601,6 +604,7 @@ Event = (
     | Held
     | PromptScores
     | TextTakenBack
+    | BeamsGrew
     | ThreadsChanged
     | Note
     | Finished

@@ -225,3 +225,18 @@ def common_length(first: Ids, second: Ids) -> int:
     a, b = np.asarray(first[:shorter], np.int32), np.asarray(second[:shorter], np.int32)
     different = np.flatnonzero(a != b)
     return int(different[0]) if len(different) else shorter
+
+
+def usable_in_copy(cells: Cells, ids: Ids, *, has_spare: bool) -> int:
+    """How many of the first `ids` can be gone on from in a copy of these cells."""
+    length = common_length(cells.ids, ids)
+    if not length:
+        return 0
+    if cells.first_position_of_copy > 0 and not has_spare and not _reaches(cells, length):
+        return 0
+    return length if cells.usable(length) is None else 0
+
+
+def _reaches(cells: Cells, length: int) -> bool:
+    """Whether a copy, which holds only the window, still holds what position `length` looks at."""
+    return cells.traits.usable(len(cells.ids), cells.first_position_of_copy, length) is None

@@ -25,7 +25,7 @@ import numpy as np
 
 from app.amounts import bytes_words
 from app.engine.planning.estimate import MEAN_OVER, cells_beside, mean_cells
-from app.engine.process.cache.cells import Cells, Traits, common_length
+from app.engine.process.cache.cells import Cells, Traits, common_length, usable_in_copy
 from app.engine.process.cache.step_meter import free_bytes, needed_bytes
 from app.engine.process.native.native import Batch, llama
 from app.engine.process.native.weights import MAX_OUTPUTS, Weights
@@ -389,7 +389,7 @@ class Probe:
         spare = next((cells.sequence for cells in slots if not cells.ids), None)
 
         def usable(cells: Cells) -> int:
-            return _usable(cells, before, has_spare=spare is not None)
+            return usable_in_copy(cells, before, has_spare=spare is not None)
 
         source = max(slots, key=usable, default=None)
         there = usable(source) if source is not None else 0
@@ -777,21 +777,6 @@ class Probe:
         llama.llama_synchronize(self._context)
         if code:
             raise Refusal("native_error", FAILED)
-
-
-def _usable(cells: Cells, ids: Sequence[int], *, has_spare: bool) -> int:
-    """How many of the first `ids` can be gone on from in a copy of these cells."""
-    length = common_length(cells.ids, ids)
-    if not length:
-        return 0
-    if cells.first_position_of_copy > 0 and not has_spare and not _reaches(cells, length):
-        return 0
-    return length if cells.usable(length) is None else 0
-
-
-def _reaches(cells: Cells, length: int) -> bool:
-    """Whether a copy, which holds only the window, still holds what position `length` looks at."""
-    return cells.traits.usable(len(cells.ids), cells.first_position_of_copy, length) is None
 
 
 def _layer_in(node: Tensor) -> int:

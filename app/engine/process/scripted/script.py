@@ -225,6 +225,11 @@ class ScriptVocabulary:
             self._ids[piece] = len(self.pieces)
             self.pieces.append(piece)
 
+    @property
+    def first_word(self) -> int:
+        """The ID behind those of control pieces and bytes."""
+        return self._first_byte + 256
+
     def attributes(self) -> list[int]:
         """llama.cpp's attribute of each token."""
         return [

@@ -39,6 +39,7 @@ from app.engine.process.scripted.take import Said, Take
 from app.engine.prompts.fitting import PromptTooLong, counted, fit_prompt
 from app.engine.prompts.prompt import BuiltPrompt
 from app.engine.protocol import wire
+from app.engine.protocol.beam_messages import BeamsFound, SearchBeams
 from app.engine.protocol.cache_messages import ChangeCache, MeasureStep, ReadCache, StepMeasured
 from app.engine.protocol.embedding_messages import EmbeddingCommand, ReadRotations
 from app.engine.protocol.frames import Array, ProtocolError
@@ -204,7 +205,7 @@ class ScriptedEngine:
         elif isinstance(command, MeasureStep) and self._cache.is_busy:
             self._fail(command.id, BUSY)
         else:
-            if isinstance(command, Generate | LoadWeights | MeasureStep | _Slow):
+            if isinstance(command, Generate | LoadWeights | MeasureStep | _Slow | SearchBeams):
                 self._steering.expect(command)
             self._jobs.put(command)
 
@@ -240,6 +241,8 @@ class ScriptedEngine:
             self._answer(job.id, Done())
         elif isinstance(job, MeasureStep) and self._loaded:
             self._play_measured(job, self._loaded.n_threads)
+        elif isinstance(job, SearchBeams) and self._loaded:
+            self._play_beams(job)
         elif isinstance(job, _Slow) and self._loaded:
             self._play_inside(job, self._loaded.n_threads)
         else:
@@ -281,6 +284,26 @@ class ScriptedEngine:
                 self._answer(job.id, self._network().embedding(job))
             except Refusal as refused:
                 self._fail(job.id, refused)
+
+    def _play_beams(self, job: SearchBeams) -> None:
+        """A step takes as long as a chunk of what is asked about the inside."""
+        from app.engine.process.scripted.beams import searched  # numpy, as above
+
+        inside = self._script.inside
+        try:
+            for item in searched(job, self._vocabulary, self._said_behind):
+                if isinstance(item, BeamsFound):
+                    self._answer(job.id, item)
+                    return
+                self._steering.wait(job.id, inside.ms / inside.chunks / 1000)
+                if inside.fail is not None:
+                    self._fail(job.id, inside.fail)
+                    return
+                self._send(item)
+        except StopSeenError:
+            self._send(Stopped(job.id, Done()))
+        except Refusal as refused:
+            self._fail(job.id, refused)
 
     def _network(self) -> MadeUpNetwork:
         """Made when somebody looks: importing numpy takes longer than most scripts."""

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from app.engine.protocol.beam_messages import SearchBeams
 from app.engine.protocol.cache_messages import MeasureStep
 from app.engine.protocol.embedding_messages import EmbeddingCommand
 from app.engine.protocol.inside_messages import LookInside
@@ -43,7 +44,8 @@ class Steering:
         | MeasureStep
         | LookInside
         | EmbeddingCommand
-        | MachineCommand,
+        | MachineCommand
+        | SearchBeams,
     ) -> None:
         """A request that may be stopped from now on, also before it is played."""
         with self._changed:

@@ -17,6 +17,7 @@ from scripted_talk import PATIENCE_S, ScriptedTalk
 
 from app.engine.client.supervisor import EngineState
 from app.engine.protocol import messages as protocol, wire
+from app.engine.protocol.beam_messages import BeamNode, BeamsFound, BeamsGrew
 from app.engine.protocol.cache_messages import (
     CacheLayers,
     CacheShape,
@@ -182,6 +183,7 @@ FACTS = EmbeddingFacts(9, 2, "Q8_0", NUMBERS, Array.of("f4", [1, 2, 3, 4, 5]), 0
 NEAR = NearestTokens(Array.of("i4", [7, 8]), NUMBERS, Array.of("i4", [0, 4]), NUMBERS, 9)
 TURN = Rotation([0, 1], "halves", 4, 0, 1e4, 1.0, 0.0, 1.0, 32.0, 1.0, 64, NUMBERS)
 SIDE = FlashSide([9.0, 8.0], [1.0], 64, 7)
+NODE = BeamNode(2, 1, 5, b"Hi", -0.5, -2.0, -1.0, "alive")
 RESULTS: list[WireMessage] = [
     *(LOADED, SUMMARY, Tokens([1], [b"Hi"]), PromptCount(3, 64), PROMPT, WORDS),
     *(GrammarChecked("No.", 1, 2, ["A note."]), CACHE, StepMeasured(3, [1.0], [2.0], 1)),
@@ -192,12 +194,14 @@ RESULTS: list[WireMessage] = [
     *(ROWS, FACTS, NEAR, Rotations([TURN], 2, "None.")),
     StepProfiled(9, 5, 2, 0.1, 0.2, [1.0, 1.0], [0.0, 0.0], [2.0, 2.0], 3.0, 9.0, 8.0),
     FlashCompared(9, 8, 2, SIDE, SIDE, 0.1),
+    BeamsFound(9, 8, 1, 3, 12, [2, 1], 2, "length", 0.1, 0.2, 2, ["A note."]),
 ]
 EVENTS: list[WireMessage] = [
     Hello(1, "llama.cpp", "1", 1, [DEVICE], 2, ["A note."], repacked=["Q4_0"]),
     *(Alive(), Progress(1, "prefill", 1, 2), Queued(1, 1), Log("info", "x")),
     *(TokenArrived(1, TRACE, "Hi", "content", 3), TextFlushed(1, "Hi", "content"), Held(1, TRACE)),
     *(scores(1, [0.5], [1]), TextTakenBack(1, 1), ThreadsChanged(1, 2, "It is faster.")),
+    BeamsGrew(1, 2, [NODE], [1]),
     *(Note(1, "cut", "A note."), Stopped(1, SUMMARY), Failed(1, "busy", "No.", "x", SUMMARY)),
     *(Finished(1, result) for result in RESULTS),
 ]
@@ -293,6 +297,7 @@ def test_every_kind_of_event_and_result_is_attacked() -> None:
 put = msgspec.structs.replace
 FAR = 2**31
 NO_FIT: dict[str, WireMessage] = {
+    "a node before its parent": BeamsGrew(1, 1, [put(NODE, parent=2)]),
     "a layer without its times": StepProfiled(
         9, 5, 2, 0.1, 0.2, [1.0, 1.0], [0.0], [2.0, 2.0], 3.0, 9.0, 8.0
     ),
@@ -361,7 +366,8 @@ NO_FIT: dict[str, WireMessage] = {
 def as_event(message: WireMessage) -> WireMessage:
     if type(message) is type(TRACE):
         return TokenArrived(1, message, "Hi", "content", 1)  # type: ignore[arg-type]
-    return message if isinstance(message, PromptScores) else Finished(1, message)  # type: ignore[arg-type]
+    own = isinstance(message, PromptScores | BeamsGrew)
+    return message if own else Finished(1, message)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("message", NO_FIT.values(), ids=NO_FIT)

@@ -19,6 +19,7 @@ from made_prompts import scores, shown
 from made_traces import trace_of
 
 from app.engine.protocol import messages as protocol, wire
+from app.engine.protocol.beam_messages import BeamNode
 from app.engine.protocol.cache_messages import CacheMap, CacheSlot
 from app.engine.protocol.embedding_messages import (
     EmbeddingFacts,
@@ -97,6 +98,9 @@ _TOGETHER: dict[type[WireMessage], st.SearchStrategy[WireMessage]] = {
     VocabularyTable: _PIECES.map(lambda pieces: _vocabulary(shown([], pieces))),
     PromptShown: _PIECES.map(
         lambda pieces: shown([ShownPart(0, len(pieces) + 1, "user")], [*pieces, b"x"])
+    ),
+    BeamNode: st.integers(0, 9).map(
+        lambda n: BeamNode(n + 1, n, 5, b"x", -0.5, -2.0, -1.0, "alive")
     ),
     protocol.PromptScores: st.integers(0, 3).map(lambda n: scores(1, [0.5] * n, [1] * n)),
     CacheSlot: st.integers(1, 9).map(lambda n: slot(0, [(1, 0, n)])),

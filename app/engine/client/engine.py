@@ -60,6 +60,7 @@ from app.engine.protocol.messages import (
     Shutdown,
     Stop,
 )
+from app.engine.protocol.saved_messages import SavedFolder
 
 STOP_GRACE_S: Final = 2.0
 TERMINATE_GRACE_S: Final = 1.0
@@ -138,11 +139,17 @@ class Engine:
         """Start the child without weights, so that a later load begins sooner."""
         self._post(0, self._oversight.start)
 
-    def load(self, path: str | PathLike[str], options: LoadOptions | None = None) -> int:
-        """Load weights in place of those loaded now, if any. Ends in Finished(Loaded)."""
+    def load(
+        self,
+        path: str | PathLike[str],
+        options: LoadOptions | None = None,
+        saved: SavedFolder | None = None,
+    ) -> int:
+        """Load weights in place of those loaded now, if any. Ends in Finished(Loaded). `saved`:
+        where chats' KV state lies on disk; nowhere where it is not given."""
         name = fspath(path)
         raw = b"" if clean_text(name) == name else fsencode(name)
-        command = LoadWeights(self._new_id(), name, options or LoadOptions(), raw)
+        command = LoadWeights(self._new_id(), name, options or LoadOptions(), raw, saved)
         self._post(command.id, partial(self._oversight.load, command))
         return command.id
 

@@ -30,6 +30,7 @@ from typing import BinaryIO, Final
 
 from app.engine.planning.placement import unused_graphics_note
 from app.engine.process.beams.room import BeamRoom
+from app.engine.process.cache.keeping import SAVE_AT_END_S
 from app.engine.process.cache.slot import empty_summary
 from app.engine.process.memory_limit import limit_memory
 from app.engine.process.native import native
@@ -121,11 +122,18 @@ class _StopInside:
     target: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Foreseen:
+    """A prompt that was counted: its chat may be asked for a reply soon."""
+
+    ids: list[int]
+
+
 class _Wake:
     """Put into the inbox so that the context thread looks at what the flags say."""
 
 
-Job = Command | _Prepared | _StopInside | _Wake
+Job = Command | _Prepared | _StopInside | _Foreseen | _Wake
 
 
 TOKENISE: Final = ("context", "text")
@@ -169,6 +177,7 @@ class Serving:
         self._turn_ends: dict[tuple[str, str], str] = {}
         self._leaving = threading.Event()
         self._exit_code = 0
+        self._is_saving = False
         self._pulse = Pulse(
             is_open=lambda: bool(self._open),
             quiet_s=self._outbox.quiet_s,
@@ -231,9 +240,15 @@ class Serving:
             weights.abort.set()
         self._inbox.put(None)
         self._texts.put((-1, next(self._counter), None, 0.0))
-        timer = threading.Timer(_LEAVE_AFTER_S, os._exit, [self._exit_code])
+        timer = threading.Timer(_LEAVE_AFTER_S, self._end_by_force)
         timer.daemon = True
         timer.start()
+
+    def _end_by_force(self) -> None:
+        """Native code does not come back. Chats that are just being written have their time."""
+        if self._is_saving:
+            time.sleep(SAVE_AT_END_S)
+        os._exit(self._exit_code)
 
     # --- commands -------------------------------------------------------------------------
 
@@ -354,6 +369,8 @@ class Serving:
         if self._weights_lock.acquire(timeout=_LEAVE_AFTER_S / 2):
             if self._scheduler is not None:
                 self._scheduler.end_all("not_loaded", _UNLOADED)
+                self._is_saving = self._exit_code == 0
+                self._scheduler.keeping.close(is_sound=self._is_saving)
             if self._cut_replies is not None:
                 self._cut_replies.close("not_loaded", _UNLOADED)
             if self._inside is not None:
@@ -371,6 +388,8 @@ class Serving:
         replies = self._scheduler is not None and self._scheduler.has_work
         cuts = self._cut_replies
         has_cuts = cuts is not None and cuts.has_work
+        if self._scheduler is not None:
+            self._scheduler.keeping.tend(is_idle=not (replies or has_cuts))
         for room in self._rooms():
             room.give_back()
         if self._inside is not None and self._inside.has_work(beside_replies=replies or has_cuts):
@@ -390,12 +409,18 @@ class Serving:
     def _next_job(self) -> Job | None:
         """Wait for a job. What nobody looks into any more is given back meanwhile."""
         while True:
-            idle = [room.idle_s for room in self._rooms() if room.idle_s is not None]
+            idle = [room.idle_s for room in self._rooms()]
+            if self._scheduler is not None:
+                idle.append(self._scheduler.keeping.idle_s)
             try:
-                return self._inbox.get(timeout=min(idle, default=None))
+                return self._inbox.get(
+                    timeout=min((s for s in idle if s is not None), default=None)
+                )
             except queue.Empty:
                 for room in self._rooms():
                     room.give_back()
+                if self._scheduler is not None:
+                    self._scheduler.keeping.tend(is_idle=True)
 
     def _rooms(self) -> list[ProbeRoom | CutReplies]:
         """Who has a context of its own, made when it is needed."""
@@ -433,6 +458,8 @@ class Serving:
                 self._cut_replies.stop(job.target)
             if self._beams is not None:
                 self._beams.stop(job.target)
+        elif isinstance(job, _Foreseen) and self._scheduler is not None:
+            self._scheduler.keeping.foresee(job.ids)
         if isinstance(job, LoadWeights | SetThreads | Generate):
             self._ahead.discard(job.id)
 
@@ -460,6 +487,7 @@ class Serving:
                 self._log,
                 options=command.options,
                 wake=lambda: self._inbox.put(_Wake()),
+                saved=command.saved,
             )
             slots, traits = self._scheduler.sequences, self._scheduler.traits
             self._inside = ProbeRoom(
@@ -622,6 +650,7 @@ class Serving:
             built = self._render(command, weights)
         except PromptTooLong as error:
             return PromptCount(error.used, error.limit)
+        self._inbox.put(_Foreseen(built.ids))
         return counted(built, weights.n_ctx)
 
     def _answer_guarded(self, command: TextQuestion) -> None:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+import msgspec
+
 from app.engine.protocol.frames import (
     FEW,
     MANY,
@@ -23,6 +25,7 @@ from app.engine.protocol.frames import (
     Word,
 )
 from app.engine.protocol.replay_messages import ReplayDraws
+from app.engine.protocol.saved_messages import SavedCommand, SavedCopy
 
 CacheAct = Literal["clear", "park", "drop", "keep_prefix"]
 
@@ -63,9 +66,10 @@ class ReadCache(WireMessage, frozen=True, tag=True):
 class ChangeCache(WireMessage, frozen=True, tag=True):
     """Change the cache by hand. -> Done
 
-    clear: all cells and all parked copies go. park: what `conversation` has in cells goes to host
-    memory. drop: what it has in cells and in host memory goes; with `copy`, that parked copy
-    alone. keep_prefix: only its first `keep` positions stay.
+    clear: all cells, all parked copies, and what is saved for the loaded weights go. park: what
+    `conversation` has in cells goes to host memory. drop: what it has in cells, in host memory and
+    on disk goes; with `copy`, that parked copy alone. keep_prefix: only its first `keep` positions
+    stay.
     Refused where a reply is being written in a slot that would change.
     """
 
@@ -131,13 +135,15 @@ class CacheSlot(WireMessage, frozen=True, tag=True):
 
 
 class ParkedCopy(WireMessage, frozen=True, tag=True):
-    """A sequence in host memory. `number` names it in `ChangeCache.copy`."""
+    """A sequence in host memory. `number` names it in `ChangeCache.copy`; `since`: when it was
+    parked, in seconds since 1970."""
 
     number: Amount
     conversation: Name
     n_tokens: Count
     size_bytes: Amount
     first_position: Count
+    since: Amount = 0
 
 
 class LastTurn(WireMessage, frozen=True, tag=True):
@@ -152,7 +158,8 @@ class LastTurn(WireMessage, frozen=True, tag=True):
 
 
 class CacheMap(WireMessage, frozen=True, tag=True):
-    """`n_used` of `n_ctx` cells are taken, shared ones counted once."""
+    """`n_used` of `n_ctx` cells are taken, shared ones counted once. `saved`: on disk, the longest
+    unused first; a cap of 0: none is saved."""
 
     n_ctx: Count
     n_used: Count
@@ -161,6 +168,9 @@ class CacheMap(WireMessage, frozen=True, tag=True):
     parked_bytes: Amount
     parked_cap_bytes: Amount
     turns: Annotated[list[LastTurn], FEW]
+    saved: Annotated[list[SavedCopy], MANY] = msgspec.field(default_factory=list)
+    saved_bytes: Amount = 0
+    saved_cap_bytes: Amount = 0
 
     def check(self) -> None:
         """A run begins at the same position wherever it is held, and all have room."""
@@ -201,5 +211,5 @@ def _median(values: list[float]) -> float:
     return sorted(values)[len(values) // 2] if values else 0.0
 
 
-CacheCommand = ReadCache | ChangeCache | MeasureStep | ReplayDraws
+CacheCommand = ReadCache | ChangeCache | MeasureStep | ReplayDraws | SavedCommand
 """What is answered between two steps, and makes way for replies."""

@@ -24,6 +24,7 @@ from app.engine.protocol.frames import (
     WireMessage,
     Word,
 )
+from app.engine.protocol.saved_messages import SavedFolder
 
 
 class Lora(WireMessage, frozen=True, tag=True):
@@ -84,12 +85,14 @@ class LoadOptions(WireMessage, frozen=True, tag=True):
 
 class LoadWeights(WireMessage, frozen=True, tag=True):
     """`path_bytes`: the path as the system has it, where `path` cannot say it: names of files
-    need not be UTF-8, and what is not, no text on the wire can hold."""
+    need not be UTF-8, and what is not, no text on the wire can hold. `saved`: where KV state lies
+    beyond this run, if anywhere."""
 
     id: Amount
     path: str
     options: LoadOptions = msgspec.field(default_factory=LoadOptions)
     path_bytes: bytes = b""
+    saved: SavedFolder | None = None
 
 
 class Device(WireMessage, frozen=True, tag=True):

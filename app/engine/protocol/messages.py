@@ -105,6 +105,7 @@ from app.engine.protocol.replay_messages import (
     DrawsReplayed,
     ReplayDraws,
 )
+from app.engine.protocol.saved_messages import DropSaved, SaveChats, UseSaved
 from app.engine.protocol.stages import (
     Sampling,
 )
@@ -141,6 +142,7 @@ class Generate(WireMessage, frozen=True, tag=True):
     well, and not in its answer alone. `cuts`: parts of the network that are cut from the prompt's
     last token on, by `cut_mode`; none of them in an empty list, which is written as those are, in a
     context of their own, to be held against them.
+    `is_stored`: its chat is stored, so its KV state may be written to disk; no other's ever is.
     """
 
     id: Amount
@@ -163,6 +165,7 @@ class Generate(WireMessage, frozen=True, tag=True):
     stop_in_reasoning: bool = False
     cuts: list[Cut] | None = None
     cut_mode: CutMode = "mean"
+    is_stored: bool = False
 
 
 class Stop(WireMessage, frozen=True, tag=True):
@@ -255,6 +258,9 @@ Command = (
     | ChangeCache
     | MeasureStep
     | ReplayDraws
+    | UseSaved
+    | SaveChats
+    | DropSaved
     | LookInside
     | ReadGraph
     | MeasureHeads
@@ -281,8 +287,8 @@ class Summary(WireMessage, frozen=True, tag=True):
     `text` is the whole reply (without what a stop string swallowed); `token_ids` exclude the
     end token. Times in seconds by the engine's clock; `tokens_per_s` counts as llama-bench
     does: (generated - 1) / time after the first token. `reuse_source`: where the reused tokens
-    came from: slot, fork, parked, or empty. `timeline`: what the time went into, from the
-    command's arrival to the end; empty where nobody recorded it.
+    came from: slot, fork, parked, saved (on disk), or empty. `timeline`: what the time went into,
+    from the command's arrival to the end; empty where nobody recorded it.
     """
 
     stop_reason: Word

@@ -69,11 +69,11 @@ def load_in_float32(path: Path, log: NativeLog, flash: str = "off", **options: A
 class NativeSession:
     """A fresh scheduler on weights that others may have used before."""
 
-    def __init__(self, weights: Weights, log: NativeLog) -> None:
+    def __init__(self, weights: Weights, log: NativeLog, **options: Any) -> None:
         llama.llama_memory_clear(weights.memory, True)
         self.weights = weights
         self.events: list[Event] = []
-        self.scheduler = Scheduler(weights, self._take, log)
+        self.scheduler = Scheduler(weights, self._take, log, **options)
         self._measurer = Measurer(weights.vocabulary.n_vocab)
         self._ids = count(1)
 

@@ -17,6 +17,8 @@ from typing import Final
 
 from app.engine.process.cache.cells import Cells, common_length
 from app.engine.process.cache.draw_replay import LEFT_OFF as REPLAY_LEFT_OFF, DrawReplay
+from app.engine.process.cache.keeping import Keeping
+from app.engine.process.cache.parking import Parked
 from app.engine.process.cache.slot import Slot, SlotReply
 from app.engine.process.cache.space import CellSpace
 from app.engine.process.cache.step_meter import LEFT_OFF, MeasureStopped, StepMeter
@@ -36,6 +38,7 @@ from app.engine.protocol.cache_messages import (
 from app.engine.protocol.frames import Array
 from app.engine.protocol.messages import Done, Event, Failed, Finished, Progress, Stopped
 from app.engine.protocol.replay_messages import DrawsReplayed, ReplayDraws
+from app.engine.protocol.saved_messages import DropSaved, SaveChats, SavedCommand, UseSaved
 from app.refusal import Refusal
 
 TURNS: Final = 64
@@ -49,6 +52,11 @@ NO_CELLS: Final = (
     "try again."
 )
 GONE: Final = "That copy is no longer in host memory."
+GONE_FROM_DISK: Final = "That copy is no longer on disk."
+READ_ONLY: Final = "Saved chats can't be removed here: this window is read-only, or saving is off."
+NOT_SAVED: Final = "Not everything could be saved."
+SAVE_S: Final = 30.0
+"""Saving by hand takes no longer."""
 NO_ROOM: Final = (
     "This chat is too large to park. Increase the memory for parked chats and reload the model."
 )
@@ -70,6 +78,7 @@ class CacheControl:
         weights: Weights,
         slots: Sequence[Slot],
         space: CellSpace,
+        keeping: Keeping,
         emit: Callable[[Event], None],
         clock: Callable[[], float] = time.perf_counter,
         is_open: Callable[[], bool] = lambda: False,
@@ -78,6 +87,7 @@ class CacheControl:
         self._weights = weights
         self._slots = slots
         self._space = space
+        self._keeping = keeping
         self._emit = emit
         self._clock = clock
         self._is_open = is_open
@@ -99,6 +109,9 @@ class CacheControl:
                 return Finished(command.id, self._measure(command, is_stopped, is_in_the_way))
             if isinstance(command, ReplayDraws):
                 return Finished(command.id, self._replay(command, is_stopped, is_in_the_way))
+            if isinstance(command, SavedCommand):
+                self._keep(command, lambda: not is_stopped() and not is_in_the_way())
+                return Finished(command.id, Done())
             return Finished(command.id, self.read())
         except Refusal as refused:
             return Failed(command.id, refused.kind, refused.sentence, refused.evidence)
@@ -113,13 +126,13 @@ class CacheControl:
             n_ctx=self._weights.n_ctx,
             n_used=self._space.used,
             slots=[_told(slot) for slot in self._slots if len(slot.cells)],
-            parked=[
-                ParkedCopy(p.number, p.conversation, len(p.ids), p.size_bytes, p.first_position)
-                for p in parking
-            ],
+            parked=[_told_copy(parked) for parked in parking],
             parked_bytes=parking.size_bytes,
             parked_cap_bytes=parking.cap_bytes,
             turns=[*self._turns.values(), *self._turns_now()],
+            saved=self._keeping.states.listed(),
+            saved_bytes=self._keeping.states.size_bytes,
+            saved_cap_bytes=self._keeping.states.cap_bytes,
         )
 
     def remember(self, reply: SlotReply) -> None:
@@ -156,6 +169,7 @@ class CacheControl:
         for slot in self._slots:
             slot.cells.clear()
         self._space.parking.clear()
+        self._keeping.forget(only_usable=True)
 
     def _park(self, conversation: str) -> None:
         for slot in self._cells_of(conversation):
@@ -165,7 +179,8 @@ class CacheControl:
     def _drop(self, conversation: str) -> None:
         slots = self._slots_of(conversation)
         copies = [p for p in self._space.parking if p.conversation == conversation]
-        if not slots and not copies:
+        is_saved = self._keeping.forget(conversation=conversation)
+        if not slots and not copies and not is_saved:
             raise Refusal("bad_setting", NOTHING_HERE)
         for slot in slots:
             slot.cells.clear()
@@ -192,8 +207,26 @@ class CacheControl:
                 holds_more = common_length(parked.ids, slot.cells.ids) > keep
                 if holds_more and parked.conversation == conversation:
                     self._space.parking.drop(parked)
+            self._keeping.forget_longer(conversation, slot.cells.ids, keep)
             if not slot.cells.cut(keep):
                 raise Refusal("unsupported", ONE_STATE)
+
+    def _keep(self, command: SavedCommand, is_wanted: Callable[[], bool]) -> None:
+        """Raises Refusal."""
+        match command:
+            case UseSaved():
+                self._keeping.states.use(command.saved)
+            case SaveChats():
+                if not self._keeping.save_all(time.monotonic() + SAVE_S, is_wanted):
+                    raise Refusal("busy", NOT_SAVED)
+            case DropSaved():
+                if not self._keeping.states.may_write:
+                    raise Refusal("bad_setting", READ_ONLY)
+                found = self._keeping.forget(
+                    conversation=command.conversation, number=command.number
+                )
+                if command.number and not found:
+                    raise Refusal("bad_setting", GONE_FROM_DISK)
 
     def _slots_of(self, conversation: str) -> list[Slot]:
         """Where a conversation has cells. Raises Refusal where a reply is written there."""
@@ -295,6 +328,17 @@ def _turn_of(reply: SlotReply) -> LastTurn:
         reply.evaluated,
         len(reply.generated),
         reply.reuse_source,
+    )
+
+
+def _told_copy(parked: Parked) -> ParkedCopy:
+    return ParkedCopy(
+        parked.number,
+        parked.conversation,
+        len(parked.ids),
+        parked.size_bytes,
+        parked.first_position,
+        max(int(parked.parked_at), 0),
     )
 
 

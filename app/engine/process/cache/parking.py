@@ -9,6 +9,7 @@ Pure bookkeeping: the copying itself is `Cells.save` and `Cells.restore`.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
@@ -38,12 +39,16 @@ def default_cap(free_bytes: int) -> int:
 @dataclass(frozen=True, slots=True, eq=False)
 class Parked:
     """The copy of one sequence: `ids` are its tokens, `first_position` the oldest one held.
-    `conversation`: who wrote it last. `number`: what a person calls it by."""
+    `conversation`: who wrote it last. `is_stored`: it may be written to disk. `is_from_disk`: it
+    was read there. `number`: what a person calls it by."""
 
     ids: np.ndarray[Any, np.dtype[np.int32]]
     data: State
     first_position: int
     conversation: str = ""
+    is_stored: bool = False
+    is_from_disk: bool = False
+    parked_at: float = field(default_factory=time.time)
     number: int = field(default_factory=lambda: next(_numbers))
 
     @property
@@ -63,6 +68,8 @@ class Parking:
         self.cap_bytes = cap_bytes
         self._traits = traits
         self._parked: list[Parked] = []
+        self.guest: Parked | None = None
+        """A copy that is larger than the cap, until the request that waits for it has it."""
 
     def __len__(self) -> int:
         return len(self._parked)
@@ -88,10 +95,20 @@ class Parking:
         return False
 
     def put(
-        self, ids: Sequence[int], data: State, first_position: int, conversation: str = ""
+        self,
+        ids: Sequence[int],
+        data: State,
+        first_position: int,
+        conversation: str = "",
+        *,
+        is_stored: bool = False,
     ) -> bool:
         """Keep a copy; what is longest unused makes way. False: it is larger than the cap."""
-        parked = Parked(np.asarray(ids, np.int32), data, first_position, conversation)
+        own = np.asarray(ids, np.int32)
+        return self.take(Parked(own, data, first_position, conversation, is_stored))
+
+    def take(self, parked: Parked) -> bool:
+        """The same for a copy that was made elsewhere."""
         if parked.size_bytes > self.cap_bytes:
             return False
         self._parked = [other for other in self._parked if not self._replaces(parked, other)]
@@ -103,7 +120,7 @@ class Parking:
     def best(self, ids: Ids, most: int) -> tuple[Parked | None, int]:
         """The copy with the longest usable beginning of `ids` (at most `most` tokens)."""
         found, longest = None, 0
-        for parked in self._parked:
+        for parked in [*self._parked, *([self.guest] if self.guest is not None else [])]:
             keep = min(common_length(parked.ids, ids), most)
             if keep > longest and self._serves(parked, keep):
                 found, longest = parked, keep
@@ -116,11 +133,14 @@ class Parking:
             self._parked.append(parked)
 
     def drop(self, parked: Parked) -> None:
+        if parked is self.guest:
+            self.guest = None
         if parked in self._parked:
             self._parked.remove(parked)
 
     def clear(self) -> None:
         self._parked = []
+        self.guest = None
 
     def _serves(self, parked: Parked, keep: int) -> bool:
         return self._traits.usable(len(parked.ids), parked.first_position, keep) is None

@@ -309,6 +309,7 @@ class Slot:
         self.reply: SlotReply | None = None
         self.conversation = ""
         self.origins = Origins()
+        self.is_stored = False
         self.used_at = 0.0
 
     @property

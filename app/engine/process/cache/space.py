@@ -5,6 +5,7 @@ The longest beginning of a prompt that is already known is not computed again. I
     slot     in the idle slot that the reply will use: the rest is cut off
     fork     in another slot, busy or of another chat: its cells are shared, nothing is copied
     parked   in host memory: copied back
+    saved    the same, read from disk before (`keeping.py`)
 
 What a slot leaves behind is parked if it is worth it, so that A, B, A, B … reads neither again.
 Idle slots keep nothing when somebody else begins: each cell slows every step a little. Only what
@@ -41,7 +42,7 @@ PARKED_LOST: Final = (
     "The cached part of this chat was no longer usable, so the whole chat was processed again."
 )
 
-Source = Literal["slot", "fork", "parked", ""]
+Source = Literal["slot", "fork", "parked", "saved", ""]
 
 
 @dataclass(slots=True)
@@ -62,7 +63,7 @@ class Plan:
         if not self.keep:
             return ""
         if self.parked is not None:
-            return "parked"
+            return "saved" if self.parked.is_from_disk else "parked"
         return "slot" if self.slot is self.target else "fork"
 
 
@@ -187,6 +188,7 @@ class CellSpace:
                 refused = PARKED_LOST
         target.conversation = request.generate.conversation
         target.origins = origins_of(request)
+        target.is_stored = request.generate.is_stored
         return refused
 
     def _restore(self, target: Slot, parked: Parked, keep: int) -> bool:
@@ -301,5 +303,5 @@ class CellSpace:
         first_position = cells.first_position_of_copy
         data = cells.save()
         return data is not None and self.parking.put(
-            cells.ids, data, first_position, slot.conversation
+            cells.ids, data, first_position, slot.conversation, is_stored=slot.is_stored
         )

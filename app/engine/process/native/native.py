@@ -399,6 +399,13 @@ def library_version() -> str:
     return f"{llama.llama_version().decode()} (llama-cpp-python {VERSION})"
 
 
+def metadata(model: Any, name: str) -> str:
+    """A value of the file's header as text, empty where there is none; 255 bytes of it."""
+    value = ctypes.create_string_buffer(256)
+    llama.llama_model_meta_val_str(model, name.encode(), value, len(value))
+    return value.value.decode("utf-8", "replace")
+
+
 def physical_cores() -> int:
     """Physical cores that this process may use: threads beyond them only wait for each other."""
     cores = psutil.cpu_count(logical=False) or psutil.cpu_count() or 1

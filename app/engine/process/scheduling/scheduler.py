@@ -25,7 +25,10 @@ import psutil
 
 from app.engine.process.cache.cache import CacheControl
 from app.engine.process.cache.cells import Cells, Traits
+from app.engine.process.cache.keeping import SAVED_LOST, Keeping
 from app.engine.process.cache.parking import Parking, default_cap
+from app.engine.process.cache.saved import SavedStates
+from app.engine.process.cache.saved_identity import identity_of
 from app.engine.process.cache.slot import (
     Phase,
     PreparedPrompt,
@@ -69,6 +72,7 @@ from app.engine.protocol.messages import (
     TextFlushed,
     ThreadsChanged,
 )
+from app.engine.protocol.saved_messages import SavedFolder
 from app.engine.protocol.without_effect import worth_saying
 from app.engine.text.text import Piece
 from app.refusal import Refusal
@@ -91,6 +95,7 @@ class Scheduler:
         clock: Clock = time.perf_counter,
         options: LoadOptions | None = None,
         wake: Callable[[], None] = lambda: None,
+        saved: SavedFolder | None = None,
     ) -> None:
         options = options or LoadOptions()
         self._weights = weights
@@ -105,8 +110,19 @@ class Scheduler:
         cap = options.parked_bytes
         cap = default_cap(psutil.virtual_memory().available) if cap is None else cap
         self._space = CellSpace(self._slots, weights.n_ctx, Parking(cap, traits))
+        states = SavedStates(
+            identity_of(weights, options), traits, wake, lambda line: emit(Log("info", line))
+        )
+        states.use(saved)
+        self.keeping = Keeping(self._slots, self._space, states, clock)
         self.cache = CacheControl(
-            weights, self._slots, self._space, emit, clock, lambda: bool(self.open_ids)
+            weights,
+            self._slots,
+            self._space,
+            self.keeping,
+            emit,
+            clock,
+            lambda: bool(self.open_ids),
         )
         self._lock = threading.Lock()
         self._waiting = WaitingRoom(self._lock, emit, clock, weights.n_ctx)
@@ -172,6 +188,8 @@ class Scheduler:
         if not self._is_stuck and any(reply.phase is Phase.WRITING for reply in running):
             return True
         if any(map(_has_news, running)):
+            return True
+        if len(self._waiting) and self.keeping.states.has_news:
             return True
         can_move = len(self._waiting) > 0 or any(r.phase is not Phase.HELD for r in running)
         return can_move and not self._is_stuck
@@ -311,6 +329,7 @@ class Scheduler:
     def _admit(self) -> None:
         """Give waiting requests their slots, first come first served. Only one that can share
         what another one is just reading lets others pass."""
+        self.keeping.take_news()
         for request in self._waiting:
             reuse = _reuses(request.generate)
             if reuse and self._space.waits_for_prefix(request):
@@ -318,6 +337,8 @@ class Scheduler:
                 continue
             plan = self._space.plan(request, reuse=reuse)
             awaited = awaits(request, plan, self._space, self._slots, reuse=reuse)
+            if reuse and awaited is None and plan is not None:
+                awaited = "restoring" if self.keeping.awaits(request, plan.keep) else None
             if plan is None or awaited is not None:
                 self._waiting.hold_up(request, awaited or "queued")
                 break
@@ -403,11 +424,13 @@ class Scheduler:
         if plan.parked is not None:
             timeline.mark("settling", self._clock())
         refused = self._space.settle(plan, reply.request)
+        if refused is None and self.keeping.is_lost(reply.request):
+            refused = SAVED_LOST
         if refused is not None:
             self._note(reply, "full_pass", refused)
         reply.reused = len(slot.cells)
         reply.reuse_source = plan.source if reply.reused else ""
-        is_restored = reply.reuse_source == "parked"
+        is_restored = reply.reuse_source in ("parked", "saved")
         timeline.mark("restoring" if is_restored else "settling", self._clock(), reply.reused)
         self._threads.begin(repeatable=reply.request.generate.repeatable)
         if reply.request.generate.repeatable:

@@ -1,7 +1,8 @@
 """The KV cache as a script has it: made-up cells, held and parked as the real engine would.
 
 The chat that wrote last has cells; the others are parked in host memory when it begins. Nothing
-is shared, and nothing is too large for the cap.
+is shared, and nothing is too large for the cap. What a stored chat has written counts as saved on
+disk where there is a folder for it; it outlives no run, and no file is made.
 """
 
 from __future__ import annotations
@@ -24,10 +25,21 @@ from app.engine.protocol.cache_messages import (
 )
 from app.engine.protocol.frames import Array
 from app.engine.protocol.loading_messages import Loaded
+from app.engine.protocol.saved_messages import (
+    DropSaved,
+    SavedCommand,
+    SavedCopy,
+    SavedFolder,
+    UseSaved,
+)
 
 CAP_BYTES: Final = 2**30
 
 BUSY: Final = ScriptFailure("busy", "A reply is being generated. Stop it or wait, then try again.")
+READ_ONLY: Final = ScriptFailure(
+    "bad_setting",
+    "Saved chats can't be removed here: this window is read-only, or saving is off.",
+)
 NOTHING: Final = ScriptFailure("bad_setting", "This chat isn't in the cache. Send a message first.")
 
 
@@ -54,12 +66,15 @@ class ScriptCache:
     def __init__(self) -> None:
         self._cells: dict[str, _Held] = {}
         self._parked: dict[str, _Held] = {}
+        self._saved: dict[str, _Held] = {}
+        self._folder: SavedFolder | None = None
         self._turns: dict[str, LastTurn] = {}
         self._numbers = count(1)
 
     def reused(self, conversation: str, ids: list[int]) -> tuple[int, str]:
         """Tokens of a prompt that are known already, and where from."""
-        for where, source in ((self._cells, "slot"), (self._parked, "parked")):
+        places = ((self._cells, "slot"), (self._parked, "parked"), (self._saved, "saved"))
+        for where, source in places:
             held = where.get(conversation)
             same = _common(held.ids, ids[:-1]) if held is not None else 0
             if same:
@@ -90,6 +105,13 @@ class ScriptCache:
             has_ended = take.stop_reason == "end_token"
             held.ids = held.ids + take.token_ids if has_ended else held.now()
             held.take = None
+            if take.command.is_stored and self._may_save:
+                self._saved = {**self._saved, take.command.conversation: held}
+
+    @property
+    def _may_save(self) -> bool:
+        folder = self._folder
+        return folder is not None and folder.may_write and folder.cap_bytes > 0
 
     # --- commands ---------------------------------------------------------------------------
 
@@ -115,7 +137,30 @@ class ScriptCache:
             parked_bytes=sum(copy.size_bytes for copy in parked),
             parked_cap_bytes=CAP_BYTES,
             turns=list(turns.values()),
+            saved=[
+                SavedCopy(held.number, chat, len(held.ids), len(held.ids) * per_token, 0, True)
+                for chat, held in self._saved.items()
+            ],
+            saved_bytes=sum(len(held.ids) * per_token for held in self._saved.values()),
+            saved_cap_bytes=self._folder.cap_bytes if self._folder is not None else 0,
         )
+
+    def use(self, folder: SavedFolder | None) -> None:
+        self._folder = folder
+
+    def keep(self, command: SavedCommand) -> ScriptFailure | None:
+        """What is said of the disk; why it cannot be done, if it cannot."""
+        if isinstance(command, UseSaved):
+            self.use(command.saved)
+        elif isinstance(command, DropSaved):
+            if not self._may_save:
+                return READ_ONLY
+            self._saved = {
+                chat: held
+                for chat, held in self._saved.items()
+                if not _is_meant(command, chat, held)
+            }
+        return None
 
     def change(self, command: ChangeCache) -> ScriptFailure | None:
         """Why it cannot be done; None where it is done."""
@@ -123,12 +168,13 @@ class ScriptCache:
         if self.is_busy:
             return BUSY
         if command.act == "clear":
-            self._cells, self._parked = {}, {}
+            self._cells, self._parked, self._saved = {}, {}, {}
             return None
         if command.copy:
             self._parked = {c: h for c, h in self._parked.items() if h.number != command.copy}
             return None
-        if command.act == "drop" and conversation in (*self._cells, *self._parked):
+        if command.act == "drop" and conversation in (*self._cells, *self._parked, *self._saved):
+            self._saved = _without(self._saved, conversation)
             self._cells = _without(self._cells, conversation)
             self._parked = _without(self._parked, conversation)
             return None
@@ -153,6 +199,12 @@ class ScriptCache:
 
 def _without(held: dict[str, _Held], conversation: str) -> dict[str, _Held]:
     return {name: one for name, one in held.items() if name != conversation}
+
+
+def _is_meant(command: DropSaved, chat: str, held: _Held) -> bool:
+    if command.number:
+        return held.number == command.number
+    return not command.conversation or chat == command.conversation
 
 
 def _slot(number: int, conversation: str, held: _Held, per_token: int) -> CacheSlot:

@@ -90,6 +90,7 @@ from app.engine.protocol.messages import (
 )
 from app.engine.protocol.prompt_messages import ChatPrompt, Prompt, ReadPrompt, TextPrompt
 from app.engine.protocol.replay_messages import DrawsReplayed, ReplayDraws, ReplayedDraw
+from app.engine.protocol.saved_messages import SavedCommand
 from app.engine.text.text import Piece
 from app.refusal import Refusal
 
@@ -191,7 +192,7 @@ class ScriptedEngine:
             self._answer(command.id, DevicesRead(self._devices()))
         elif isinstance(command, ReplayDraws) and self._loaded:
             self._answer(command.id, scripted_draws(command))
-        elif isinstance(command, ReadCache | ChangeCache) and self._loaded:
+        elif isinstance(command, ReadCache | ChangeCache | SavedCommand) and self._loaded:
             self._look_at_cache(command, self._loaded)
         elif isinstance(command, MeasureHeads) and self._loaded:
             self._answer(command.id, self._network().heads())
@@ -209,10 +210,17 @@ class ScriptedEngine:
                 self._steering.expect(command)
             self._jobs.put(command)
 
-    def _look_at_cache(self, command: ReadCache | ChangeCache, loaded: Loaded) -> None:
+    def _look_at_cache(
+        self, command: ReadCache | ChangeCache | SavedCommand, loaded: Loaded
+    ) -> None:
         if isinstance(command, ReadCache):
             self._answer(command.id, self._cache.map(loaded))
-        elif (failure := self._cache.change(command)) is not None:
+            return
+        if isinstance(command, ChangeCache):
+            failure = self._cache.change(command)
+        else:
+            failure = self._cache.keep(command)
+        if failure is not None:
             self._fail(command.id, failure)
         else:
             self._answer(command.id, Done())
@@ -341,6 +349,7 @@ class ScriptedEngine:
         if happens and load.fail is not None:
             return self._fail(command.id, load.fail)
         self._loaded = self._made_up_weights(command)
+        self._cache.use(command.saved)
         return self._send(Finished(command.id, self._loaded))
 
     def _made_up_weights(self, command: LoadWeights) -> Loaded:

@@ -55,6 +55,7 @@ FLOORS = (
     ("cache",),
     ("sampling",),
     ("trace",),
+    ("drafting",),
     ("native",),
 )
 """Of the engine's process, from above: what lies lower imports nothing of what lies higher."""

@@ -31,6 +31,7 @@ from app.engine.protocol.cache_messages import (
     StepMeasured,
 )
 from app.engine.protocol.cut_messages import Cut, CutMode
+from app.engine.protocol.draft_messages import DraftReport, Drafts, Rejected
 from app.engine.protocol.embedding_messages import (
     DescribeEmbedding,
     EmbeddingFacts,
@@ -143,6 +144,7 @@ class Generate(WireMessage, frozen=True, tag=True):
     last token on, by `cut_mode`; none of them in an empty list, which is written as those are, in a
     context of their own, to be held against them.
     `is_stored`: its chat is stored, so its KV state may be written to disk; no other's ever is.
+    `drafts`: propose tokens and check them in one pass (speculative decoding).
     """
 
     id: Amount
@@ -166,6 +168,7 @@ class Generate(WireMessage, frozen=True, tag=True):
     cuts: list[Cut] | None = None
     cut_mode: CutMode = "mean"
     is_stored: bool = False
+    drafts: Drafts | None = None
 
 
 class Stop(WireMessage, frozen=True, tag=True):
@@ -317,6 +320,7 @@ class Summary(WireMessage, frozen=True, tag=True):
     timeline: Annotated[list[Span], msgspec.Meta(max_length=MAX_SPANS)] = msgspec.field(
         default_factory=list
     )
+    drafts: DraftReport | None = None
 
 
 def tokens_per_s(generated: int, decode_s: float) -> float:
@@ -476,7 +480,8 @@ class TokenTrace(WireMessage, frozen=True, tag=True):
     greedy. `drafted`: proposed by a draft and accepted. `chosen`: by hand, in place of what was
     drawn; it has no `uniform` then. `ms`: from the previous token (or the end of prefill) to this
     one. `log_total`: ln Σ e^logit over the vocabulary, so each candidate's logit is its
-    log-probability plus this; None where it was not recorded.
+    log-probability plus this; None where it was not recorded. `draft_logprob`: what the draft model
+    gave the token that it proposed here. `rejected`: what was proposed here and not drawn.
     """
 
     index: Count
@@ -494,11 +499,13 @@ class TokenTrace(WireMessage, frozen=True, tag=True):
     drafted: bool = False
     chosen: bool = False
     log_total: Logit | None = None
+    draft_logprob: Nats | None = None
+    rejected: Rejected | None = None
 
     def check(self) -> None:
         nats = self.alternative_logprobs.numbers()
         check_equal("alternatives", self.alternative_ids.size, len(nats))
-        if not is_nats(self.logprob) or not all(map(is_nats, nats)):
+        if not all(map(is_nats, (self.logprob, self.draft_logprob or 0.0, *nats))):
             raise ProtocolError("a log-probability is none")
         if 0 < self.ms < 1e-9:
             raise ProtocolError("a token took less time than any clock can tell")

@@ -12,6 +12,7 @@ from typing import Final
 
 from app.engine.protocol.bounds import BadSetting, Bounds, check_list, check_number
 from app.engine.protocol.cut_messages import check_cuts
+from app.engine.protocol.draft_messages import check_drafts
 from app.engine.protocol.messages import Generate
 from app.engine.protocol.stage_rules import check_stages
 
@@ -44,6 +45,7 @@ def check_request(generate: Generate, n_vocab: int | None = None) -> None:
     a token's ID may be any that a vocabulary could have; grammars are not looked at."""
     check_stages(generate.sampling, n_vocab)
     check_cuts(generate.cuts or ())
+    check_drafts(generate.drafts)
     for field, label, bounds in _NUMBERS:
         check_number(getattr(generate, field), label, field, bounds)
     if len(generate.stop) > MAX_STOPS:

@@ -20,6 +20,7 @@ from enum import Enum, auto
 from typing import Final, Protocol
 
 from app.engine.process.cache.cells import Cells
+from app.engine.process.drafting.state import DraftState, Proposal
 from app.engine.process.native.vocabulary import Vocabulary
 from app.engine.process.sampling.banned import BannedMatcher
 from app.engine.process.sampling.chain import Chain, Moment
@@ -114,7 +115,8 @@ class Request:
 @dataclass(slots=True)
 class Drawn:
     """A token that was drawn but not yet appended (step mode keeps it until it is chosen, and a
-    reply that draws again until the next step). `is_chosen`: another one takes its place."""
+    reply that draws again until the next step). `is_chosen`: another one takes its place.
+    `proposed`: what a draft had here, and behind it."""
 
     token_id: int
     scores: Scores
@@ -124,6 +126,7 @@ class Drawn:
     moment: Moment | None = None
     shortlist: Shortlist | None = None
     is_chosen: bool = False
+    proposed: tuple[Proposal, ...] = ()
 
 
 @dataclass(slots=True)
@@ -175,6 +178,7 @@ class SlotReply:
         self.banned = BannedMatcher(banned) if banned else None
         self.held_back: list[HeldToken] = []
         self.bans: set[int] = set()
+        self.drafts: DraftState | None = None
         self.reused = 0
         self.reuse_source = ""
         self.evaluated = 0
@@ -278,6 +282,7 @@ class SlotReply:
             cut=list(self.request.prompt.cut),
             reuse_source=self.reuse_source,
             timeline=self.request.timeline.spans(now, _SINCE.get(self.phase, "ending")),
+            drafts=None if self.drafts is None else self.drafts.report(),
         )
 
 

@@ -8,54 +8,37 @@ held up by a long one that came before it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
-from app.engine.process.cache.slot import Phase, Slot, SlotReply
+from app.engine.process.cache.slot import Phase, Slot
 from app.engine.process.cache.space import CellSpace
 from app.engine.process.native.native import Batch
+from app.engine.process.scheduling.drafting import Drafting
 from app.engine.process.scheduling.pace import Pace
+from app.engine.process.scheduling.rows import Row
 
 REPEATABLE_CHUNK: Final = 128
 """Prompt tokens per step of a repeatable reply, whatever the machine's speed."""
-
-
-@dataclass(slots=True)
-class Row:
-    """A slot's share of the batch in flight: `tokens` at the end of its cells."""
-
-    slot: Slot
-    reply: SlotReply
-    tokens: list[int]
-    wants_scores: bool
-    index: int = -1
-
-    @property
-    def is_reading(self) -> bool:
-        return self.reply.phase is Phase.READING
-
-    @property
-    def scores_prompt(self) -> bool:
-        """Whether each of the row's tokens asks for scores."""
-        return self.is_reading and self.reply.request.generate.score_prompt
-
-    @property
-    def start(self) -> int:
-        """The batch row of its first token."""
-        return self.index - len(self.tokens) + 1
 
 
 class Batching:
     """Fills the one batch of a context. `max_outputs`: rows that may ask for scores at once."""
 
     def __init__(
-        self, slots: list[Slot], space: CellSpace, pace: Pace, batch: Batch, max_outputs: int
+        self,
+        slots: list[Slot],
+        space: CellSpace,
+        pace: Pace,
+        batch: Batch,
+        max_outputs: int,
+        drafting: Drafting,
     ) -> None:
         self._slots = slots
         self._space = space
         self._pace = pace
         self._batch = batch
         self._max_outputs = max_outputs
+        self._drafting = drafting
 
     def build(self, give_way: Callable[[Slot], None]) -> list[Row]:
         """The rows of the next step, already in the batch. `give_way(slot)` takes the cells of a
@@ -66,15 +49,23 @@ class Batching:
         reading = self._in_phase(Phase.READING)
         if reading:
             rows += self._readers(reading, len(rows), give_way)
+        elif any(row.reply.drafts is not None for row in rows):
+            self._drafting.propose(rows, self._spare(len(rows)))
         for row in rows:
             row.index = self._batch.add(
                 row.tokens,
                 len(row.slot.cells),
                 row.slot.cells.sequence,
                 want_scores=row.wants_scores,
-                want_all=row.scores_prompt,
+                want_all=row.scores_prompt or bool(row.proposed),
             )
         return rows
+
+    def _spare(self, n_writers: int) -> int:
+        """Rows that writers may have beside one each: nobody makes way for what is only
+        proposed."""
+        room = min(self._batch.room, self._max_outputs) - n_writers
+        return min(room, self._space.free - n_writers)
 
     def _in_phase(self, phase: Phase) -> list[Slot]:
         return [s for s in self._slots if s.reply is not None and s.reply.phase is phase]

@@ -49,8 +49,10 @@ from app.engine.process.scheduling.admission import (
     admit,
     reason_of,
 )
-from app.engine.process.scheduling.batching import Batching, Row
+from app.engine.process.scheduling.batching import Batching
+from app.engine.process.scheduling.drafting import Drafting
 from app.engine.process.scheduling.pace import Pace
+from app.engine.process.scheduling.rows import Row
 from app.engine.process.scheduling.threads import Threads
 from app.engine.process.scheduling.waiting import WaitingRoom, awaits
 from app.engine.process.scheduling.writing import Calls, Writer
@@ -135,7 +137,10 @@ class Scheduler:
         self._may_abort_others = self._on_processor and not traits.is_recurrent
         self._pace = Pace(weights.n_ubatch, can_abort=self._on_processor)
         outputs = min(max(MAX_OUTPUTS, weights.n_slots), weights.n_ubatch)
-        self._batching = Batching(self._slots, self._space, self._pace, self._batch, outputs)
+        self._drafting = Drafting(weights, traits)
+        self._batching = Batching(
+            self._slots, self._space, self._pace, self._batch, outputs, self._drafting
+        )
         self._scorer: PromptScorer | None = None
         self._threads = Threads(weights, governed=options.governor)
         self._latest = Pass()
@@ -218,6 +223,7 @@ class Scheduler:
     def step(self) -> None:
         """One batch. Returns without decoding where every slot waits for something."""
         self._is_stuck = True
+        began = self._clock()
         self._sweep()
         self._begin_again()
         self._admit()
@@ -243,7 +249,10 @@ class Scheduler:
         if code == 0:
             if any(row.is_reading for row in rows):
                 self._pace.measure(self._batch.size, now - started)
+            is_writing = not any(row.is_reading for row in rows)
             self._land(rows, started)
+            if is_writing:
+                self._learn_of_drafts(rows, self._clock() - began)
             self._govern(rows, now - started, now, had_s)
         else:
             self._crash(rows, code)
@@ -423,6 +432,9 @@ class Scheduler:
         timeline = reply.request.timeline
         if plan.parked is not None:
             timeline.mark("settling", self._clock())
+        reply.drafts, undrafted = self._drafting.begin(reply.request.generate)
+        if undrafted:
+            self._note(reply, "no_drafts", undrafted)
         refused = self._space.settle(plan, reply.request)
         if refused is None and self.keeping.is_lost(reply.request):
             refused = SAVED_LOST
@@ -552,7 +564,7 @@ class Scheduler:
         for row in rows:
             if row.scores_prompt:
                 self._guard(row.slot, partial(self._score, row))
-            row.slot.cells.extend(row.tokens)
+            row.slot.cells.extend(row.tokens[:1] if row.proposed else row.tokens)
             if row.slot.reply is row.reply and row.is_reading:
                 row.reply.evaluated += len(row.tokens)
                 row.reply.request.timeline.prefilled(started, now, len(row.tokens))
@@ -577,6 +589,12 @@ class Scheduler:
         )
         reply.scored = first + len(after)
         self._emit(scores)
+
+    def _learn_of_drafts(self, rows: list[Row], seconds: float) -> None:
+        n_threads = self._weights.n_threads
+        for row in self._drafting.learn(rows, self._batch.size, seconds, n_threads):
+            if row.slot.reply is row.reply and row.reply.drafts is not None:
+                self._note(row.reply, "drafts_off", row.reply.drafts.off)
 
     def _govern(
         self, rows: list[Row], elapsed_s: float, now: float, processor_s: float | None

@@ -16,15 +16,17 @@ get their tokens.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 from app.engine.process.cache.slot import Drawn, HeldToken, Phase, Slot, SlotReply
+from app.engine.process.drafting.state import Proposal
 from app.engine.process.native.weights import Weights
 from app.engine.process.sampling.candidates import Candidates
 from app.engine.process.sampling.chain import Moment
-from app.engine.process.scheduling.batching import Row
+from app.engine.process.scheduling.rows import Row
 from app.engine.process.trace.outbox import TokenRecord
 from app.engine.process.trace.scores import ScoreBuffers
 from app.engine.process.trace.shortlist import Scores, ShortlistFinder
@@ -72,9 +74,41 @@ class Writer:
     # --- drawing ----------------------------------------------------------------------------
 
     def draw(self, row: Row, slot: Slot) -> None:
-        """The decode has given scores for the row: draw, and go on from there."""
-        scores = self._buffers.copy(self._context, row.index)
-        self._offer(slot, row.reply, self._drawn(row.reply, scores))
+        """The decode has given scores for the row: draw, and go on from there; where the draw is
+        what was proposed, its cell is filled and its scores are there already."""
+        reply = row.reply
+        if not row.proposed:
+            self._offer(
+                slot, reply, self._drawn(reply, self._buffers.copy(self._context, row.index))
+            )
+            return
+        assert reply.drafts is not None
+        reply.drafts.begin_pass(row.proposed)
+        try:
+            self._follow(row, slot, reply.drafts.pending)
+        finally:
+            reply.drafts.pending.clear()
+            self._drop_rejected(slot, reply)
+
+    def _follow(self, row: Row, slot: Slot, pending: deque[Proposal]) -> None:
+        reply = row.reply
+        for index in range(row.start, row.index + 1):
+            self._offer(slot, reply, self._drawn(reply, self._buffers.copy(self._context, index)))
+            is_writing = slot.reply is reply and reply.phase is Phase.WRITING
+            if not pending or not is_writing or reply.next_token != pending[0].token_id:
+                return
+            row.n_accepted += 1
+            slot.cells.extend([pending.popleft().token_id])
+
+    def _drop_rejected(self, slot: Slot, reply: SlotReply) -> None:
+        """Cells that the decode filled and no draw has taken. A window that has moved on for them
+        cannot go back: then all is read again."""
+        slot.cells.repair()
+        if slot.cells.usable(len(slot.cells)) is not None:
+            slot.cells.clear()
+        expected = len(reply.request.prompt.ids) + len(reply.generated) - 1
+        if slot.reply is reply and reply.phase is Phase.WRITING and len(slot.cells) < expected:
+            self._calls.restart(reply)
 
     def _drawn(self, reply: SlotReply, scores: Scores) -> Drawn:
         """Draw from `scores` (kept as they are); what is banned at this position is left out."""
@@ -93,7 +127,17 @@ class Writer:
                 moment.free()
             raise
         ms = (self._clock() - reply.last_at) * 1000
-        return Drawn(draw.token_id, scores, draw.snapshots, ms, draw.uniform, moment, shortlist)
+        proposed = () if reply.drafts is None else reply.drafts.drawn(draw.token_id)
+        return Drawn(
+            draw.token_id,
+            scores,
+            draw.snapshots,
+            ms,
+            draw.uniform,
+            moment,
+            shortlist,
+            proposed=proposed,
+        )
 
     def _offer(self, slot: Slot, reply: SlotReply, drawn: Drawn | None) -> None:
         """Append what was drawn; again and again where it completes banned strings. What takes
@@ -235,7 +279,15 @@ class Writer:
             context_used=used,
             held=held,
             shortlist=drawn.shortlist,
+            proposed=drawn.proposed,
+            proposed_pieces=self._rejected_pieces(token_id, drawn),
         )
+
+    def _rejected_pieces(self, token_id: int, drawn: Drawn) -> tuple[bytes, ...]:
+        """Of what was proposed, where something else came."""
+        if not drawn.proposed or drawn.proposed[0].token_id == token_id:
+            return ()
+        return tuple(self._vocabulary.piece(each.token_id) for each in drawn.proposed)
 
     # --- banned strings ---------------------------------------------------------------------
 
@@ -304,6 +356,8 @@ class Writer:
         """The cells back to the reply's last token; all go where the architecture cannot, and
         `_go_on` has everything read again."""
         keep = len(reply.request.prompt.ids) + len(reply.generated)
+        if reply.drafts is not None:
+            reply.drafts.forget()
         if keep < len(slot.cells) and slot.cells.usable(keep) is not None:
             slot.cells.clear()
         else:

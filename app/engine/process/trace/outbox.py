@@ -16,10 +16,12 @@ from typing import Final, Literal
 import msgspec
 
 from app import cores
+from app.engine.process.drafting.state import Proposal
 from app.engine.process.native.arrays import as_array
 from app.engine.process.trace.effects import Snapshot, StageFollower
 from app.engine.process.trace.measuring import Measurer
 from app.engine.process.trace.shortlist import Scores, Shortlist
+from app.engine.protocol.draft_messages import Rejected
 from app.engine.protocol.messages import (
     Event,
     Failed,
@@ -41,7 +43,8 @@ class TokenRecord(msgspec.Struct, frozen=True):
     """What the decoding thread leaves behind of a token; the event is made of it elsewhere.
 
     `scores` is a copy: the next decode overwrites the original. `held`: announce the token
-    instead of appending it (step mode).
+    instead of appending it (step mode). `proposed`: what a draft had here and behind it, with its
+    pieces where another token came.
     """
 
     request_id: int
@@ -59,6 +62,8 @@ class TokenRecord(msgspec.Struct, frozen=True):
     held: bool = False
     shortlist: Shortlist | None = None
     chosen: bool = False
+    proposed: tuple[Proposal, ...] = ()
+    proposed_pieces: tuple[bytes, ...] = ()
 
     def event(self, measurer: Measurer) -> TokenArrived | Held:
         measured = measurer.measure(self.scores, self.token_id, self.alternatives, self.shortlist)
@@ -78,10 +83,21 @@ class TokenRecord(msgspec.Struct, frozen=True):
             uniform=self.uniform,
             chosen=self.chosen,
             log_total=measured.log_total,
+            drafted=bool(self.proposed) and not self.proposed_pieces and not self.chosen,
+            draft_logprob=self.proposed[0].logprob if self.proposed else None,
+            rejected=self._rejected(measured.log_total),
         )
         if self.held:
             return Held(self.request_id, trace)
         return TokenArrived(self.request_id, trace, self.text, self.part, self.context_used)
+
+    def _rejected(self, log_total: float) -> Rejected | None:
+        if not self.proposed_pieces:
+            return None
+        ids = [each.token_id for each in self.proposed]
+        known = [each.logprob for each in self.proposed if each.logprob is not None]
+        logprob = min(float(self.scores[ids[0]]) - log_total, 0.0)
+        return Rejected(ids, list(self.proposed_pieces), logprob, known)
 
 
 class Outbox:

@@ -118,8 +118,11 @@ def without_bound(info: kinds.Type, where: str = "", seen: set[type] | None = No
 
 def test_every_field_that_an_engine_fills_has_a_bound() -> None:
     found = without_bound(kinds.type_info(protocol.Event | TemplateReply))
-    # Its lower end is no number: what cannot be has -inf. `TokenTrace.check` has the rest.
-    assert found == ["TokenTrace.logprob"]
+    # Their lower end is no number: what cannot be has -inf. The structs' `check` has the rest.
+    assert found == [
+        *("TokenTrace.logprob", "TokenTrace.draft_logprob"),
+        *("Rejected.logprob", "Rejected.draft_logprobs[]"),
+    ]
 
 
 class _Inner(WireMessage, frozen=True, tag=True):

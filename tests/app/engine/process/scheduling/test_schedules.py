@@ -24,6 +24,7 @@ from app.engine.process.native.native import NativeLog, llama
 from app.engine.process.native.weights import Weights
 from app.engine.process.scheduling.batching import shares
 from app.engine.process.scheduling.pace import Pace
+from app.engine.protocol.draft_messages import Drafts
 from app.engine.protocol.messages import (
     Failed,
     Finished,
@@ -112,6 +113,7 @@ class Crowd:
                 reuse_prefix=self.source.random() < 0.9,
                 repeatable=repeatable,
                 score_prompt=self.source.random() < 0.1,
+                drafts=self.source.choice([None, Drafts(always=True), Drafts(most=3)]),
             )
         )
         self.banned[self.ids[-1]] = banned

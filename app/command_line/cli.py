@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
+from app.command_line.beams import add_beam_options, beams_asked, search
 from app.command_line.output import AskOutput, JsonLines, PlainText
 from app.command_line.run import (
     INTERRUPTED,
@@ -97,6 +98,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
         help="same settings and seed give the same answer to the last bit",
     )
     add("--score-prompt", action="store_true", help="with --json: score the tokens of the prompt")
+    add_beam_options(parser)
     add("--raw", action="store_true", help="continue the text as it is, without a chat template")
     add("--settings", metavar="FILE", help="JSON object of settings, see docs/settings.md")
     add("--json", action="store_true", help="one JSON object per line, with every token")
@@ -145,6 +147,7 @@ def _run(options: argparse.Namespace) -> int:
     settings = _settings(options)
     request = settings.generate(_prompt(options, settings), with_trace=options.json)
     check_request(request)  # before the weights load for it
+    beams = beams_asked(options, request)
     weights = weights_path(options)
     output: AskOutput = JsonLines(sys.stdout) if options.json else PlainText(sys.stdout, sys.stderr)
     talk = Talk(options, output.event, output.flush)
@@ -152,6 +155,8 @@ def _run(options: argparse.Namespace) -> int:
         output.loaded(talk.load(weights, settings.load_options()))
         if options.json:
             output.pieces = talk.read_pieces()
+        if beams is not None:
+            return search(talk, beams, request, output)
         return _answer(talk, request, output)
     except RequestError as error:
         output.failed(error.failed)

@@ -12,6 +12,7 @@ from typing import Any, Final, TextIO
 
 import msgspec
 
+from app.engine.protocol.beam_messages import BeamsFound, BeamsGrew
 from app.engine.protocol.frames import WireMessage
 from app.engine.protocol.loading_messages import Loaded
 from app.engine.protocol.messages import (
@@ -31,6 +32,7 @@ from app.engine.protocol.messages import (
     TokenTrace,
 )
 from app.engine.protocol.pieces import Pieces, unpack
+from app.insight.beams.tree import BeamTree
 
 
 class AskOutput(ABC):
@@ -38,6 +40,8 @@ class AskOutput(ABC):
 
     def __init__(self) -> None:
         self.pieces: Pieces | None = None
+        self.tree = BeamTree()
+        """Of a beam search."""
 
     @abstractmethod
     def event(self, event: Event) -> None:
@@ -50,6 +54,10 @@ class AskOutput(ABC):
     @abstractmethod
     def summary(self, summary: Summary) -> None:
         """The answer is complete, or was stopped."""
+
+    @abstractmethod
+    def beams(self, found: BeamsFound) -> None:
+        """A beam search is complete."""
 
     @abstractmethod
     def failed(self, failed: Failed) -> None:
@@ -74,12 +82,24 @@ class PlainText(AskOutput):
     def event(self, event: Event) -> None:
         if isinstance(event, TokenArrived | TextFlushed) and event.text:
             self._write(event.part, event.text)
+        elif isinstance(event, BeamsGrew):
+            self.tree.take(event)
         elif isinstance(event, Note):
             self._end_line("reasoning")
             self._remark(event.sentence + "\n")
 
     def summary(self, summary: Summary) -> None:
         self._end_line("reasoning")
+        self._end_line("content")
+
+    def beams(self, found: BeamsFound) -> None:
+        """The best text on stdout; all of them, with their sums, beside it."""
+        for note in found.notes:
+            self._remark(note + "\n")
+        for line in _beam_lines(self.tree, found):
+            self._remark(line + "\n")
+        if found.leaves:
+            self._write("content", _text(self.tree.text(found.leaves[0])))
         self._end_line("content")
 
     def failed(self, failed: Failed) -> None:
@@ -140,6 +160,9 @@ class JsonLines(AskOutput):
             self._print("token", self._token(event))
         elif isinstance(event, PromptScores):
             self._print("prompt_scores", self._prompt_scores(event))
+        elif isinstance(event, BeamsGrew):
+            self.tree.take(event)
+            self._print("beam_step", _beam_step(event))
         elif not isinstance(event, Log) and type(event) in _NAMES:
             self._print(_NAMES[type(event)], _fields(event))
 
@@ -148,6 +171,18 @@ class JsonLines(AskOutput):
 
     def summary(self, summary: Summary) -> None:
         self._print("summary", _fields(summary))
+
+    def beams(self, found: BeamsFound) -> None:
+        tree = self.tree
+        best = found.leaves[0] if found.leaves else found.greedy
+        fields = {
+            **_fields(found),
+            "text": _text(tree.text(best)) if best else "",
+            "token_ids": tree.ids(best) if best else [],
+            "leaves": [_leaf(tree, leaf) for leaf in found.leaves],
+            "greedy": _leaf(tree, found.greedy) if found.greedy else None,
+        }
+        self._print("beams", fields)
 
     def failed(self, failed: Failed) -> None:
         fields = {"kind": failed.kind, "sentence": failed.sentence, "evidence": failed.evidence}
@@ -238,7 +273,61 @@ def _plain(value: Any) -> Any:
     return [_plain(item) for item in value] if isinstance(value, list) else value
 
 
+def _beam_step(event: BeamsGrew) -> dict[str, Any]:
+    """Sums of natural logarithms, before samplers, at temperature 1."""
+    nodes = [
+        {
+            "number": node.number,
+            "parent": node.parent,
+            "token_id": node.token_id,
+            "bytes": node.piece.hex(),
+            "text": _text(node.piece),
+            "probability": math.exp(node.logprob),
+            "logprob": node.logprob,
+            "sum": node.total,
+            "score": node.score,
+            "kind": node.kind,
+            "greedy": node.is_greedy,
+            "end": node.is_end,
+        }
+        for node in event.nodes
+    ]
+    return {"step": event.step, "nodes": nodes, "pruned": event.pruned}
+
+
+def _leaf(tree: BeamTree, number: int) -> dict[str, Any]:
+    node = tree.grown[number].node
+    return {
+        "number": number,
+        "text": _text(tree.text(number)),
+        "token_ids": tree.ids(number),
+        "sum": node.total,
+        "score": node.score,
+        "finished": node.is_end,
+        "greedy": node.is_greedy,
+    }
+
+
+def _beam_lines(tree: BeamTree, found: BeamsFound) -> list[str]:
+    """A line for each text, best first, and the greedy one."""
+    numbers = [(f"{place}.", leaf) for place, leaf in enumerate(found.leaves, 1)]
+    if found.greedy:
+        numbers.append(("greedy", found.greedy))
+    lines = [f"{'':>6}  {'log p':>8}  {'score':>8}  text"]
+    for name, number in numbers:
+        node, text = tree.grown[number].node, _text(tree.text(number))
+        end = "" if node.is_end else " …"
+        lines.append(f"{name:>6}  {node.total:8.3f}  {node.score:8.3f}  {text!r}{end}")
+    return lines
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
+
+
 _INNER: Final = ("@", "id")
 
-_FOLLOWED: Final = frozenset(("token", "text_flushed", "tokens_taken_back", "prompt_scores"))
+_FOLLOWED: Final = frozenset(
+    ("token", "text_flushed", "tokens_taken_back", "prompt_scores", "beam_step")
+)
 """Events that others come with: they are written together, which wakes the reader once."""

@@ -56,6 +56,7 @@ from app.engine.protocol.bounds import shown_text
 from app.engine.protocol.cache_messages import CacheCommand
 from app.engine.protocol.frames import ProtocolError
 from app.engine.protocol.inside_messages import InsideCommand
+from app.engine.protocol.lane_messages import ReadLanes
 from app.engine.protocol.loading_messages import (
     DevicesRead,
     LoadWeights,
@@ -282,7 +283,7 @@ class Serving:
             self._open[command.id] = now
             if isinstance(command, Generate):
                 self._unscheduled[command.id] = command
-            if isinstance(command, CacheCommand | InsideCommand | SearchBeams):
+            if isinstance(command, CacheCommand | InsideCommand | SearchBeams | ReadLanes):
                 self._looks.add(command.id)
             else:  # a measurement makes way for it
                 self._ahead.add(command.id)
@@ -447,6 +448,8 @@ class Serving:
             self._guard(job.id, lambda: self._prepare(job))
         elif isinstance(job, CacheCommand):
             self._guard(job.id, lambda: self._look_at_cache(job))
+        elif isinstance(job, ReadLanes):
+            self._guard(job.id, lambda: self._read_lanes(job))
         elif isinstance(job, InsideCommand):
             self._guard(job.id, lambda: self._ask_inside(job))
         elif isinstance(job, SearchBeams):
@@ -541,6 +544,14 @@ class Serving:
                 is_in_the_way=lambda: bool(self._ahead or self._unscheduled),
             )
         )
+
+    def _read_lanes(self, command: ReadLanes) -> None:
+        if not _taken_out(self._looks, command.id):
+            return
+        if self._scheduler is None:
+            self._fail(command.id, "not_loaded", _NOT_LOADED)
+        else:
+            self._finish(command.id, self._scheduler.read_lanes(command.since))
 
     def _ask_inside(self, command: InsideCommand) -> None:
         if self._inside is None:

@@ -148,6 +148,7 @@ Int32s = Annotated[Array, list_of("i4")]
 Int64s = Annotated[Array, list_of("i8")]
 UInt8s = Annotated[Array, list_of("u1")]
 Float32s = Annotated[Array, list_of("f4")]
+Float64s = Annotated[Array, list_of("f8")]
 
 
 def is_nats(value: float) -> bool:

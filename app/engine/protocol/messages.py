@@ -82,6 +82,7 @@ from app.engine.protocol.inside_messages import (
     ReadGraph,
     TokenAttributed,
 )
+from app.engine.protocol.lane_messages import Lanes, ReadLanes
 from app.engine.protocol.loading_messages import (
     Device,
     DevicesRead,
@@ -264,6 +265,7 @@ Command = (
     | UseSaved
     | SaveChats
     | DropSaved
+    | ReadLanes
     | LookInside
     | ReadGraph
     | MeasureHeads
@@ -388,6 +390,7 @@ Result = (
     | CacheMap
     | StepMeasured
     | DrawsReplayed
+    | Lanes
     | Inside
     | GraphOffer
     | HeadsMeasured

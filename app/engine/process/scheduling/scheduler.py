@@ -56,10 +56,12 @@ from app.engine.process.scheduling.rows import Row
 from app.engine.process.scheduling.threads import Threads
 from app.engine.process.scheduling.waiting import WaitingRoom, awaits
 from app.engine.process.scheduling.writing import Calls, Writer
+from app.engine.process.trace.lanes import LaneRecorder
 from app.engine.process.trace.outbox import TokenRecord
 from app.engine.process.trace.prompt_scores import PromptScorer
 from app.engine.process.trace.scores import scores_of
 from app.engine.process.trace.timeline import Pass, Timeline
+from app.engine.protocol.lane_messages import Lanes, LaneWaiting
 from app.engine.protocol.loading_messages import LoadOptions
 from app.engine.protocol.messages import (
     Event,
@@ -144,6 +146,7 @@ class Scheduler:
         self._scorer: PromptScorer | None = None
         self._threads = Threads(weights, governed=options.governor)
         self._latest = Pass()
+        self._lanes = LaneRecorder(weights.n_slots, clock)
         self._news: list[Event | TokenRecord] = []
         """Seconds from a decode's end to the next one's begin: what the host adds to a step."""
 
@@ -202,6 +205,15 @@ class Scheduler:
     def sequences(self) -> list[Cells]:
         """What each slot holds now, to copy from; a part goes through one that is empty."""
         return [slot.cells for slot in self._slots]
+
+    def read_lanes(self, since: int) -> Lanes:
+        """Who shared which passes, from span `since` on (`lane_messages.py`)."""
+        with self._lock:
+            waiting = [
+                LaneWaiting(r.generate.reply_id, r.generate.conversation, r.timeline.awaited)
+                for r in self._waiting
+            ]
+        return self._lanes.read(since, waiting)
 
     def begin_with(self, ids: list[int]) -> None:
         """The context's first sequence holds these tokens already."""
@@ -360,12 +372,18 @@ class Scheduler:
                 taken = self._waiting.take(request)
                 plan.target.reply = reply if taken else None
             if taken:
+                self._join(plan.target, reply)
                 self._guard(plan.target, partial(self._settle, plan))
             else:
                 reply.close()
         if len(self._waiting):
             with self._lock:
                 self._waiting.tell_places()
+
+    def _join(self, slot: Slot, reply: SlotReply) -> None:
+        generate, arrived = reply.request.generate, reply.request.arrived
+        number = slot.cells.sequence
+        self._lanes.join(number, reply, generate.reply_id, generate.conversation, arrived)
 
     def _refuse(self, request: Request, kind: str, sentence: str, evidence: str) -> None:
         """Fail a request that could not begin, unless it has been ended meanwhile."""
@@ -490,7 +508,7 @@ class Scheduler:
         summary = self._summary(reply, reason, detail, len(slot.cells))
         ending = Stopped if reason == "stopped" else Finished
         self._emit(ending(reply.request.id, summary))
-        self._release(slot)
+        self._release(slot, reason)
 
     def _fail(self, slot: Slot, kind: str, sentence: str, evidence: str = "") -> None:
         reply = slot.reply
@@ -502,10 +520,11 @@ class Scheduler:
         except Exception:  # noqa: BLE001 - without its text it still has to end
             evidence = f"{evidence}\n{traceback.format_exc(limit=-6)}"
         self._emit(Failed(reply.request.id, kind, sentence, evidence, partial))
-        self._release(slot)
+        self._release(slot, "failed")
 
-    def _release(self, slot: Slot) -> None:
+    def _release(self, slot: Slot, ending: str) -> None:
         """The slot is idle again."""
+        self._lanes.leave(slot.cells.sequence, ending)
         reply, slot.reply = slot.reply, None
         self._is_stuck = False
         self._weights.abort.clear()  # it may have been set for this one alone
@@ -561,6 +580,8 @@ class Scheduler:
         """Record what the decode filled, then draw for every row that asked for scores."""
         now = self._clock()
         self._latest.slots, self._latest.batch = len(rows), self._batch.size
+        shares = tuple((r.slot.cells.sequence, len(r.tokens), r.is_reading) for r in rows)
+        self._lanes.passed(shares, started, now)
         for row in rows:
             if row.scores_prompt:
                 self._guard(row.slot, partial(self._score, row))

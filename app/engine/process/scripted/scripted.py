@@ -24,6 +24,7 @@ import msgspec
 
 from app.engine.process.scripted.cache import BUSY, ScriptCache
 from app.engine.process.scripted.grammar import scripted_check
+from app.engine.process.scripted.lanes import ScriptLanes
 from app.engine.process.scripted.prompt import END_ID, build_scripted, show_scripted
 from app.engine.process.scripted.script import (
     Script,
@@ -44,6 +45,7 @@ from app.engine.protocol.cache_messages import ChangeCache, MeasureStep, ReadCac
 from app.engine.protocol.embedding_messages import EmbeddingCommand, ReadRotations
 from app.engine.protocol.frames import Array, ProtocolError
 from app.engine.protocol.inside_messages import AttributeToken, LookInside, MeasureHeads, ReadGraph
+from app.engine.protocol.lane_messages import ReadLanes
 from app.engine.protocol.loading_messages import (
     Device,
     DevicesRead,
@@ -129,6 +131,7 @@ class ScriptedEngine:
         self._loaded: Loaded | None = None
         self._next_reply = 0
         self._cache = ScriptCache()
+        self._lanes = ScriptLanes()
         self._said: deque[Said] = deque(maxlen=64)
         self._texts: deque[list[int]] = deque(maxlen=64)
         self._made_up: MadeUpNetwork | None = None
@@ -194,6 +197,8 @@ class ScriptedEngine:
             self._answer(command.id, scripted_draws(command))
         elif isinstance(command, ReadCache | ChangeCache | SavedCommand) and self._loaded:
             self._look_at_cache(command, self._loaded)
+        elif isinstance(command, ReadLanes) and self._loaded:
+            self._answer(command.id, self._lanes.answer(command.since, self._loaded.n_slots))
         elif isinstance(command, MeasureHeads) and self._loaded:
             self._answer(command.id, self._network().heads())
         elif isinstance(command, AttributeToken) and self._loaded:
@@ -410,13 +415,20 @@ class ScriptedEngine:
             take.reused, take.reuse_source = self._cache.reused(command.conversation, ids)
             take.reused = min(take.reused, prompt_tokens)
         self._cache.begin(take)
+        self._lanes.begin(take)
+        ending = "failed"
         try:
             try:
                 self._begin(take)
                 self._play_prefill(take, reply)
                 self._play_tokens(take, reply)
+                ending = take.stop_reason
+            except StopSeenError:
+                ending = "stopped"
+                raise
             finally:
                 self._cache.end(take)
+                self._lanes.end(ending)
                 end = [END_ID] if take.stop_reason == "end_token" else []
                 self._texts.append([*take.prompt_ids, *take.token_ids, *end])
         except StopSeenError:
@@ -476,7 +488,9 @@ class ScriptedEngine:
         for chunk in range(1, prefill.chunks + 1):
             self._steering.wait(take.command.id, prefill.ms / prefill.chunks / 1000)
             done = take.reused + todo * chunk // prefill.chunks
-            take.read(done - take.reused - todo * (chunk - 1) // prefill.chunks)
+            n_read = done - take.reused - todo * (chunk - 1) // prefill.chunks
+            take.read(n_read)
+            self._lanes.read(n_read)
             self._send(Progress(take.command.id, "prefill", done, take.prompt_tokens))
         take.end_prefill()
         if take.command.score_prompt and reply.prompt_probabilities:
@@ -542,6 +556,7 @@ class ScriptedEngine:
             take.end_hold()
         self._send_texts(take, take.go_over(token.part))
         pieces = take.add(trace.token_id, b"" if token.withheld else piece)
+        self._lanes.token()
         (part, text), *others = pieces or [(take.part, "")]
         self._send(TokenArrived(take.command.id, trace, text, part, take.context_used))
         self._send_texts(take, others)

@@ -51,6 +51,7 @@ from app.engine.protocol.inside_messages import (
     Missing,
     TokenAttributed,
 )
+from app.engine.protocol.lane_messages import Lanes, LaneVisit, LaneWaiting
 from app.engine.protocol.loading_messages import Device, DevicesRead, Loaded, Lora, MemoryPart
 from app.engine.protocol.machine_messages import FlashCompared, FlashSide, StepProfiled
 from app.engine.protocol.messages import (
@@ -187,10 +188,16 @@ NEAR = NearestTokens(Array.of("i4", [7, 8]), NUMBERS, Array.of("i4", [0, 4]), NU
 TURN = Rotation([0, 1], "halves", 4, 0, 1e4, 1.0, 0.0, 1.0, 32.0, 1.0, 64, NUMBERS)
 SIDE = FlashSide([9.0, 8.0], [1.0], 64, 7)
 NODE = BeamNode(2, 1, 5, b"Hi", -0.5, -2.0, -1.0, "alive")
+LANES = Lanes(
+    *(9.0, 4, 0, Array.of("f8", [1.0]), Array.of("f8", [2.0]), Array.of("i4", [1])),
+    *(Array.of("i4", [1]), Array.of("i4", [0]), Array.of("i4", [5]), Array.of("u1", [1])),
+    [LaneVisit(0, 0, "m", "c", 0.5, 1.0)],
+    [LaneWaiting("m", "c", "queued")],
+)
 RESULTS: list[WireMessage] = [
     *(LOADED, SUMMARY, Tokens([1], [b"Hi"]), PromptCount(3, 64), PROMPT, WORDS),
     *(GrammarChecked("No.", 1, 2, ["A note."]), CACHE, StepMeasured(3, [1.0], [2.0], 1)),
-    *(DrawsReplayed([ReplayedDraw(1, 2, 0.5, 3)]), DevicesRead([DEVICE]), Done()),
+    *(DrawsReplayed([ReplayedDraw(1, 2, 0.5, 3)]), DevicesRead([DEVICE]), Done(), LANES),
     *(INSIDE, GraphOffer(2, MISSING, [1], 8, 9, ["A note."])),
     HeadsMeasured(1, 1, Array.of("f4", [0.5] * 5), 1, 9),
     TokenAttributed(1, 2, *[0.5] * 6, [ROW], 0.1, MISSING, ["A note."]),
@@ -231,7 +238,8 @@ def attacks(value: Any, info: kinds.Type) -> Iterator[tuple[str, Any]]:
         for part in fitting:
             yield from attacks(value, part)
     elif isinstance(info, kinds.Metadata):
-        other = {"dtype": "f8", "shape": [1], "data": bytes(8)}
+        other_dtype = "i8" if value["dtype"] == "f8" else "f8"
+        other = {"dtype": other_dtype, "shape": [1], "data": bytes(8)}
         square = {"shape": [1, *value["shape"]]}
         long = {"shape": [1] * MAX_ARRAY_RANK + value["shape"]}
         for name, change in (("dtype", other), ("rank", square), ("long", long)):

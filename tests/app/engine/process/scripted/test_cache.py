@@ -18,6 +18,7 @@ from app.engine.protocol.cache_messages import (
     ReadCache,
     StepMeasured,
 )
+from app.engine.protocol.lane_messages import Lanes, ReadLanes
 from app.engine.protocol.messages import Failed, Finished, Generate, Stopped, Summary
 from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt
 
@@ -129,3 +130,15 @@ def test_a_step_is_timed_as_the_script_says(talk: ScriptedTalk) -> None:
     request = engine.request(MeasureStep(0, "a"))
     engine.stop(request)
     assert isinstance(engine.wait_for(request, PATIENCE_S), Stopped)
+
+
+def test_what_it_plays_goes_down_a_lane(talk: ScriptedTalk) -> None:
+    engine = talk.loaded_engine(_script({"text": "one two"}))
+    request = Generate(0, ChatPrompt([ChatMessage("user", "Hello")]), reply_id="m2")
+    summary = _summary(engine, request)
+    ending = engine.wait_for(engine.request(ReadLanes(0)), PATIENCE_S)
+    assert isinstance(ending, Finished)
+    assert isinstance(ending.result, Lanes)
+    (visit,) = ending.result.visits
+    assert (visit.reply_id, visit.ending) == ("m2", summary.stop_reason)
+    assert (visit.read, visit.written) == (summary.evaluated, summary.generated)

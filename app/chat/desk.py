@@ -72,6 +72,7 @@ from app.chat.weights.fits import Fits
 from app.chat.weights.header_files import HeaderFiles
 from app.chat.weights.loading import Loader
 from app.chat.weights.local_weights import FindOthers, LocalWeights
+from app.chat.weights.saved_chats import SavedChats
 from app.chat.weights.vocabulary_file import VocabularyFiles
 from app.chat.weights.weights_defaults import WeightsDefaults
 from app.engine.client.engine import Engine
@@ -158,12 +159,14 @@ class Desk:
             self._on_weights_ready,
             lambda path: self.local.name_of(path),
             lambda path: self.local.other_paths(path),
+            lambda: self.saved_chats.for_engine(),
             first=gguf,
             remember=remember_weights,
             check=check_weights,
         )
         shelf, loader = self.shelf, self.loader
         self.questions: Final = Questions(loader)
+        self.saved_chats: Final = SavedChats(around, loader, self.questions, data_dir)
         self.attachments: Final = Attachments(around, shelf, loader, self.questions, count_soon)
         self.paths: Final = Paths(around, shelf, lambda chat: self.queue.go_on(chat))
         self.growing: Final = Growing(
@@ -193,7 +196,7 @@ class Desk:
         self.searching: Final = Searching(around, shelf, self.paths, self.text)
         self.edits: Final = Edits(around, shelf)
         self.folders: Final = Folders(
-            around, shelf, self.replies.give_up, self.edits.leave_out_deleted
+            around, shelf, self.replies.give_up, self._on_deleted_for_good
         )
         self.levels: Final = Levels(around, shelf, loader, self.settings.set, count_soon)
         self.chain: Final = Chain(self.levels)
@@ -254,6 +257,7 @@ class Desk:
         around.store = self.temporary.over(self._open_store(on_problem=self._on_store_problem))
         self._engine = self._engine_factory(self._inbox.put)
         self.loader.attach(self._engine)
+        self.saved_chats.begin()
         # It is opened once, and what it says at first is merged with what was done since.
         around.when_done(
             around.store.opened, self._on_store_opened, self._on_store_failed, still=ALWAYS
@@ -298,6 +302,7 @@ class Desk:
         self.settings.on_store_opened()
         around.can_write = opened.state != "read_only"
         self._set_store_state("ok" if around.can_write else "read_only", opened.sentence)
+        self.saved_chats.on_store_opened()
         if opened.sentence and around.can_write:
             around.emit(Noticed("warning", opened.sentence))
         around.when_done(store.all_settings(), self._take_stored_settings, still=ALWAYS)
@@ -338,6 +343,7 @@ class Desk:
         self.edits.take_stored(stored, self.folders.purge_expired)
         self.around.emit(SettingsChanged(names))
         self.local.on_settings_read()
+        self.saved_chats.sweep()
         if self.around.can_write:
             self.exchange.drop_unfinished()
 
@@ -361,6 +367,8 @@ class Desk:
             self.loader.set_threads(self.settings.now.n_threads)
         if names & {"system_prompt", "context_policy"}:
             self.meter.count_soon()
+        if "saved_chats_mb" in names:
+            self.saved_chats.on_settings_changed()
         self.hub.take_settings(names)
         if names & {"weights_folders", "find_other_apps", "download_folder"}:
             self.local.on_settings_changed()
@@ -384,6 +392,11 @@ class Desk:
     def _on_imported(self, ids: tuple[str, ...], sentence: str) -> None:
         self.presets.read_again()
         self.folders.take_in(ids, sentence)
+
+    def _on_deleted_for_good(self, chats: tuple[str, ...]) -> None:
+        self.edits.leave_out_deleted()
+        self.saved_chats.forget(chats)
+        self.saved_chats.sweep()  # where it isn't known which
 
     def _on_replies_begun(self) -> None:
         self.scoring.give_way()
@@ -447,6 +460,7 @@ class Desk:
     def _take_ending(self, event: Finished | Stopped | Failed) -> None:
         if isinstance(event, Finished) and isinstance(event.result, Loaded):
             self.loader.take_loaded(event.id, event.result)
+            self.saved_chats.tell()
             self._settle_rest()
         elif self.loader.is_load(event.id):
             self.loader.take_ended_load(event)

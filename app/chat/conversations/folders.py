@@ -29,14 +29,15 @@ Fields = dict[str, Any]
 
 class Folders:
     """The folders, and the conversations as things that are put somewhere. `stop` ends what is
-    written in one; `on_deleted` is told that chats or messages were deleted for good."""
+    written in one; `on_deleted` is told that chats or messages were deleted for good, with the ids
+    of chats as far as they are known."""
 
     def __init__(
         self,
         around: Surroundings,
         shelf: Shelf,
         stop: Callable[[str], None],
-        on_deleted: Callable[[], None],
+        on_deleted: Callable[[tuple[str, ...]], None],
     ) -> None:
         self._around = around
         self._shelf = shelf
@@ -310,12 +311,14 @@ class Folders:
         if not self._around.may_write():
             return
 
+        gone = tuple(ids)
+
         def tell(count: int) -> None:
             self._around.emit(Noticed("info", f"{_were(count)} permanently deleted."))
             self._shelf.list_trash()
-            self._on_deleted()
+            self._on_deleted(gone)
 
-        self._around.when_done(self._store.delete_trashed(tuple(ids)), tell, still=ALWAYS)  # done
+        self._around.when_done(self._store.delete_trashed(gone), tell, still=ALWAYS)  # done
 
     def see_clock(self) -> None:
         """At the start and at the end: a clock that jumps makes nothing in the trash old."""
@@ -340,7 +343,7 @@ class Folders:
             if count == PURGED_AT_ONCE:
                 purge()
             elif total:
-                self._on_deleted()
+                self._on_deleted(())
                 sentence = (
                     f"{_were(total)} in the trash for {_days(days)} and has now been permanently "
                     "deleted."
@@ -354,7 +357,7 @@ class Folders:
         purge()
         self._around.when_done(
             store.purge_branches(latest),
-            lambda count: self._on_deleted() if count else None,
+            lambda count: self._on_deleted(()) if count else None,
             still=ALWAYS,  # done
         )
 

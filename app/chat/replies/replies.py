@@ -530,7 +530,10 @@ class Replies:
         if isinstance(reply.beginning, Branch):
             request = reply.beginning.begun(request)
         request = msgspec.structs.replace(
-            request, reply_id=reply.message.id, hold=request.hold or self._is_held(reply)
+            request,
+            reply_id=reply.message.id,
+            hold=request.hold or self._is_held(reply),
+            is_stored=conversation.id != self._shelf.temporary_id,
         )
         reply.message = dataclasses.replace(reply.message, settings=recorded)
         # As it grows, views show the stages that it is drawn with.

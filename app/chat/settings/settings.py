@@ -78,7 +78,8 @@ class Settings:
     `hub_endpoint` empty: the usual hub. `hub_tokens_kept`: for which hubs the system's keyring has
     a token. `window_geometry` is hex. `weights_folders` are absolute paths; `find_other_apps`:
     weights of other programs are listed too. `download_folder` empty: the one in the data folder;
-    `download_limit_kbs` is for all downloads together, 0: no limit.
+    `download_limit_kbs` is for all downloads together, 0: no limit. `saved_chats_mb`: how much of
+    the disk the KV state of chats may take, 0: none is saved.
     """
 
     theme: str = "system"
@@ -137,6 +138,7 @@ class Settings:
     download_folder: str = ""
     downloads_at_once: int = 2
     download_limit_kbs: int = 0
+    saved_chats_mb: int = 4000
 
     def load_options(self) -> LoadOptions:
         """How to load weights: None wherever the engine shall decide."""
@@ -444,5 +446,6 @@ _CHECKS: Final[dict[str, Callable[[object], Any]]] = {
     "download_folder": _download_folder,
     "downloads_at_once": _whole("The number of downloads at once", 1, 8),
     "download_limit_kbs": _whole("The limit of the download speed", 0, 10_000_000),
+    "saved_chats_mb": _whole("The disk space for saved chats", 0, 10_000_000),
     "find_other_apps": _flag("Including models from other apps"),
 }

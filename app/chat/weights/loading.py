@@ -30,6 +30,7 @@ from app.engine.client.engine import Engine
 from app.engine.client.supervisor import EngineState, StateChanged
 from app.engine.protocol.loading_messages import Device, Loaded, LoadOptions
 from app.engine.protocol.messages import Failed, Finished, Hello, Log, Progress, SetThreads, Stopped
+from app.engine.protocol.saved_messages import SavedFolder
 from app.gguf import starter
 from models.records import Weights
 
@@ -52,9 +53,9 @@ class Loader:
     """The engine seen as weights that are there or not. `on_ready` is called when they are.
 
     `name_of_file`: what weights are called that are known by another name than that of their file,
-    else nothing. `other_paths`: where else the content of a file was found. `first`: what is loaded
-    at the start, instead of what was used last. `remember`: whether loaded weights become the last
-    used ones (not with a script). `check`
+    else nothing. `other_paths`: where else the content of a file was found. `saved`: where chats'
+    KV state lies on disk. `first`: what is loaded at the start, instead of what was used last.
+    `remember`: whether loaded weights become the last used ones (not with a script). `check`
     reads a file's header before other weights give way to it; without it (a script) the engine
     alone judges.
 
@@ -72,6 +73,7 @@ class Loader:
         on_ready: Callable[[], None],
         name_of_file: Callable[[str], str],
         other_paths: Callable[[str], Sequence[str]],
+        saved: Callable[[], SavedFolder | None] = lambda: None,
         *,
         first: Path | None,
         remember: bool,
@@ -81,6 +83,7 @@ class Loader:
         self._on_ready = on_ready
         self._name_of_file = name_of_file
         self._other_paths = other_paths
+        self._saved = saved
         self._first = first
         self._remember = remember
         self._check = check
@@ -300,7 +303,7 @@ class Loader:
         self._failed = None
         self._path = attempt.path
         self._is_wanted = False
-        self._load_id = self.engine.load(attempt.path, attempt.options)
+        self._load_id = self.engine.load(attempt.path, attempt.options, self._saved())
         self._asked[self._load_id] = attempt
 
     def load_again(self) -> bool:

@@ -107,7 +107,7 @@ from app.engine.protocol.replay_messages import (
     DrawsReplayed,
     ReplayDraws,
 )
-from app.engine.protocol.saved_messages import DropSaved, SaveChats, UseSaved
+from app.engine.protocol.saved_messages import DropSaved, ForgetChats, SaveChats, UseSaved
 from app.engine.protocol.stages import (
     Sampling,
 )
@@ -266,6 +266,7 @@ Command = (
     | SaveChats
     | DropSaved
     | ReadLanes
+    | ForgetChats
     | LookInside
     | ReadGraph
     | MeasureHeads

@@ -61,12 +61,19 @@ class SaveChats(WireMessage, frozen=True, tag=True):
 
 
 class DropSaved(WireMessage, frozen=True, tag=True):
-    """Forget what is on disk: the file `number`, all of `conversation`, or, with neither, all.
-    Refused where this window may not write. -> Done"""
+    """Forget what is on disk: the file `number`, or all. Refused where this window may not write.
+    -> Done"""
 
     id: Amount
     number: Amount = 0
-    conversation: str = ""
+
+
+class ForgetChats(WireMessage, frozen=True, tag=True):
+    """These chats were deleted for good: nothing of theirs stays in idle slots, in host memory or
+    on disk, and nothing is written any more. -> Done"""
+
+    id: Amount
+    conversations: list[str]
 
 
 class SavedCopy(WireMessage, frozen=True, tag=True):
@@ -81,4 +88,4 @@ class SavedCopy(WireMessage, frozen=True, tag=True):
     is_usable: bool
 
 
-SavedCommand = UseSaved | SaveChats | DropSaved
+SavedCommand = UseSaved | SaveChats | DropSaved | ForgetChats

@@ -269,6 +269,16 @@ PLACES = {
         "test_the_words_of_other_weights_are_asked_for_while_the_first_are_on_their_way",
     ),
     # --- weights
+    "app/chat/weights/saved_chats.py _ask": (
+        "always: nobody waits for it",
+        "app/chat/weights/test_saved_chats.py",
+        "test_stored_chats_are_saved_and_a_temporary_one_is_not",
+    ),
+    "app/chat/weights/saved_chats.py _sweep": (
+        "always: as above",
+        "app/chat/weights/test_saved_chats.py",
+        "test_what_belongs_to_no_chat_goes_at_the_start",
+    ),
     "app/chat/weights/loading.py load": (
         "no others were chosen, nor unloaded, nor the load cancelled",
         "app/chat/weights/test_desk_weights.py",

@@ -167,8 +167,9 @@ def test_everything_of_a_request_can_be_said(settings: Any) -> None:
         cuts=[Cut("head", 3, 1), Cut("ffn", 2)],
         cut_mode="zero",
     )
-    # Who steps or branches looks at what was drawn: that is done in the window.
-    not_asked = {"id", "hold", "forced_ids", "reply_id"}
+    # Who steps or branches looks at what was drawn: that is done in the window. `ask` stores no
+    # chat, so nothing of it is saved.
+    not_asked = {"id", "hold", "forced_ids", "reply_id", "is_stored"}
     fields = set(Generate.__struct_fields__) - not_asked
     assert all(getattr(generate, name) != getattr(_PLAIN, name) for name in fields)
 
@@ -346,6 +347,7 @@ def test_the_documentation_names_every_setting() -> None:
         "font_text", "font_reading", "font_mono", "text_px", "reading_px", "closed_folders",
         "weights_folders", "find_other_apps",
         "download_folder", "downloads_at_once", "download_limit_kbs",
+        "saved_chats_mb",
     }  # fmt: skip
     wanted = [name for name in KNOWN if name not in window_only]
     wanted += LoadOptions.__struct_fields__

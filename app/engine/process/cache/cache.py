@@ -38,7 +38,13 @@ from app.engine.protocol.cache_messages import (
 from app.engine.protocol.frames import Array
 from app.engine.protocol.messages import Done, Event, Failed, Finished, Progress, Stopped
 from app.engine.protocol.replay_messages import DrawsReplayed, ReplayDraws
-from app.engine.protocol.saved_messages import DropSaved, SaveChats, SavedCommand, UseSaved
+from app.engine.protocol.saved_messages import (
+    DropSaved,
+    ForgetChats,
+    SaveChats,
+    SavedCommand,
+    UseSaved,
+)
 from app.refusal import Refusal
 
 TURNS: Final = 64
@@ -222,11 +228,21 @@ class CacheControl:
             case DropSaved():
                 if not self._keeping.states.may_write:
                     raise Refusal("bad_setting", READ_ONLY)
-                found = self._keeping.forget(
-                    conversation=command.conversation, number=command.number
-                )
-                if command.number and not found:
+                if not self._keeping.forget(number=command.number) and command.number:
                     raise Refusal("bad_setting", GONE_FROM_DISK)
+            case ForgetChats():
+                for conversation in command.conversations:
+                    self._forget(conversation)
+
+    def _forget(self, conversation: str) -> None:
+        self._keeping.forget(conversation=conversation)
+        for slot in self._slots:
+            if slot.conversation == conversation:
+                slot.is_stored = False
+                if slot.is_idle:
+                    slot.cells.clear()
+        for parked in [p for p in self._space.parking if p.conversation == conversation]:
+            self._space.parking.drop(parked)
 
     def _slots_of(self, conversation: str) -> list[Slot]:
         """Where a conversation has cells. Raises Refusal where a reply is written there."""

@@ -27,6 +27,7 @@ from app.engine.protocol.frames import Array
 from app.engine.protocol.loading_messages import Loaded
 from app.engine.protocol.saved_messages import (
     DropSaved,
+    ForgetChats,
     SavedCommand,
     SavedCopy,
     SavedFolder,
@@ -158,8 +159,13 @@ class ScriptCache:
             self._saved = {
                 chat: held
                 for chat, held in self._saved.items()
-                if not _is_meant(command, chat, held)
+                if command.number not in (0, held.number)
             }
+        elif isinstance(command, ForgetChats):
+            for chat in command.conversations:
+                self._cells = _without(self._cells, chat)
+                self._parked = _without(self._parked, chat)
+                self._saved = _without(self._saved, chat)
         return None
 
     def change(self, command: ChangeCache) -> ScriptFailure | None:
@@ -199,12 +205,6 @@ class ScriptCache:
 
 def _without(held: dict[str, _Held], conversation: str) -> dict[str, _Held]:
     return {name: one for name, one in held.items() if name != conversation}
-
-
-def _is_meant(command: DropSaved, chat: str, held: _Held) -> bool:
-    if command.number:
-        return held.number == command.number
-    return not command.conversation or chat == command.conversation
 
 
 def _slot(number: int, conversation: str, held: _Held, per_token: int) -> CacheSlot:

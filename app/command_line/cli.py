@@ -97,6 +97,8 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
         action="store_true",
         help="same settings and seed give the same answer to the last bit",
     )
+    add("--drafts", metavar="KIND", help="speculative decoding: off, lookup or model")
+    add("--draft-tokens", type=int, metavar="N", help="tokens proposed at once, 1 to 15")
     add("--score-prompt", action="store_true", help="with --json: score the tokens of the prompt")
     add_beam_options(parser)
     add("--raw", action="store_true", help="continue the text as it is, without a chat template")

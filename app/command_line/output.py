@@ -13,6 +13,7 @@ from typing import Any, Final, TextIO
 import msgspec
 
 from app.engine.protocol.beam_messages import BeamsFound, BeamsGrew
+from app.engine.protocol.draft_messages import Rejected
 from app.engine.protocol.frames import WireMessage
 from app.engine.protocol.loading_messages import Loaded
 from app.engine.protocol.messages import (
@@ -210,6 +211,8 @@ class JsonLines(AskOutput):
             "removed_by": _removed_by(token),
             "uniform": token.uniform,
             "drafted": token.drafted,
+            "draft_probability": _share(token.draft_logprob),
+            "rejected": None if token.rejected is None else _rejected(token.rejected),
             "ms": token.ms,
             "context_used": event.context_used,
         }
@@ -260,6 +263,20 @@ def _removed_by(token: TokenTrace) -> list[str | None]:
         return []
     stage = dict(enumerate(effect.stage for effect in token.stages)).get
     return [stage(i) for i in unpack(token.removed_by)]
+
+
+def _share(logprob: float | None) -> float | None:
+    return None if logprob is None else math.exp(logprob)
+
+
+def _rejected(rejected: Rejected) -> dict[str, Any]:
+    """What a draft had proposed instead, and what the model gave the first of it."""
+    return {
+        "token_ids": rejected.ids,
+        "texts": [piece.decode("utf-8", "replace") for piece in rejected.pieces],
+        "probability": math.exp(rejected.logprob),
+        "draft_probabilities": [math.exp(logprob) for logprob in rejected.draft_logprobs],
+    }
 
 
 def _fields(message: WireMessage) -> dict[str, Any]:

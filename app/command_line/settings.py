@@ -126,6 +126,7 @@ class AskSettings:
             stop=list(self.window.stop_strings),
             conversation="ask",
             stop_in_reasoning=self.window.stop_in_reasoning,
+            drafts=self.window.drafting,
             **fields,
         )
 
@@ -298,6 +299,8 @@ SHAPING_SETTING_OF: Final = {
     "stop": "stop_strings",
     "stop_in_reasoning": "stop_in_reasoning",
     "reasoning_tags": "reasoning_tags",
+    "drafts": "drafts",
+    "draft_tokens": "draft_tokens",
 }
 """Options whose values are settings of the window, too."""
 

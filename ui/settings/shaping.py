@@ -10,6 +10,7 @@ from typing import Any
 from PySide6.QtWidgets import QWidget
 
 from app.chat.settings.context_policies import POLICIES, policy_name
+from app.chat.settings.drafting import DRAFTING, drafting_name
 from app.chat.settings.formats import FORMATS
 from app.chat.settings.settings import CACHE_TYPE_NAMES
 from ui.look.theme import Theme
@@ -58,6 +59,10 @@ def sampling_cards(theme: Theme, parent: QWidget) -> list[list[Row]]:
             ("chain", "Sampling chain", ChainField()),
             ("seed", "Seed", seed),
             ("repeatable", "Repeatable", SwitchField(theme, parent)),
+        ],
+        [
+            ("drafts", "Speculative decoding", ListField(theme, DRAFTING, parent)),
+            ("draft_tokens", "Draft tokens at once", whole(is_whole=True)),
         ],
         [
             ("max_tokens", "Maximum tokens", longest),
@@ -117,6 +122,8 @@ def setting_words(name: str, value: Any) -> str:
         return next((each.title for each in FORMATS if each.name == value), "from the file")
     if name == "context_policy":
         return policy_name(value).lower()
+    if name == "drafts":
+        return drafting_name(value).lower()
     text = " ".join(f"{value:.6g}".split() if isinstance(value, float) else str(value).split())
     if not text:
         return "none"

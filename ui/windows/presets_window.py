@@ -60,6 +60,8 @@ NAMES = {
     "json_schema": "JSON schema",
     "ban_end_token": "Continue past the end",
     "repeatable": "Repeatable",
+    "drafts": "Speculative decoding",
+    "draft_tokens": "Draft tokens at once",
 }
 
 

@@ -74,6 +74,7 @@ def generate_request(
         record_stages=True,
         context_policy=settings.policy,
         repeatable=settings.repeatable,
+        drafts=settings.drafting,
         stop_in_reasoning=settings.stop_in_reasoning,
     )
 

@@ -87,6 +87,8 @@ def at_end(recorded: dict[str, Any], summary: Summary) -> dict[str, Any]:
         ended["reuse_source"] = summary.reuse_source
     if summary.timeline:
         ended["timeline"] = timeline.as_stored(summary.timeline)
+    if summary.drafts is not None:
+        ended["draft_report"] = as_stored(summary.drafts)
     if summary.cut:
         # In short: a long conversation would list its whole beginning in each reply.
         ended["cut"] = {

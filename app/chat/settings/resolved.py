@@ -54,6 +54,8 @@ SHAPING: Final = (
     "grammar",
     "json_schema",
     "repeatable",
+    "drafts",
+    "draft_tokens",
     "chat_format",
     "chat_template",
 )

@@ -17,6 +17,7 @@ from typing import Any, Final, Literal, cast, get_args
 import msgspec
 
 from app.chat.settings import formats
+from app.engine.protocol.draft_messages import MAX_DRAFT, Drafts
 from app.engine.protocol.frames import clean_text
 from app.engine.protocol.loading_messages import LoadOptions
 from app.engine.protocol.stages import (
@@ -72,6 +73,7 @@ class Settings:
     `chat_format` "own" means `chat_template` (Jinja source; empty: the file's own template).
     `stop_in_reasoning`: stop strings end a reply inside its reasoning, too, and not in its answer
     alone. `reasoning_tags`: pairs like `<think>…</think>` that are followed besides the known ones.
+    `drafts`: who proposes tokens for speculative decoding; `draft_tokens`: how many at once.
     `chain`: the sampling stages in the user's order; empty, the usual chain is made of the
     numbers from `temperature` to `repeat_last_n`. Fonts are families, empty the system's; sizes
     are pixels at 100 %. `trash_days` 0: the trash is never emptied by itself.
@@ -110,6 +112,8 @@ class Settings:
     min_tokens: int = 0
     ban_end_token: bool = False
     repeatable: bool = False
+    drafts: str = "off"
+    draft_tokens: int = 8
     chat_format: str = ""
     chat_template: str = ""
     system_prompt: str = SYSTEM_PROMPT
@@ -155,6 +159,13 @@ class Settings:
     def policy(self) -> Policy:
         """`context_policy` as the engine is asked for it."""
         return cast("Policy", self.context_policy)
+
+    @property
+    def drafting(self) -> Drafts | None:
+        """`drafts` as the engine is asked for them."""
+        if self.drafts == "off":
+            return None
+        return Drafts("model" if self.drafts == "model" else "lookup", self.draft_tokens)
 
     @property
     def template(self) -> str | None:
@@ -419,6 +430,8 @@ _CHECKS: Final[dict[str, Callable[[object], Any]]] = {
     "min_tokens": _whole("The minimum number of tokens", 0, 10_000_000),
     "ban_end_token": _flag("Continuing past the end"),
     "repeatable": _flag("Repeatable"),
+    "drafts": _one_of("Speculative decoding", "off", "lookup", "model"),
+    "draft_tokens": _whole("The number of draft tokens", 1, MAX_DRAFT),
     "chat_format": _one_of("The chat format", *formats.NAMES),
     "chat_template": _text("The chat template", MAX_TEMPLATE_LENGTH),
     "system_prompt": _text("The system prompt", MAX_SYSTEM_PROMPT_LENGTH),

@@ -38,7 +38,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
-from app.engine.protocol.frames import Array
+from app.engine.protocol.draft_messages import Rejected
+from app.engine.protocol.frames import Array, ProtocolError
 from app.engine.protocol.messages import StageEffect, TokenTrace
 from app.insight.trace.table import (
     HAS_REMOVED_BY,
@@ -73,6 +74,16 @@ class TraceUnreadable(Exception):  # noqa: N818 - it is an outcome with a senten
     """A stored trace that is damaged, of a newer version, or not a trace."""
 
 
+class _Rejected(msgspec.Struct, array_like=True, frozen=True):
+    """What was proposed for a row and not drawn. Few rows have it, so it stands as it is."""
+
+    row: int
+    ids: list[int]
+    pieces: list[bytes]
+    logprob: float
+    draft_logprobs: list[float]
+
+
 class _Columns(msgspec.Struct, array_like=True, frozen=True):
     """All columns; n tokens, m alternatives in all, s effects of stages in all.
 
@@ -102,6 +113,8 @@ class _Columns(msgspec.Struct, array_like=True, frozen=True):
     stage_uniform: bytes = b""  # NaN: none was drawn; empty: no stage drew any
     chosen: bytes = b""  # bits; empty: all were drawn
     log_total: bytes = b""  # NaN: unknown; empty: of all
+    draft_logprob: bytes = b""  # likewise
+    rejected: list[_Rejected] = []
 
 
 def pack(traces: Sequence[TokenTrace]) -> bytes:
@@ -141,6 +154,11 @@ def _columns(table: TraceTable) -> _Columns:
         stage_uniform=_known(array("f", (effect[2] for effect in table.effects()))),
         chosen=_bits(chosen) if any(chosen := table.flags(IS_CHOSEN)) else b"",
         log_total=_known(table.column("log_total")),
+        draft_logprob=_known(table.column("draft_logprob")),
+        rejected=[
+            _Rejected(row, each.ids, each.pieces, each.logprob, each.draft_logprobs)
+            for row, each in table.rejected.items()
+        ],
     )
 
 
@@ -271,11 +289,13 @@ def _traces(columns: _Columns) -> list[TokenTrace]:
         _flags(columns.drafted, n).tolist(),
         _flags(columns.chosen or bytes((n + 7) // 8), n).tolist(),
         _or_none(columns.log_total, n),
+        _or_none(columns.draft_logprob, n),
         counts.tolist(),
         has_removed.tolist(),
         removed_ends.tolist(),
         strict=True,
     )
+    rejected = _rejected_of(columns)
     return [
         TokenTrace(
             index=number,
@@ -295,12 +315,26 @@ def _traces(columns: _Columns) -> list[TokenTrace]:
             drafted=drafted,
             chosen=chosen,
             log_total=log_total,
+            draft_logprob=draft_logprob,
+            rejected=rejected.get(row),
         )
-        for (
+        for row, ((
             number, token_id, size, end, logprob, rank, entropy, microseconds, uniform, drafted,
-            chosen, log_total, count, is_recorded, removed_end,
-        ), (ids, logprobs), effects in zip(rows, alternatives, stages, strict=True)
+            chosen, log_total, draft_logprob, count, is_recorded, removed_end,
+        ), (ids, logprobs), effects) in enumerate(zip(rows, alternatives, stages, strict=True))
     ]  # fmt: skip
+
+
+def _rejected_of(columns: _Columns) -> dict[int, Rejected]:
+    found = {}
+    for one in columns.rejected:
+        rejected = Rejected(one.ids, one.pieces, one.logprob, one.draft_logprobs)
+        try:
+            rejected.check()
+        except ProtocolError as error:
+            raise TraceUnreadable(f"The trace of this reply is damaged: {error}.") from error
+        found[one.row] = rejected
+    return found
 
 
 def _alternatives_of(columns: _Columns, counts: Any) -> list[tuple[Array, Array]]:

@@ -24,10 +24,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from operator import index as as_index
 from typing import Any, Final, NamedTuple, overload
 
+from app.engine.protocol.draft_messages import Rejected
 from app.engine.protocol.frames import Array
 from app.engine.protocol.messages import StageEffect, TokenTrace
 
-_CODES: Final = "qqqdddddBIIIII"
+_CODES: Final = "qqqddddddBIIIII"
 _ROW: Final = struct.Struct(f"<{_CODES}")
 _EFFECT: Final = struct.Struct("<qdd")
 HAS_UNIFORM, HAS_REMOVED_BY, IS_DRAFTED, IS_CHOSEN = 1, 2, 4, 8
@@ -37,7 +38,7 @@ _BOUND: Final = 2**63 - 1
 class Row(NamedTuple):
     """What is known of a token by itself. `..._end`: where its share of a buffer ends, in bytes
     (alternatives: in alternatives). `stages`: number of its list of stages in `stage_lists`.
-    `log_total`: NaN where it is not known."""
+    `log_total`, `draft_logprob`: NaN where it is not known."""
 
     position: int
     token_id: int
@@ -47,6 +48,7 @@ class Row(NamedTuple):
     ms: float
     uniform: float
     log_total: float
+    draft_logprob: float
     flags: int
     stages: int
     piece_end: int
@@ -55,7 +57,7 @@ class Row(NamedTuple):
     effects_end: int
 
 
-_NOTHING: Final = Row(0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0, 0, 0, 0)
+_NOTHING: Final = Row(0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0, 0, 0, 0)
 _PLACES: Final = {
     name: (code, struct.calcsize(f"<{_CODES[:i]}"))
     for i, (name, code) in enumerate(zip(Row._fields, _CODES, strict=True))
@@ -66,8 +68,9 @@ _PLACES: Final = {
 class TraceTable(Sequence[TokenTrace]):
     """The traces of one reply in order. One thread at a time.
 
-    `alternative_ids` (i4) and `alternative_logprobs` (f4) are those of all tokens. `n_cuts`: how
-    often tokens were taken back; others may stand in their places by now.
+    `alternative_ids` (i4) and `alternative_logprobs` (f4) are those of all tokens. `rejected`: what
+    was proposed and not drawn, of the few tokens that have it. `n_cuts`: how often tokens were
+    taken back; others may stand in their places by now.
     """
 
     def __init__(self, traces: Iterable[TokenTrace] = ()) -> None:
@@ -80,6 +83,7 @@ class TraceTable(Sequence[TokenTrace]):
         self.alternative_ids = bytearray()
         self.alternative_logprobs = bytearray()
         self.removed_by = bytearray()
+        self.rejected: dict[int, Rejected] = {}
         self.n_cuts = 0
         for trace in traces:
             self.append(trace)
@@ -93,6 +97,8 @@ class TraceTable(Sequence[TokenTrace]):
         removed = b"" if token.removed_by is None else token.removed_by.data[:count]
         effects = b"".join([_effect(effect) for effect in token.stages])
         row = self._row_of(token, count, len(removed), len(effects))
+        if token.rejected is not None:
+            self.rejected[len(self)] = token.rejected
         self._rows += _ROW.pack(*row)
         self._last = row
         self.pieces += token.piece
@@ -106,6 +112,7 @@ class TraceTable(Sequence[TokenTrace]):
         if length >= len(self):
             return
         self.n_cuts += 1
+        self.rejected = {i: each for i, each in self.rejected.items() if i < length}
         last = self._last = self.row(length - 1)
         del self._rows[length * _ROW.size :]
         del self.pieces[last.piece_end :]
@@ -123,6 +130,7 @@ class TraceTable(Sequence[TokenTrace]):
         ):
             setattr(found, name, bytearray(getattr(self, name)))
         found.stage_lists = list(self.stage_lists)
+        found.rejected = dict(self.rejected)
         found._list_numbers = dict(self._list_numbers)
         found._last = self._last
         found.truncate(length)
@@ -141,6 +149,7 @@ class TraceTable(Sequence[TokenTrace]):
             token.ms,
             uniform or 0.0,
             math.nan if token.log_total is None else token.log_total,
+            math.nan if token.draft_logprob is None else token.draft_logprob,
             flags | IS_DRAFTED * token.drafted | IS_CHOSEN * token.chosen,
             self._list_number(tuple([effect.stage for effect in token.stages])),
             last.piece_end + len(token.piece),
@@ -221,6 +230,8 @@ class TraceTable(Sequence[TokenTrace]):
             drafted=bool(row.flags & IS_DRAFTED),
             chosen=bool(row.flags & IS_CHOSEN),
             log_total=None if math.isnan(row.log_total) else row.log_total,
+            draft_logprob=None if math.isnan(row.draft_logprob) else row.draft_logprob,
+            rejected=self.rejected.get(i),
         )
 
     def _stages(self, row: Row, first: int) -> list[StageEffect]:

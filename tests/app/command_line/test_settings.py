@@ -13,6 +13,7 @@ from app.chat.settings.formats import template_of
 from app.command_line import cli
 from app.command_line.settings import KNOWN, AskSettings
 from app.engine.protocol.cut_messages import Cut
+from app.engine.protocol.draft_messages import Drafts
 from app.engine.protocol.loading_messages import LoadOptions, Lora, RopeScaling
 from app.engine.protocol.messages import Generate
 from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt
@@ -113,6 +114,8 @@ def test_everything_of_a_request_can_be_said(settings: Any) -> None:
         "ban_end_token": True,
         "context_policy": "drop_oldest",
         "repeatable": True,
+        "drafts": "model",
+        "draft_tokens": 5,
         "score_prompt": True,
         "record_stages": True,
         "alternatives": 64,
@@ -166,6 +169,7 @@ def test_everything_of_a_request_can_be_said(settings: Any) -> None:
         stop_in_reasoning=True,
         cuts=[Cut("head", 3, 1), Cut("ffn", 2)],
         cut_mode="zero",
+        drafts=Drafts("model", 5),
     )
     # Who steps or branches looks at what was drawn: that is done in the window. `ask` stores no
     # chat, so nothing of it is saved.

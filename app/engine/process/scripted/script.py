@@ -40,7 +40,9 @@ class ScriptToken(_Part, frozen=True, forbid_unknown_fields=True):
 
     Tokens: `text` or `hex`, `ms` before it, `probability`, `rank`, `alternatives` as
     [[text, probability], ...], `repeat` times; `stages` as [[name, left, probability], ...],
-    `removed_by` (an index into them for each alternative, 255: none), `uniform`, `drafted`;
+    `removed_by` (an index into them for each alternative, 255: none), `uniform`, `drafted`,
+    `draft_probability`, `rejected` as [[text, draft probability], ...] and what the weights gave
+    the first of them (`rejected_probability`);
     `withheld`: no text of it is shown, since `take_back` (a number of tokens) follows.
     Happenings: `take_back`, `signal` ("SEGV"), `exit`, `fail`,
     `hang` (true: until killed or terminated; "hard": refuses to be terminated), `stderr`
@@ -57,6 +59,9 @@ class ScriptToken(_Part, frozen=True, forbid_unknown_fields=True):
     removed_by: list[Annotated[int, msgspec.Meta(ge=0, le=255)]] = []
     uniform: float | None = None
     drafted: bool = False
+    draft_probability: float | None = None
+    rejected: list[tuple[str, float]] = []
+    rejected_probability: float = 0.01
     withheld: bool = False
     take_back: int = 0
     part: str = "content"

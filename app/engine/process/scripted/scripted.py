@@ -42,6 +42,7 @@ from app.engine.prompts.prompt import BuiltPrompt
 from app.engine.protocol import wire
 from app.engine.protocol.beam_messages import BeamsFound, SearchBeams
 from app.engine.protocol.cache_messages import ChangeCache, MeasureStep, ReadCache, StepMeasured
+from app.engine.protocol.draft_messages import Rejected
 from app.engine.protocol.embedding_messages import EmbeddingCommand, ReadRotations
 from app.engine.protocol.frames import Array, ProtocolError
 from app.engine.protocol.inside_messages import AttributeToken, LookInside, MeasureHeads, ReadGraph
@@ -557,6 +558,7 @@ class ScriptedEngine:
         self._send_texts(take, take.go_over(token.part))
         pieces = take.add(trace.token_id, b"" if token.withheld else piece)
         self._lanes.token()
+        take.note_draft(token, ms)
         (part, text), *others = pieces or [(take.part, "")]
         self._send(TokenArrived(take.command.id, trace, text, part, take.context_used))
         self._send_texts(take, others)
@@ -571,7 +573,7 @@ class ScriptedEngine:
         given = 1.0 if token.probability is None else token.probability
         probability = listed if piece != token.piece and listed is not None else given
         ranks = [other for other, _ in table]
-        records = take.command.record_stages
+        records, draft = take.command.record_stages, token.draft_probability
         removed = records and bool(token.removed_by)
         return TokenTrace(
             index=len(take.token_ids),
@@ -587,7 +589,20 @@ class ScriptedEngine:
             removed_by=Array.of("u1", token.removed_by[: len(table)]) if removed else None,
             uniform=None if chosen else token.uniform,
             drafted=token.drafted,
+            draft_logprob=draft if draft is None else math.log(max(draft, 1e-30)),
+            rejected=self._rejected(token),
             chosen=chosen,
+        )
+
+    def _rejected(self, token: ScriptToken) -> Rejected | None:
+        if not token.rejected:
+            return None
+        pieces = [text.encode("utf-8", "replace") for text, _ in token.rejected]
+        return Rejected(
+            [self._vocabulary.id_of(piece) for piece in pieces],
+            pieces,
+            math.log(max(token.rejected_probability, 1e-30)),
+            [math.log(max(share, 1e-30)) for _, share in token.rejected],
         )
 
     def _take_back(self, take: Take, n_tokens: int) -> None:

@@ -7,10 +7,12 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from app.engine.process.drafting.state import DraftState, Proposal
 from app.engine.process.scripted.script import ScriptToken
 from app.engine.process.trace.timeline import Pass, Timeline
 from app.engine.prompts.prompt import BuiltPrompt
 from app.engine.prompts.tokens import PromptPart
+from app.engine.protocol.draft_messages import Drafts
 from app.engine.protocol.loading_messages import Loaded
 from app.engine.protocol.messages import Generate, Summary, tokens_per_s
 from app.engine.protocol.timeline_messages import SpanKind
@@ -77,6 +79,9 @@ class Take:
         self._taken_at: list[float] = []
         self._timeline = Timeline(self._began)
         self._since: SpanKind = "ending"
+        self._drafts = DraftState(command.drafts or Drafts())
+        self._drafts.name = "draft.gguf" if self._drafts.kind == "model" else ""
+        self._pass: list[float] = []
 
     @property
     def part(self) -> Part:
@@ -180,6 +185,20 @@ class Take:
         self._stopped_by = reading.stop.words if reading.stop is not None else ""
         return reading.pieces
 
+    def note_draft(self, token: ScriptToken, ms: float) -> None:
+        """A pass ends with the first token that nobody had proposed."""
+        self._pass.append(ms / 1000)
+        if token.drafted:
+            return
+        n_accepted = len(self._pass) - 1
+        proposed = [Proposal(0)] * (n_accepted + len(token.rejected))
+        if proposed:
+            self._drafts.begin_pass(proposed)
+            for at in range(n_accepted):
+                self._drafts.accepted_at[at] += 1
+        self._drafts.time(sum(self._pass), len(self._pass), drafted=bool(proposed))
+        self._pass.clear()
+
     def take_back(self, n_tokens: int) -> None:
         since = self._taken_at[-n_tokens - 1 :][0] if len(self._taken_at) > n_tokens else 0.0
         self._timeline.take_back(max(since, self._prefilled), n_tokens)
@@ -227,4 +246,5 @@ class Take:
             reuse_source=self.reuse_source,
             prompt_ids=self._prompt.ids if self.command.score_prompt else None,
             timeline=self._timeline.spans(now, self._since),
+            drafts=self._drafts.report() if self._drafts.passes or self.command.drafts else None,
         )

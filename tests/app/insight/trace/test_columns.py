@@ -18,6 +18,7 @@ from hypothesis import given, settings, strategies as st
 from app.engine.client.engine import Engine
 from app.engine.client.process import child_command
 from app.engine.client.supervisor import Ending, EngineEvent
+from app.engine.protocol.draft_messages import Rejected
 from app.engine.protocol.frames import Array
 from app.engine.protocol.loading_messages import LoadOptions
 from app.engine.protocol.messages import Generate, StageEffect, TokenArrived, TokenTrace
@@ -57,6 +58,8 @@ def made_up(rng: random.Random, index: int, k: int = 64, *, stages: bool = True)
         drafted=rng.random() < 0.1,
         chosen=rng.random() < 0.1,
         log_total=rng.choice([None, rng.uniform(-40, 40)]),
+        draft_logprob=rng.choice([None, -rng.expovariate(1)]),
+        rejected=rng.choice([None, None, Rejected([7, 9], [b"a", b"\xff"], -2.5, [-0.1, -0.3])]),
     )
 
 
@@ -73,6 +76,7 @@ def assert_same(back: list[TokenTrace], traces: list[TokenTrace]) -> None:
             "drafted",
             "chosen",
             "removed_by",
+            "rejected",
         ):
             assert getattr(got, name) == getattr(want, name), name
         assert got.alternative_ids == want.alternative_ids
@@ -82,6 +86,10 @@ def assert_same(back: list[TokenTrace], traces: list[TokenTrace]) -> None:
             assert got.log_total == want.log_total
         else:
             assert got.log_total == pytest.approx(want.log_total, rel=1e-6)
+        if got.draft_logprob is None or want.draft_logprob is None:
+            assert got.draft_logprob == want.draft_logprob
+        else:
+            assert got.draft_logprob == pytest.approx(want.draft_logprob, rel=1e-6)
         assert abs(got.ms - want.ms) <= 0.0005 + 1e-9
         assert [(s.stage, s.left, s.uniform) for s in got.stages] == [
             (s.stage, s.left, s.uniform) for s in want.stages
@@ -248,17 +256,30 @@ def test_a_real_trace_takes_less_than_600_bytes_per_token(
 
 
 @pytest.mark.parametrize(
-    ("column", "unknown"), [("log_total", {"log_total": None}), ("chosen", {"chosen": False})]
+    ("column", "unknown"),
+    [
+        ("draft_logprob", {}),
+        ("log_total", {"log_total": None}),
+        ("chosen", {"chosen": False, "log_total": None}),
+    ],
 )
 def test_blobs_of_before_a_column_was_stored_are_read(column: str, unknown: dict[str, Any]) -> None:
     """Stored with fewer columns; and a reply of which nothing is known there is stored so, too."""
     rng = random.Random(6)
     traces = [msgspec.structs.replace(made_up(rng, i, 5), chosen=i == 3) for i in range(9)]
-    if column == "chosen":  # that column came before the other
-        unknown = unknown | {"log_total": None}
+    unknown = unknown | {"draft_logprob": None, "rejected": None}  # which came last
     columns = msgspec.msgpack.decode(zlib.decompress(pack(traces)[4:]))
     at = trace_columns._Columns.__struct_fields__.index(column)
     old = trace_columns.MAGIC + zlib.compress(msgspec.msgpack.encode(columns[:at]))
     without = [msgspec.structs.replace(trace, **unknown) for trace in traces]
     assert_same(unpack(old), without)
     assert msgspec.msgpack.decode(zlib.decompress(pack(without)[4:]))[at] == b""
+
+
+def test_a_damaged_draft_is_a_damaged_trace() -> None:
+    columns = msgspec.msgpack.decode(zlib.decompress(pack([made_up(random.Random(1), 0, 2)])[4:]))
+    for wrong in ([[0, [1, 2], [b"a"], -1.0, []]], [[0, [1], [b"a"], 7.0, []]], [[0, "x"]]):
+        columns[-1] = wrong
+        blob = trace_columns.MAGIC + zlib.compress(msgspec.msgpack.encode(columns))
+        with pytest.raises(trace_columns.TraceUnreadable):
+            unpack(blob)

@@ -15,6 +15,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from app.engine.protocol.draft_messages import Rejected
 from app.engine.protocol.frames import Array
 from app.engine.protocol.messages import StageEffect, TokenTrace
 from app.insight.trace.columns import pack, unpack
@@ -42,6 +43,8 @@ def made_up(rng: random.Random, index: int, k: int, *, stages: bool = True) -> T
         uniform=rng.random() if rng.random() < 0.5 else None,
         drafted=rng.random() < 0.1,
         chosen=rng.random() < 0.1,
+        draft_logprob=-rng.expovariate(1) if rng.random() < 0.3 else None,
+        rejected=Rejected([3], [b"x"], -1.5) if rng.random() < 0.3 else None,
     )
 
 

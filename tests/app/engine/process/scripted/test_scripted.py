@@ -285,11 +285,21 @@ def test_stages_and_the_draw_come_from_the_script(talk: ScriptedTalk) -> None:
         "removed_by": [0, 255],
         "uniform": 0.75,
         "drafted": True,
+        "draft_probability": 0.5,
     }
-    engine = talk.loaded_engine(_script({"tokens": [token]}))
-    _summary(engine, ask(alternatives=8, record_stages=True))
+    other = {"text": "!", "rejected": [["?", 0.9], ["!", 0.4]], "rejected_probability": 0.25}
+    engine = talk.loaded_engine(_script({"tokens": [token, other]}))
+    report = _summary(engine, ask(alternatives=8, record_stages=True)).drafts
     _summary(engine, ask(alternatives=8))
-    with_stages, without = (event.token for event in talk.of(TokenArrived))
+    with_stages, last, without, _ = (event.token for event in talk.of(TokenArrived))
+    assert with_stages.draft_logprob == pytest.approx(math.log(0.5))
+    assert last.rejected is not None
+    assert (last.rejected.pieces, last.rejected.logprob) == ([b"?", b"!"], math.log(0.25))
+    assert report is not None
+    assert (report.passes, report.proposed, report.accepted) == (1, 3, 1)
+    assert [(each.proposed, each.accepted) for each in report.by_position] == [
+        *((1, 1), (1, 0), (1, 0)),
+    ]
     assert [(s.stage, s.left) for s in with_stages.stages] == [("top-k", 2), ("dist", 1)]
     assert with_stages.removed_by is not None
     assert with_stages.removed_by.data == bytes([0, 255])

@@ -48,6 +48,7 @@ from app.engine.process.trace.timeline import Timeline
 from app.engine.prompts.fitting import PromptTooLong, counted, fit_prompt
 from app.engine.prompts.prompt import BuiltPrompt, build_prompt
 from app.engine.prompts.shown import shown
+from app.engine.prompts.thinking import inspected, with_thinking
 from app.engine.prompts.tokens import inside_ids
 from app.engine.prompts.turn_end import turn_end
 from app.engine.protocol import wire
@@ -91,6 +92,7 @@ from app.engine.protocol.messages import (
 )
 from app.engine.protocol.prompt_messages import ChatPrompt, Prompt, ReadPrompt
 from app.engine.protocol.template_messages import TemplateFailed
+from app.engine.protocol.thinking_messages import ReadThinking, ThinkingOffer
 from app.engine.templates.client import TemplateClient
 from app.gguf.header import MAIN_TEMPLATE
 
@@ -99,7 +101,7 @@ _FAULT_EXIT_CODE: Final = 70
 _LOG_BURST: Final = 400
 _LOG_PER_S: Final = 40.0
 
-TextQuestion = Tokenize | CountPrompt | ReadPrompt | ReadVocabulary | CheckGrammar
+TextQuestion = Tokenize | CountPrompt | ReadPrompt | ReadThinking | ReadVocabulary | CheckGrammar
 TextCommand = Generate | TextQuestion | ReadDevices
 
 _NOT_LOADED: Final = "No model is loaded. Load a GGUF file first."
@@ -632,15 +634,19 @@ class Serving:
         self, command: Generate | CountPrompt | ReadPrompt, weights: Weights
     ) -> BuiltPrompt:
         """The prompt as it fits. Raises TemplateFailed or PromptTooLong."""
-        template = _template(command.prompt, weights)
-        return fit_prompt(
-            command.prompt,
-            lambda prompt: build_prompt(
-                prompt, weights.vocabulary, template, self._templates.render
-            ),
+        template, vocabulary = _template(command.prompt, weights), weights.vocabulary
+        wanted = command.prompt
+        own = wanted.template if isinstance(wanted, ChatPrompt) else None
+        prompt, notes = with_thinking(
+            wanted, template if own is None else own, vocabulary, self._templates.inspect
+        )
+        built = fit_prompt(
+            prompt,
+            lambda prompt: build_prompt(prompt, vocabulary, template, self._templates.render),
             weights.n_ctx,
             command.context_policy,
         )
+        return replace(built, notes=[*notes, *built.notes]) if notes else built
 
     def _with_turn_end(
         self, command: Generate, built: BuiltPrompt, weights: Weights
@@ -663,6 +669,15 @@ class Serving:
             return PromptCount(error.used, error.limit)
         self._inbox.put(_Foreseen(built.ids))
         return counted(built, weights.n_ctx)
+
+    def _thinking(self, command: ReadThinking, weights: Weights) -> ThinkingOffer:
+        """What the template offers; a broken one, and none, offer nothing."""
+        asked = ChatPrompt([], command.template, template_name=command.template_name)
+        template = _template(asked, weights) if command.template is None else command.template
+        if template is None or not template.strip():
+            return ThinkingOffer()
+        tags = command.reasoning_tags
+        return inspected(template, weights.vocabulary, self._templates.inspect, tags).offer
 
     def _answer_guarded(self, command: TextQuestion) -> None:
         try:
@@ -694,6 +709,8 @@ class Serving:
                 lambda token_id: int(vocabulary.attributes[token_id]),
                 vocabulary.is_control,
             )
+        if isinstance(command, ReadThinking):
+            return self._thinking(command, weights)
         if isinstance(command, ReadVocabulary):
             return vocabulary.table()
         if isinstance(command, CheckGrammar):

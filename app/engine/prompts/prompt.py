@@ -28,7 +28,7 @@ Pure: the vocabulary and the renderer come as arguments. Four things make it mor
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, Final
@@ -62,8 +62,9 @@ from app.engine.protocol.prompt_messages import (
     TextPrompt,
 )
 from app.engine.protocol.template_messages import TemplateFailed
+from app.engine.protocol.template_variables import read_variables
 from app.engine.templates.layout import Layout, lay_over, restore
-from app.engine.text.reasoning import opened_reasoning, tags_in_prompt, used_tags
+from app.engine.text.marks import reasoning_marks
 
 Render = Callable[..., str]
 """As `TemplateClient.render`."""
@@ -72,7 +73,7 @@ Render = Callable[..., str]
 @dataclass(frozen=True, slots=True)
 class PromptNote:
     """Something the user should know. kind: no_template, empty_template, system_folded,
-    turns_merged, turns_left_out, user_first, tools_as_user, reply_opened."""
+    turns_merged, turns_left_out, user_first, tools_as_user, reply_opened, thinking_unknown."""
 
     kind: str
     sentence: str
@@ -133,6 +134,7 @@ _TOOLS_AS_USER: Final = PromptNote(
     "This chat template has no tool messages, so the model gets them as messages from you.",
 )
 _REPLY_OPENED: Final = "reply_opened"
+_NONE: Final[Mapping[str, Any]] = {}
 
 
 def build_prompt(
@@ -194,7 +196,7 @@ def _build_chat(
         continued = continued and _as_plain(continued, vocabulary)
         rendering = _Rendering(vocabulary, None, render_plain)
     else:
-        rendering = _Rendering(vocabulary, template, render)
+        rendering = _Rendering(vocabulary, template, render, read_variables(prompt.variables))
     layout, messages = _first_accepted(rendering, messages, notes)
     tokenizer = PromptTokenizer(vocabulary)
     _add_layout(tokenizer, layout, messages)
@@ -218,14 +220,19 @@ def _build_chat(
 
 
 def lay_out_chat(
-    messages: Sequence[ChatMessage], words: TemplateWords, template: str, render: Render
+    messages: Sequence[ChatMessage],
+    words: TemplateWords,
+    template: str,
+    render: Render,
+    variables: Mapping[str, Any] = _NONE,
 ) -> tuple[Layout, list[ChatMessage], list[PromptNote]]:
     """How a chat reads once it is rendered, without a vocabulary to tokenise it: the text with
     where each message went, the messages in the form that the template accepted, and what is to
     be said of that. Raises TemplateFailed."""
     notes: list[PromptNote] = []
     whole = [sourced(message) for message in messages if not _is_empty(message)]
-    layout, accepted = _first_accepted(_Rendering(words, template, render), whole, notes)
+    rendering = _Rendering(words, template, render, variables)
+    layout, accepted = _first_accepted(rendering, whole, notes)
     return layout, [*accepted], notes
 
 
@@ -360,8 +367,15 @@ class _Rendering:
     """Renders messages with control text replaced, and finds where each of them went. What begins
     a reply is added where the template does not write it; `notes` say so."""
 
-    def __init__(self, vocabulary: TemplateWords, template: str | None, render: Render) -> None:
+    def __init__(
+        self,
+        vocabulary: TemplateWords,
+        template: str | None,
+        render: Render,
+        variables: Mapping[str, Any] = _NONE,
+    ) -> None:
         self._vocabulary = vocabulary
+        self._extra = {**getattr(vocabulary, "other_tokens", {}), **variables}
         self._template = template or ""
         self._render = render
         self._opening = missing_opening(self._template, vocabulary, render)
@@ -410,14 +424,13 @@ class _Rendering:
         return restore(layout, controls, open_mark, close_mark)
 
     def _run(self, messages: list[dict[str, Any]]) -> str:
-        others: dict[str, str] = getattr(self._vocabulary, "other_tokens", {})
         return self._render(
             self._template,
             messages,
             bos_token=self._vocabulary.bos_text,
             eos_token=self._vocabulary.eos_text,
             add_generation_prompt=True,
-            **({"extra": others} if others else {}),
+            **({"extra": self._extra} if self._extra else {}),
         )
 
 
@@ -524,26 +537,19 @@ def _add_continued(
         return spelled, tokenizer.tail(reply.token_ids)
     if reply.token_ids:
         tokenizer.retokenized.append(reply.message_id or "")
-    text = reply.content
-    before = ""
+    marks = reasoning_marks(template or "", rendered, prompt.reasoning_tags)
+    is_open = marks.is_open
+    parts: list[tuple[str, bool]] = []  # text, and whether somebody wrote it
     if reply.reasoning:
-        tags = tags_in_prompt(template or "", prompt.reasoning_tags)
-        known = used_tags(prompt.reasoning_tags, rendered, template or "")
-        before = "" if opened_reasoning(rendered, known) else f"{tags.start}\n"
-        _add_tag(tokenizer, before)
-        text = reply.reasoning
-        if reply.content:
-            _add_ordinary(tokenizer, text, reply.message_id)
-            between = f"\n{tags.closing}\n\n"
-            _add_tag(tokenizer, between)
-            before, text = before + text + between, reply.content
-    _add_ordinary(tokenizer, text, reply.message_id)
-    return before + text, b""
-
-
-def _add_tag(tokenizer: PromptTokenizer, text: str) -> None:
-    tokenizer.add(text, "scaffold", None)
-
-
-def _add_ordinary(tokenizer: PromptTokenizer, text: str, message_id: str | None) -> None:
-    tokenizer.add_inside(text, "assistant", message_id)
+        parts += [] if is_open else [(marks.opening, False)]
+        parts.append((reply.reasoning, True))
+        is_open = True
+    if reply.content:
+        parts += [(marks.closing if is_open else marks.answer, False)]
+        parts.append((reply.content, True))
+    for text, is_written in parts:
+        if is_written:
+            tokenizer.add_inside(text, "assistant", reply.message_id)
+        elif text:
+            tokenizer.add(text, "scaffold", None)
+    return "".join(text for text, _ in parts), b""

@@ -111,6 +111,7 @@ from app.engine.protocol.saved_messages import DropSaved, ForgetChats, SaveChats
 from app.engine.protocol.stages import (
     Sampling,
 )
+from app.engine.protocol.thinking_messages import ReadThinking, ThinkingOffer
 from app.engine.protocol.timeline_messages import (
     MAX_SPANS,
     Span,
@@ -254,6 +255,7 @@ Command = (
     | Tokenize
     | CountPrompt
     | ReadPrompt
+    | ReadThinking
     | ReadVocabulary
     | CheckGrammar
     | ReadDevices
@@ -294,7 +296,9 @@ class Summary(WireMessage, frozen=True, tag=True):
     end token. Times in seconds by the engine's clock; `tokens_per_s` counts as llama-bench
     does: (generated - 1) / time after the first token. `reuse_source`: where the reused tokens
     came from: slot, fork, parked, saved (on disk), or empty. `timeline`: what the time went into,
-    from the command's arrival to the end; empty where nobody recorded it.
+    from the command's arrival to the end; empty where nobody recorded it. `reasoning_tokens`: so
+    many of the reply's tokens were reasoning, tags not counted, with those that it went on from;
+    `reasoning_limit`: it was closed there by force (0: it was not).
     """
 
     stop_reason: Word
@@ -324,6 +328,8 @@ class Summary(WireMessage, frozen=True, tag=True):
         default_factory=list
     )
     drafts: DraftReport | None = None
+    reasoning_tokens: Count = 0
+    reasoning_limit: Count = 0
 
 
 def tokens_per_s(generated: int, decode_s: float) -> float:
@@ -386,6 +392,7 @@ Result = (
     | Tokens
     | PromptCount
     | PromptShown
+    | ThinkingOffer
     | VocabularyTable
     | GrammarChecked
     | CacheMap
@@ -482,7 +489,8 @@ class TokenTrace(WireMessage, frozen=True, tag=True):
     `stages` of the one that removed it, or SURVIVED. `uniform`: the number in
     [0, 1) that the selecting stage drew, on the cumulative distribution in native order; None for
     greedy. `drafted`: proposed by a draft and accepted. `chosen`: by hand, in place of what was
-    drawn; it has no `uniform` then. `ms`: from the previous token (or the end of prefill) to this
+    drawn; it has no `uniform` then; `inserted`: by the engine, to close reasoning at its limit
+    (`chosen` as well). `ms`: from the previous token (or the end of prefill) to this
     one. `log_total`: ln Σ e^logit over the vocabulary, so each candidate's logit is its
     log-probability plus this; None where it was not recorded. `draft_logprob`: what the draft model
     gave the token that it proposed here. `rejected`: what was proposed here and not drawn.
@@ -505,6 +513,7 @@ class TokenTrace(WireMessage, frozen=True, tag=True):
     log_total: Logit | None = None
     draft_logprob: Nats | None = None
     rejected: Rejected | None = None
+    inserted: bool = False
 
     def check(self) -> None:
         nats = self.alternative_logprobs.numbers()

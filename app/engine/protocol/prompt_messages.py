@@ -54,7 +54,10 @@ class ChatPrompt(WireMessage, frozen=True, tag=True):
     continued instead of opening a new turn: inside its reasoning where it has no content yet.
     `begin_ids`: tokens that the reply begins with, whatever they spell. Their text is the reply's
     (`TextFlushed`), they themselves are the prompt's. `reasoning_tags`: what opens and closes
-    reasoning, besides the tags that are known.
+    reasoning, besides the tags that are known. `thinking`: what was chosen of a `ThinkingOffer`,
+    empty: as the template does by itself. `reasoning_budget`: after so many tokens reasoning is
+    closed (0: never). `variables`: more names for the template,
+    as JSON (`template_variables.py`).
     """
 
     messages: list[ChatMessage]
@@ -63,6 +66,9 @@ class ChatPrompt(WireMessage, frozen=True, tag=True):
     template_name: str | None = None
     begin_ids: list[int] = msgspec.field(default_factory=list)
     reasoning_tags: list[tuple[str, str]] = msgspec.field(default_factory=list)
+    thinking: str = ""
+    reasoning_budget: int = 0
+    variables: str = ""
 
 
 class TextPrompt(WireMessage, frozen=True, tag=True):

@@ -14,7 +14,9 @@ from app.engine.protocol.bounds import BadSetting, Bounds, check_list, check_num
 from app.engine.protocol.cut_messages import check_cuts
 from app.engine.protocol.draft_messages import check_drafts
 from app.engine.protocol.messages import Generate
+from app.engine.protocol.prompt_messages import ChatPrompt
 from app.engine.protocol.stage_rules import check_stages
+from app.engine.protocol.template_variables import read_variables
 
 MAX_STOPS: Final = 64
 MAX_STOP_CHARACTERS: Final = 4096
@@ -40,6 +42,11 @@ _NUMBERS: Final = (
 )
 
 
+MAX_BUDGET: Final = 10_000_000
+
+_BUDGET: Final = Bounds(0, MAX_BUDGET, f"0 (no limit) to {MAX_BUDGET:,}", whole=True)
+
+
 def check_request(generate: Generate, n_vocab: int | None = None) -> None:
     """Raise BadSetting for the first value that cannot be used. Without the size of the vocabulary
     a token's ID may be any that a vocabulary could have; grammars are not looked at."""
@@ -48,6 +55,10 @@ def check_request(generate: Generate, n_vocab: int | None = None) -> None:
     check_drafts(generate.drafts)
     for field, label, bounds in _NUMBERS:
         check_number(getattr(generate, field), label, field, bounds)
+    if isinstance(generate.prompt, ChatPrompt):
+        budget = generate.prompt.reasoning_budget
+        read_variables(generate.prompt.variables)
+        check_number(budget, "The reasoning limit", "reasoning_budget", _BUDGET)
     if len(generate.stop) > MAX_STOPS:
         raise BadSetting("stop", f"At most {MAX_STOPS} stop strings can be set.")
     for stop in generate.stop:

@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from app.engine.protocol.frames import Count, ProtocolError, Sentence, Text, WireMessage, Word
+from app.engine.protocol.thinking_messages import TemplateInspected
 from app.refusal import Refusal
 
 AT_FAULT: Final = "Choose another chat format or another model."
@@ -38,6 +39,21 @@ class RenderTemplate(WireMessage, frozen=True, tag=True):
     deadline_s: float
 
 
+class InspectTemplate(WireMessage, frozen=True, tag=True):
+    """What can be chosen about reasoning. -> TemplateInspected. `tags`: own pairs, besides the
+    known ones; `extra` as in RenderTemplate."""
+
+    source: str
+    bos_token: str
+    eos_token: str
+    extra: dict[str, Any]
+    tags: list[tuple[str, str]]
+    deadline_s: float
+
+
+TemplateRequest = RenderTemplate | InspectTemplate
+
+
 class TemplatesReady(WireMessage, frozen=True, tag=True):
     """The process has imported what it needs; deadlines count from here."""
 
@@ -54,13 +70,13 @@ class NotRendered(WireMessage, frozen=True, tag=True):
     line: Count
 
 
-TemplateReply = TemplatesReady | Rendered | NotRendered
+TemplateReply = TemplatesReady | Rendered | NotRendered | TemplateInspected
 
-_requests = msgspec.msgpack.Decoder(RenderTemplate)
+_requests: msgspec.msgpack.Decoder[TemplateRequest] = msgspec.msgpack.Decoder(TemplateRequest)
 _replies: msgspec.msgpack.Decoder[TemplateReply] = msgspec.msgpack.Decoder(TemplateReply)
 
 
-def decode_request(payload: bytes) -> RenderTemplate:
+def decode_request(payload: bytes) -> TemplateRequest:
     """Raises ProtocolError for anything that does not fit."""
     try:
         return _requests.decode(payload)

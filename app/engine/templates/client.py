@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import queue
 import threading
+from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Any, Final
 
 from app.engine.client.process import (
@@ -26,20 +28,26 @@ from app.engine.client.process import (
 from app.engine.protocol.frames import ProtocolError, WireMessage
 from app.engine.protocol.template_messages import (
     AT_FAULT,
+    InspectTemplate,
     NotRendered,
     Rendered,
     RenderTemplate,
     TemplateFailed,
+    TemplateRequest,
     TemplatesReady,
     decode_reply,
 )
+from app.engine.protocol.thinking_messages import TemplateInspected
 from app.engine.protocol.wire import encode_frame
 
 DEADLINE_S: Final = 5.0
 _START_S: Final = 30.0
+_REMEMBERED: Final = 16
 _NOT_STARTED: Final = (
     "The process for chat templates didn't start. Close other programs and try again."
 )
+
+_Answer = Rendered | NotRendered | TemplateInspected
 
 
 class TemplateClient:
@@ -53,6 +61,7 @@ class TemplateClient:
         self._reports: queue.SimpleQueue[WireMessage | ChildReport] = queue.SimpleQueue()
         self._is_ready = False
         self._is_abandoned = False
+        self._inspected: OrderedDict[tuple[object, ...], TemplateInspected] = OrderedDict()
 
     def start(self) -> None:
         """Start the process now, so that the first render need not wait for it."""
@@ -79,6 +88,38 @@ class TemplateClient:
             extra or {},
             self._deadline_s,
         )
+        reply = self._answered(request)
+        assert isinstance(reply, Rendered)
+        return reply.text
+
+    def inspect(
+        self,
+        source: str,
+        *,
+        bos_token: str,
+        eos_token: str,
+        extra: dict[str, Any] | None = None,
+        tags: Sequence[tuple[str, str]] = (),
+    ) -> TemplateInspected:
+        """What can be chosen about reasoning with this template, found out once and remembered.
+        One that cannot be looked at offers nothing: rendering says why. `tags`: own pairs."""
+        key = (source, bos_token, eos_token, tuple(sorted((extra or {}).items())), tuple(tags))
+        if key not in self._inspected:
+            request = InspectTemplate(
+                source, bos_token, eos_token, extra or {}, list(tags), self._deadline_s
+            )
+            try:
+                found = self._answered(request)
+            except TemplateFailed:
+                found = TemplateInspected()
+            assert isinstance(found, TemplateInspected)
+            self._inspected[key] = found
+            if len(self._inspected) > _REMEMBERED:
+                self._inspected.popitem(last=False)
+        return self._inspected[key]
+
+    def _answered(self, request: TemplateRequest) -> Rendered | TemplateInspected:
+        """What the process made of it. Raises TemplateFailed."""
         with self._lock:
             reply = self._answer(request)
             if reply is None:  # it may have been gone before it could read the template
@@ -88,9 +129,9 @@ class TemplateClient:
             raise TemplateFailed("failed", sentence)
         if isinstance(reply, NotRendered):
             raise TemplateFailed(reply.kind, reply.sentence, reply.line)
-        return reply.text
+        return reply
 
-    def _answer(self, request: RenderTemplate) -> Rendered | NotRendered | None:
+    def _answer(self, request: TemplateRequest) -> _Answer | None:
         """What the process makes of it; None where it ended first."""
         child = self._ensure_child()
         try:
@@ -132,7 +173,7 @@ class TemplateClient:
             self._is_ready = False
         return self._child
 
-    def _await_reply(self) -> Rendered | NotRendered | None:
+    def _await_reply(self) -> _Answer | None:
         """The next answer; None where the process is gone. One that is silent too long, or gone, is
         cleared away."""
         while True:
@@ -143,7 +184,7 @@ class TemplateClient:
                 raise self._too_slow() from None
             if isinstance(report, TemplatesReady):
                 self._is_ready = True
-            elif isinstance(report, Rendered):
+            elif isinstance(report, Rendered | TemplateInspected):
                 return report
             elif isinstance(report, NotRendered):
                 if report.kind == "memory":

@@ -19,7 +19,8 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Final
@@ -34,13 +35,16 @@ from app.engine.protocol import wire
 from app.engine.protocol.frames import ProtocolError
 from app.engine.protocol.template_messages import (
     AT_FAULT,
+    InspectTemplate,
     NotRendered,
     Rendered,
     RenderTemplate,
     TemplateFailed,
+    TemplateRequest,
     TemplatesReady,
     decode_request,
 )
+from app.engine.protocol.thinking_messages import TemplateInspected
 
 MEMORY_LIMIT_BYTES: Final = 1024 * 1024 * 1024
 MAX_TEXT_CHARACTERS: Final = 12_000_000
@@ -85,10 +89,12 @@ def _read(reader: wire.FrameReader, put: Callable[[bytes], None]) -> None:
         os._exit(code)
 
 
-def answer(request: RenderTemplate) -> Rendered | NotRendered:
-    """Render one request under its deadline."""
+def answer(request: TemplateRequest) -> Rendered | NotRendered | TemplateInspected:
+    """Do what one request asks, under its deadline."""
     _set_alarm(request.deadline_s)
     try:
+        if isinstance(request, InspectTemplate):
+            return inspected(request)
         return Rendered(render(request))
     except TemplateFailed as failed:
         return NotRendered(failed.fault, failed.sentence, failed.line)
@@ -124,6 +130,33 @@ def render(request: RenderTemplate, now: Clock = datetime.now) -> str:
             "too_large", f"The chat template wrote more text than is allowed. {AT_FAULT}"
         )
     return text
+
+
+def inspected(request: InspectTemplate, now: Clock = datetime.now) -> TemplateInspected:
+    """What a template lets one choose about reasoning. Raises TemplateFailed, or MemoryError."""
+    from app.engine.templates.thinking import inspect
+
+    began = now()  # one moment for all: a text that holds the time must not differ by it
+
+    def clock() -> datetime:
+        return began
+
+    def run(messages: list[dict[str, Any]], variables: Mapping[str, Any]) -> str:
+        return render(
+            RenderTemplate(
+                request.source,
+                messages,
+                request.bos_token,
+                request.eos_token,
+                True,
+                {**request.extra, **variables},
+                request.deadline_s,
+            ),
+            clock,
+        )
+
+    tree = _parse(request.source, now)
+    return inspect(tree, request.source, run, request.tags)
 
 
 def needs_parts(source: str, now: Clock = datetime.now) -> bool:
@@ -169,9 +202,21 @@ def _as_parts(message: dict[str, Any]) -> dict[str, Any]:
     return {**message, "content": [{"type": "text", "text": content}]}
 
 
+def _parse(source: str, now: Clock) -> nodes.Template:
+    with _in_words():
+        return _environment(now).parse(source)
+
+
 def _render(source: str, variables: dict[str, Any], now: Clock) -> str:
-    try:
+    with _in_words():
         return _compile(source, now).render(variables)
+
+
+@contextmanager
+def _in_words() -> Iterator[None]:
+    """What goes wrong in a template, as TemplateFailed."""
+    try:
+        yield
     except jinja2.TemplateSyntaxError as error:
         what = _cut(str(error.message)).rstrip(".")
         sentence = f"The chat template can't be read: {what} (line {error.lineno}). {AT_FAULT}"
@@ -221,6 +266,10 @@ class _GenerationTag(Extension):
 
 @functools.lru_cache(maxsize=8)
 def _compile(source: str, now: Clock) -> jinja2.Template:
+    return _environment(now).from_string(source)
+
+
+def _environment(now: Clock) -> ImmutableSandboxedEnvironment:
     environment = ImmutableSandboxedEnvironment(
         trim_blocks=True,
         lstrip_blocks=True,
@@ -229,7 +278,7 @@ def _compile(source: str, now: Clock) -> jinja2.Template:
     environment.filters["tojson"] = _tojson
     environment.globals["raise_exception"] = _raise_exception
     environment.globals["strftime_now"] = lambda form: now().strftime(form)
-    return environment.from_string(source)
+    return environment
 
 
 def _raise_exception(message: str) -> None:

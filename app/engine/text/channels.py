@@ -28,6 +28,10 @@ MARKS: Final = {
 }
 """Texts of the control tokens, and as what they reach the splitter."""
 
+ANALYSIS: Final = "analysis"
+TO_ANSWER: Final = "<|end|><|start|>assistant<|channel|>final<|message|>"
+"""From reasoning to the answer, where somebody else writes it."""
+
 _ANY: Final = re.compile(f"([{''.join(MARKS.values())}])")
 _LONGEST_HEADER: Final = 256
 
@@ -66,6 +70,16 @@ class ChannelSplitter:
         """Whether no answer has begun."""
         return not self._has_content
 
+    @property
+    def closing(self) -> str:
+        """What would end the reasoning that it is inside of; nothing where it is in none."""
+        return TO_ANSWER if self._state == "body" and self._part == "reasoning" else ""
+
+    @property
+    def is_at_a_tag(self) -> bool:
+        """A mark is one token, so none has half arrived."""
+        return False
+
     def feed(self, text: str) -> list[Piece]:
         out: list[Piece] = []
         for part in _ANY.split(text):
@@ -95,7 +109,7 @@ class ChannelSplitter:
         """The header is whole: "assistant final", "analysis", "commentary to=functions.f json"."""
         words, self._header = self._header.split(), ""
         address = next((word for word in words if word.startswith("to=")), "")
-        is_reasoning = "final" not in words and ("analysis" in words or address != "")
+        is_reasoning = "final" not in words and (ANALYSIS in words or address != "")
         self._begin("reasoning" if is_reasoning else "content")
         self._owed += f"{address}\n" if address else ""
 

@@ -128,6 +128,16 @@ class ReasoningSplitter:
     def unclosed(self) -> bool:
         return self._state in ("name", "reasoning")
 
+    @property
+    def closing(self) -> str:
+        """What would end the reasoning that it is inside of; nothing where it is in none."""
+        return closing_of(self._open) if self._state == "reasoning" else ""
+
+    @property
+    def is_at_a_tag(self) -> bool:
+        """Whether what came last may become the closing tag."""
+        return self._state == "reasoning" and bool(self._held.strip("\n"))
+
     def feed(self, text: str) -> list[Piece]:
         out: list[Piece] = []
         text = self._held + text
@@ -241,6 +251,11 @@ class ReasoningSplitter:
         self._held = text[len(shown) :]
         if shown:
             out.append((part, shown))
+
+
+def closing_of(tags: Tags) -> str:
+    """How these tags end reasoning that is cut off."""
+    return f"\n{tags.closing}\n\n"
 
 
 def opened_reasoning(text: str, tags: Sequence[Tags] = USUAL) -> tuple[Tags, bool] | None:

@@ -80,6 +80,7 @@ from app.engine.protocol.messages import (
 from app.engine.protocol.prompt_messages import CutMessage, ShownPart
 from app.engine.protocol.replay_messages import DrawsReplayed, ReplayedDraw
 from app.engine.protocol.template_messages import TemplateReply
+from app.engine.protocol.thinking_messages import ThinkingOffer
 from app.engine.protocol.timeline_messages import Span
 
 kinds = msgspec.inspect
@@ -198,6 +199,7 @@ RESULTS: list[WireMessage] = [
     *(LOADED, SUMMARY, Tokens([1], [b"Hi"]), PromptCount(3, 64), PROMPT, WORDS),
     *(GrammarChecked("No.", 1, 2, ["A note."]), CACHE, StepMeasured(3, [1.0], [2.0], 1)),
     *(DrawsReplayed([ReplayedDraw(1, 2, 0.5, 3)]), DevicesRead([DEVICE]), Done(), LANES),
+    ThinkingOffer(["off", "low"], "low", ["date"], has_reasoning=True),
     *(INSIDE, GraphOffer(2, MISSING, [1], 8, 9, ["A note."])),
     HeadsMeasured(1, 1, Array.of("f4", [0.5] * 5), 1, 9),
     TokenAttributed(1, 2, *[0.5] * 6, [ROW], 0.1, MISSING, ["A note."]),

@@ -157,6 +157,14 @@ class Splitter(Protocol):
     def unclosed(self) -> bool:
         """Whether the reply would end without an answer if it ended now."""
 
+    @property
+    def closing(self) -> str:
+        """What would end the reasoning that it is inside of; nothing where it is in none."""
+
+    @property
+    def is_at_a_tag(self) -> bool:
+        """Whether what came last may become the tag that closes reasoning."""
+
     def feed(self, text: str) -> list[Piece]: ...
     def flush(self) -> list[Piece]: ...
 
@@ -171,6 +179,7 @@ class TextMark:
     splitter: Splitter | None
     n_content: int
     n_reasoning: int
+    n_thought: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,8 +195,8 @@ class ReplyText:
 
     Stop strings end the answer. Reasoning may hold them (it quotes the question, it has empty
     lines), unless `stops_in_reasoning`; then they are looked for in all that is written, tags
-    included. What ends a turn ends the reply anywhere. `tail`: bytes of a character that was begun
-    before the reply goes on here.
+    included. What ends a turn ends the reply anywhere. `n_thought`: so many tokens were reasoning,
+    tags not counted. `tail`: bytes of a character that was begun before the reply goes on here.
     """
 
     def __init__(
@@ -209,6 +218,8 @@ class ReplyText:
         self._part: Part = "content"
         self._content: list[str] = []
         self._reasoning: list[str] = []
+        self.n_thought = 0
+        self.counts_thought = True
 
     @property
     def content(self) -> str:
@@ -219,10 +230,34 @@ class ReplyText:
         return "".join(self._reasoning)
 
     @property
+    def closing(self) -> str:
+        """What would end the reasoning that the reply is inside of; nothing where it is in none, or
+        in the middle of a character or of the closing tag."""
+        is_torn = bool(self._characters.state[0])
+        if self._splitter is None or is_torn or self._splitter.is_at_a_tag:
+            return ""
+        return self._splitter.closing
+
+    @property
+    def closing_by_force(self) -> str:
+        """The same, wherever it is."""
+        return "" if self._splitter is None else self._splitter.closing
+
+    @property
     def reasoning_unclosed(self) -> bool:
         return self._splitter is not None and self._splitter.unclosed
 
     def feed(self, data: bytes) -> Reading:
+        was_inside = self._is_inside
+        reading = self._feed(data)
+        self.n_thought += self.counts_thought and was_inside and self._is_inside
+        return reading
+
+    @property
+    def _is_inside(self) -> bool:
+        return bool(self.closing_by_force)
+
+    def _feed(self, data: bytes) -> Reading:
         text = self._characters.feed(data)
         if self._is_whole:
             text = self._matchers["content"].feed(text)
@@ -230,6 +265,12 @@ class ReplyText:
 
     def begin(self, data: bytes) -> list[Piece]:
         """What the reply begins with, read as if it had come here; it may end anywhere."""
+        was_inside = self._is_inside
+        pieces = self._begin(data)
+        self.n_thought += self.counts_thought and was_inside and self._is_inside
+        return pieces
+
+    def _begin(self, data: bytes) -> list[Piece]:
         text = self._characters.feed(data)
         if self._is_whole:
             text = self._matchers["content"].pass_over(text)
@@ -249,6 +290,7 @@ class ReplyText:
             copy.copy(self._splitter),
             len(self._content),
             len(self._reasoning),
+            self.n_thought,
         )
 
     def restore(self, mark: TextMark) -> None:
@@ -259,6 +301,7 @@ class ReplyText:
         self._splitter = copy.copy(mark.splitter)
         del self._content[mark.n_content :]
         del self._reasoning[mark.n_reasoning :]
+        self.n_thought = mark.n_thought
 
     def flush(self) -> Reading:
         """The end of the reply. After a stop string nothing that was held comes out of it; nor does

@@ -46,6 +46,7 @@ from app.insight.trace.table import (
     HAS_UNIFORM,
     IS_CHOSEN,
     IS_DRAFTED,
+    IS_INSERTED,
     TraceTable,
 )
 
@@ -115,6 +116,7 @@ class _Columns(msgspec.Struct, array_like=True, frozen=True):
     log_total: bytes = b""  # NaN: unknown; empty: of all
     draft_logprob: bytes = b""  # likewise
     rejected: list[_Rejected] = []
+    inserted: bytes = b""  # bits; empty: none was
 
 
 def pack(traces: Sequence[TokenTrace]) -> bytes:
@@ -159,6 +161,7 @@ def _columns(table: TraceTable) -> _Columns:
             _Rejected(row, each.ids, each.pieces, each.logprob, each.draft_logprobs)
             for row, each in table.rejected.items()
         ],
+        inserted=_bits(inserted) if any(inserted := table.flags(IS_INSERTED)) else b"",
     )
 
 
@@ -290,6 +293,7 @@ def _traces(columns: _Columns) -> list[TokenTrace]:
         _flags(columns.chosen or bytes((n + 7) // 8), n).tolist(),
         _or_none(columns.log_total, n),
         _or_none(columns.draft_logprob, n),
+        _flags(columns.inserted or bytes((n + 7) // 8), n).tolist(),
         counts.tolist(),
         has_removed.tolist(),
         removed_ends.tolist(),
@@ -317,10 +321,11 @@ def _traces(columns: _Columns) -> list[TokenTrace]:
             log_total=log_total,
             draft_logprob=draft_logprob,
             rejected=rejected.get(row),
+            inserted=inserted,
         )
         for row, ((
             number, token_id, size, end, logprob, rank, entropy, microseconds, uniform, drafted,
-            chosen, log_total, draft_logprob, count, is_recorded, removed_end,
+            chosen, log_total, draft_logprob, inserted, count, is_recorded, removed_end,
         ), (ids, logprobs), effects) in enumerate(zip(rows, alternatives, stages, strict=True))
     ]  # fmt: skip
 

@@ -31,7 +31,7 @@ from app.engine.protocol.messages import StageEffect, TokenTrace
 _CODES: Final = "qqqddddddBIIIII"
 _ROW: Final = struct.Struct(f"<{_CODES}")
 _EFFECT: Final = struct.Struct("<qdd")
-HAS_UNIFORM, HAS_REMOVED_BY, IS_DRAFTED, IS_CHOSEN = 1, 2, 4, 8
+HAS_UNIFORM, HAS_REMOVED_BY, IS_DRAFTED, IS_CHOSEN, IS_INSERTED = 1, 2, 4, 8, 16
 _BOUND: Final = 2**63 - 1
 
 
@@ -139,7 +139,7 @@ class TraceTable(Sequence[TokenTrace]):
     def _row_of(self, token: TokenTrace, count: int, n_removed: int, n_effects: int) -> Row:
         last, uniform = self._last, token.uniform
         flags = HAS_UNIFORM * (uniform is not None)
-        flags |= HAS_REMOVED_BY * (token.removed_by is not None)
+        flags |= HAS_REMOVED_BY * (token.removed_by is not None) | IS_INSERTED * token.inserted
         return Row(
             _bounded(token.index),
             _bounded(token.token_id),
@@ -229,6 +229,7 @@ class TraceTable(Sequence[TokenTrace]):
             uniform=row.uniform if row.flags & HAS_UNIFORM else None,
             drafted=bool(row.flags & IS_DRAFTED),
             chosen=bool(row.flags & IS_CHOSEN),
+            inserted=bool(row.flags & IS_INSERTED),
             log_total=None if math.isnan(row.log_total) else row.log_total,
             draft_logprob=None if math.isnan(row.draft_logprob) else row.draft_logprob,
             rejected=self.rejected.get(i),

@@ -116,7 +116,8 @@ class Request:
 class Drawn:
     """A token that was drawn but not yet appended (step mode keeps it until it is chosen, and a
     reply that draws again until the next step). `is_chosen`: another one takes its place.
-    `proposed`: what a draft had here, and behind it."""
+    `proposed`: what a draft had here, and behind it. `is_inserted`: the engine's own, which closes
+    reasoning at its limit."""
 
     token_id: int
     scores: Scores
@@ -127,6 +128,7 @@ class Drawn:
     shortlist: Shortlist | None = None
     is_chosen: bool = False
     proposed: tuple[Proposal, ...] = ()
+    is_inserted: bool = False
 
 
 @dataclass(slots=True)
@@ -169,11 +171,16 @@ class SlotReply:
             stops_in_reasoning=generate.stop_in_reasoning,
             tail=prompt.tail,
         )
+        if self.text.closing_by_force:  # it goes on inside its reasoning
+            self.text.n_thought = prompt.n_continued
         self.phase = Phase.READING
         self.generated: list[int] = []
         self.next_token: int | None = None
         self.held: Drawn | None = None
         self.forced = deque(generate.forced_ids)
+        self.n_inserted = 0
+        self.ended_at_limit = 0
+        self.has_no_limit = False
         banned = generate.sampling.banned_strings
         self.banned = BannedMatcher(banned) if banned else None
         self.held_back: list[HeldToken] = []
@@ -283,6 +290,8 @@ class SlotReply:
             reuse_source=self.reuse_source,
             timeline=self.request.timeline.spans(now, _SINCE.get(self.phase, "ending")),
             drafts=None if self.drafts is None else self.drafts.report(),
+            reasoning_tokens=self.text.n_thought,
+            reasoning_limit=self.ended_at_limit,
         )
 
 

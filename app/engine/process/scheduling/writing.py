@@ -26,11 +26,19 @@ from app.engine.process.drafting.state import Proposal
 from app.engine.process.native.weights import Weights
 from app.engine.process.sampling.candidates import Candidates
 from app.engine.process.sampling.chain import Moment
+from app.engine.process.scheduling.reasoning_limit import (
+    BANNED_CLOSING,
+    ENDED,
+    NOT_ALLOWED,
+    closing_ids,
+    limit_of,
+)
 from app.engine.process.scheduling.rows import Row
 from app.engine.process.trace.outbox import TokenRecord
 from app.engine.process.trace.scores import ScoreBuffers
 from app.engine.process.trace.shortlist import Scores, ShortlistFinder
 from app.engine.protocol.messages import Event, TextTakenBack
+from app.engine.protocol.thinking_messages import ended_sentence
 from app.engine.text.text import Match, Piece
 from app.refusal import Refusal
 
@@ -144,7 +152,9 @@ class Writer:
         too long goes on in the next step."""
         until = self._clock() + REDRAW_S
         while drawn is not None:
-            if reply.forced:
+            if reply.n_inserted:
+                drawn = self._insert(slot, reply, drawn)
+            elif reply.forced:
                 drawn = self._force(slot, reply, reply.forced.popleft(), drawn)
             elif reply.request.hold:
                 reply.held, reply.phase, reply.held_at = drawn, Phase.HELD, self._clock()
@@ -169,6 +179,26 @@ class Writer:
             raise Refusal("bad_setting", refused, "choice")
         drawn.is_chosen = True
         return self._append(slot, reply, token_id, drawn)
+
+    def _insert(self, slot: Slot, reply: SlotReply, drawn: Drawn) -> Drawn | None:
+        """What closes reasoning takes the place of the drawn token, as far as a grammar allows."""
+        token_id = reply.forced.popleft()
+        reply.n_inserted -= 1
+        if not reply.chain.allows(token_id):
+            self._give_up_closing(reply)
+            self._calls.note(reply, "bad_choice", NOT_ALLOWED)
+            return self._append(slot, reply, drawn.token_id, drawn)
+        drawn.is_chosen = drawn.is_inserted = True
+        if not reply.n_inserted:
+            limit = reply.ended_at_limit
+            self._calls.note(reply, ENDED, ended_sentence(limit))
+        return self._append(slot, reply, token_id, drawn)
+
+    @staticmethod
+    def _give_up_closing(reply: SlotReply) -> None:
+        reply.n_inserted = reply.ended_at_limit = 0
+        reply.has_no_limit = reply.text.counts_thought = True
+        reply.forced.clear()
 
     def draw_on(self, slot: Slot) -> None:
         """Go on where the last step has left off."""
@@ -251,6 +281,15 @@ class Writer:
             self._calls.restart(reply)  # the cells could not be cut back
         else:
             reply.next_token, reply.phase = token_id, Phase.WRITING
+            if limit_of(reply):
+                self._close_at_limit(reply)
+
+    def _close_at_limit(self, reply: SlotReply) -> None:
+        closing = closing_ids(reply, self._vocabulary)
+        if closing:
+            reply.forced.extend(closing)
+            reply.n_inserted, reply.ended_at_limit = len(closing), limit_of(reply)
+            reply.text.counts_thought = False
 
     def _record(
         self,
@@ -274,6 +313,7 @@ class Writer:
             ms=drawn.ms,
             uniform=None if drawn.is_chosen else drawn.uniform,
             chosen=drawn.is_chosen,
+            inserted=drawn.is_inserted,
             part=piece[0],
             text=piece[1],
             context_used=used,
@@ -314,7 +354,10 @@ class Writer:
         """A banned string is complete. Go back to before the first of the last `taken` tokens (the
         one just drawn is the last) and draw another one there."""
         assert reply.banned is not None
-        if drawn.is_chosen:
+        if drawn.is_inserted:
+            self._give_up_closing(reply)
+            self._calls.note(reply, "bad_choice", BANNED_CLOSING)
+        elif drawn.is_chosen:
             reply.forced.clear()
             self._calls.note(reply, "bad_choice", BANNED_CHOICE)
         reply.generated.append(token_id)

@@ -162,6 +162,15 @@ class ScriptInside(_Part, frozen=True, forbid_unknown_fields=True):
     missing: dict[str, str] = {}
 
 
+class ScriptThinking(_Part, frozen=True, forbid_unknown_fields=True):
+    """What the made-up chat format offers about reasoning (see `ThinkingOffer`)."""
+
+    choices: list[str] = []
+    auto: str = ""
+    variables: list[str] = []
+    has_reasoning: bool = False
+
+
 class Script(_Part, frozen=True, forbid_unknown_fields=True):
     hello: ScriptHello = ScriptHello()
     load: ScriptLoad = ScriptLoad()
@@ -169,6 +178,7 @@ class Script(_Part, frozen=True, forbid_unknown_fields=True):
     loop: bool = True
     measured: ScriptMeasured = ScriptMeasured()
     inside: ScriptInside = ScriptInside()
+    thinking: ScriptThinking = ScriptThinking()
 
 
 _scripts: Final = msgspec.json.Decoder(Script)
@@ -200,6 +210,8 @@ def split_words(text: str) -> list[str]:
     return _WORDS.findall(text)
 
 
+CLOSING: Final = b"</think>"
+"""What stands between reasoning and answer where the script says no more than that."""
 CONTROL_PIECES: Final = (b"<|end|>", b"<|system|>", b"<|user|>", b"<|assistant|>", b"<|tool|>")
 CONTROL_ATTRIBUTE: Final = 8
 BYTE_ATTRIBUTE: Final = 32
@@ -224,6 +236,8 @@ class ScriptVocabulary:
                 self._add(token.piece or b"")
                 for text, _ in token.alternatives:
                     self._add(text.encode("utf-8", "replace"))
+        if any(token.part == "reasoning" for reply in script.replies for token in reply.tokens):
+            self._add(CLOSING)
 
     def _add(self, piece: bytes) -> None:
         if piece and piece not in self._ids:

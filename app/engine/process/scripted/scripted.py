@@ -27,6 +27,7 @@ from app.engine.process.scripted.grammar import scripted_check
 from app.engine.process.scripted.lanes import ScriptLanes
 from app.engine.process.scripted.prompt import END_ID, build_scripted, show_scripted
 from app.engine.process.scripted.script import (
+    CLOSING,
     Script,
     ScriptError,
     ScriptFailure,
@@ -94,6 +95,7 @@ from app.engine.protocol.messages import (
 from app.engine.protocol.prompt_messages import ChatPrompt, Prompt, ReadPrompt, TextPrompt
 from app.engine.protocol.replay_messages import DrawsReplayed, ReplayDraws, ReplayedDraw
 from app.engine.protocol.saved_messages import SavedCommand
+from app.engine.protocol.thinking_messages import ReadThinking, ThinkingOffer
 from app.engine.text.text import Piece
 from app.refusal import Refusal
 
@@ -188,6 +190,8 @@ class ScriptedEngine:
             self._answer(command.id, self._count(command, self._loaded.n_ctx))
         elif isinstance(command, ReadPrompt) and self._loaded:
             self._show_prompt(command, self._loaded.n_ctx)
+        elif isinstance(command, ReadThinking) and self._loaded:
+            self._answer(command.id, self._thinking(command))
         elif isinstance(command, CheckGrammar):
             self._answer(command.id, scripted_check(command))
         elif isinstance(command, ReadVocabulary):
@@ -230,6 +234,13 @@ class ScriptedEngine:
             self._fail(command.id, failure)
         else:
             self._answer(command.id, Done())
+
+    def _thinking(self, command: ReadThinking) -> ThinkingOffer:
+        """The script's; another template than the file's offers nothing."""
+        if command.template is not None:
+            return ThinkingOffer()
+        offer = self._script.thinking
+        return ThinkingOffer(offer.choices, offer.auto, offer.variables, offer.has_reasoning)
 
     def _answer(self, request_id: int, result: Result) -> None:
         self._send(Finished(request_id, result))
@@ -525,6 +536,9 @@ class ScriptedEngine:
                 continue
             if take.ends_before_token():
                 return
+            if token.part == "reasoning" and take.is_at_limit:
+                self._end_reasoning(take, token)
+                continue
             self._steering.wait(take.command.id, (token.ms or 0) / 1000)
             if self._play_token(take, token, token.piece):
                 return
@@ -563,6 +577,18 @@ class ScriptedEngine:
         self._send(TokenArrived(take.command.id, trace, text, part, take.context_used))
         self._send_texts(take, others)
         return take.is_stopped_by_string()
+
+    def _end_reasoning(self, take: Take, token: ScriptToken) -> None:
+        """The tag that closes it is written by force, and the rest of it is not."""
+        sentence = take.end_reasoning()
+        if not sentence:
+            return
+        trace = self._trace(take, token, CLOSING, take.lap_ms(), chosen=True)
+        trace = msgspec.structs.replace(trace, inserted=True)
+        self._send_texts(take, take.add(trace.token_id, b""))
+        self._send(TokenArrived(take.command.id, trace, "", "reasoning", take.context_used))
+        take.notes.append(sentence)
+        self._send(Note(take.command.id, "reasoning_limit", sentence))
 
     def _trace(
         self, take: Take, token: ScriptToken, piece: bytes, ms: float, *, chosen: bool = False

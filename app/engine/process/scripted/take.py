@@ -8,13 +8,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from app.engine.process.drafting.state import DraftState, Proposal
-from app.engine.process.scripted.script import ScriptToken
+from app.engine.process.scripted.script import CLOSING, ScriptToken
 from app.engine.process.trace.timeline import Pass, Timeline
 from app.engine.prompts.prompt import BuiltPrompt
 from app.engine.prompts.tokens import PromptPart
 from app.engine.protocol.draft_messages import Drafts
 from app.engine.protocol.loading_messages import Loaded
 from app.engine.protocol.messages import Generate, Summary, tokens_per_s
+from app.engine.protocol.prompt_messages import ChatPrompt
+from app.engine.protocol.thinking_messages import ended_sentence
 from app.engine.protocol.timeline_messages import SpanKind
 from app.engine.text.text import Part, Piece, ReplyText
 
@@ -33,10 +35,14 @@ class Said:
 class _GivenParts:
     """The script says in which part a reply is; no tag does."""
 
-    unclosed = False
+    unclosed = is_at_a_tag = False
 
     def __init__(self) -> None:
         self.part: Part = "content"
+
+    @property
+    def closing(self) -> str:
+        return CLOSING.decode() if self.part == "reasoning" else ""
 
     def feed(self, text: str) -> list[Piece]:
         return [(self.part, text)]
@@ -62,6 +68,8 @@ class Take:
         self._waited_before_s = 0.0
         self._waited_s = 0.0
         self.stop_reason = "end_token"
+        self.reasoning_limit = 0
+        self.notes = [note.sentence for note in prompt.notes]
         self._loaded = loaded
         self._prompt = prompt
         self._given = _GivenParts()
@@ -86,6 +94,21 @@ class Take:
     @property
     def part(self) -> Part:
         return self._given.part
+
+    @property
+    def is_at_limit(self) -> bool:
+        """Whether its reasoning has had all the tokens that it may have."""
+        prompt = self.command.prompt
+        limit = prompt.reasoning_budget if isinstance(prompt, ChatPrompt) else 0
+        return self.reasoning_limit > 0 or 0 < limit <= self._text.n_thought
+
+    def end_reasoning(self) -> str:
+        """Its reasoning is closed by force; returns what is said of it, once."""
+        if self.reasoning_limit:
+            return ""
+        assert isinstance(self.command.prompt, ChatPrompt)
+        self.reasoning_limit = self.command.prompt.reasoning_budget
+        return ended_sentence(self.reasoning_limit)
 
     def go_over(self, part: str) -> list[Piece]:
         """What comes next is of this part; return what was held back of another one."""
@@ -241,7 +264,9 @@ class Take:
             context_used=self.context_used,
             context_size=self._loaded.n_ctx,
             rendered_prompt=self._prompt.rendered,
-            notes=[note.sentence for note in self._prompt.notes],
+            notes=self.notes,
+            reasoning_tokens=self._text.n_thought,
+            reasoning_limit=self.reasoning_limit,
             cut=self._prompt.cut,
             reuse_source=self.reuse_source,
             prompt_ids=self._prompt.ids if self.command.score_prompt else None,

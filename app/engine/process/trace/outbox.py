@@ -64,6 +64,7 @@ class TokenRecord(msgspec.Struct, frozen=True):
     chosen: bool = False
     proposed: tuple[Proposal, ...] = ()
     proposed_pieces: tuple[bytes, ...] = ()
+    inserted: bool = False
 
     def event(self, measurer: Measurer) -> TokenArrived | Held:
         measured = measurer.measure(self.scores, self.token_id, self.alternatives, self.shortlist)
@@ -82,6 +83,7 @@ class TokenRecord(msgspec.Struct, frozen=True):
             removed_by=as_array(follower.removed_by) if self.snapshots else None,
             uniform=self.uniform,
             chosen=self.chosen,
+            inserted=self.inserted,
             log_total=measured.log_total,
             drafted=bool(self.proposed) and not self.proposed_pieces and not self.chosen,
             draft_logprob=self.proposed[0].logprob if self.proposed else None,

@@ -51,6 +51,7 @@ from app.chat.inspection.questions import Questions
 from app.chat.inspection.what_if import WhatIfs
 from app.chat.inspection.words import Words
 from app.chat.replies.again import Again, compared
+from app.chat.replies.beams import Beams
 from app.chat.replies.branch_at import BranchAt
 from app.chat.replies.counting import ContextCounter
 from app.chat.replies.cuts import Cuts
@@ -77,6 +78,7 @@ from app.chat.weights.vocabulary_file import VocabularyFiles
 from app.chat.weights.weights_defaults import WeightsDefaults
 from app.engine.client.engine import Engine
 from app.engine.client.supervisor import EngineEvent, StateChanged
+from app.engine.protocol.beam_messages import BeamsGrew
 from app.engine.protocol.loading_messages import Loaded
 from app.engine.protocol.messages import (
     Failed,
@@ -217,6 +219,16 @@ class Desk:
         self.cuts: Final = Cuts(around, shelf, loader, self.branches)
         self.prompts: Final = PromptReading(
             around, shelf, loader, self.questions, self.attachments, self.text
+        )
+        self.beams: Final = Beams(
+            around,
+            shelf,
+            loader,
+            self.questions,
+            self.prompts,
+            self.replies,
+            self.branches,
+            self.text,
         )
         self.what_ifs: Final = WhatIfs(around, self.questions, self.prompts)
         self.inside: Final = Insides(loader, self.questions, self.prompts)
@@ -426,6 +438,8 @@ class Desk:
                 self.growing.take_flushed(event)
             case TextTakenBack():
                 self.growing.take_back(event)
+            case BeamsGrew():
+                self.beams.take(event)
             case StateChanged():
                 self.loader.take_state(event)
                 self.fits.take_state(event)

@@ -96,6 +96,11 @@ class TextArrived:
 
 
 @dataclass(frozen=True, slots=True)
+class BeamsChanged:
+    """The beam search has more to show (`desk.beams`)."""
+
+
+@dataclass(frozen=True, slots=True)
 class TokenRecorded:
     """One generated token of a streaming reply."""
 
@@ -468,6 +473,7 @@ Event = (
     | MessageAdded
     | MessageChanged
     | TextArrived
+    | BeamsChanged
     | TokenRecorded
     | TokensTakenBack
     | TraceRead

@@ -12,7 +12,8 @@ message of its own (`text_document` says how a document is a tree). What must ho
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from app.chat.conversations.paths import Paths
 from app.chat.conversations.shelf import NEW_TEXT, Shelf, new_message
@@ -28,6 +29,7 @@ from app.chat.documents.text_document import (
 from app.chat.documents.text_prompt import text_prompt
 from app.chat.replies.prompts import clean_message
 from app.chat.replies.replies import Replies
+from app.chat.replies.reply import NOTHING, Beginning
 from app.chat.surroundings import Surroundings
 from app.chat.weights.loading import Loader
 from app.engine.protocol.prompt_messages import TextPrompt
@@ -85,6 +87,11 @@ class TextMode:
         path = reversed(self._shelf.path)
         return next((message for message in path if message.role is Role.ASSISTANT), None)
 
+    @property
+    def caret(self) -> int:
+        """Where in `text` the next continuation would stand."""
+        return self._caret
+
     def when_asked(self, tell: Callable[[], None]) -> None:
         """`tell` is called before the draft is saved for good: a view may hold newer text."""
         self._shelf.before_flush = tell
@@ -104,8 +111,15 @@ class TextMode:
         self._name(text)
         self._on_changed()
 
-    def go_on(self, text: str, caret: int) -> bool:
-        """Continue the text at the caret. False: it was not taken (a reply grows, read-only)."""
+    def go_on(
+        self,
+        text: str,
+        caret: int,
+        beginning: Beginning = NOTHING,
+        answers: tuple[Mapping[str, Any], ...] = ({},),
+    ) -> bool:
+        """Continue the text at the caret; `beginning` and `answers` as in `Replies.answer`. False:
+        it was not taken (a reply grows, read-only)."""
         text = clean_message(text)
         if not self._replies.may_ask() or not self._shelf.is_whole:
             return False
@@ -114,7 +128,9 @@ class TextMode:
             self._append(0, 0, "")
         self._name(text)
         place = min(max(0, caret), len(text))
-        self._replies.write_on(self._shelf.path, (place, place))
+        self._replies.write_on(
+            self._shelf.path, (place, place), beginning=beginning, answers=answers
+        )
         return True
 
     def retry(self) -> None:

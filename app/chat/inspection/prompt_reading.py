@@ -91,8 +91,11 @@ class PromptReading:
 
     # --- what would be sent next ------------------------------------------------------------------
 
-    def read_next(self, then: Then, *, still: Still) -> None:
-        """What would be given for what stands in the composer, or before the caret."""
+    def read_next(
+        self, then: Then, *, still: Still, path: tuple[Message, ...] | None = None
+    ) -> None:
+        """What would be given for what stands in the composer, or before the caret. `path`: for
+        these messages of a chat instead, without what stands in the composer."""
         conversation = self._shelf.open
         settings = resolved_for(self._around, self._loader, conversation).settings
         if conversation.kind is ConversationKind.TEXT:
@@ -101,9 +104,11 @@ class PromptReading:
             is_empty, sentence = not text.text, NEXT_TEXT
         else:
             attachments, draft = self._attachments.of_open, self._shelf.draft
+            if path is not None:
+                attachments, draft = (), ""
             prompt = chat_prompt(
                 conversation,
-                self._shelf.path,
+                self._shelf.path if path is None else path,
                 settings,
                 self._loader.weights_hash,
                 draft,

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from app.chat.conversations.shelf import Shelf
 from app.chat.events import Noticed
+from app.chat.replies.beam_versions import BEAMS
 from app.chat.replies.cut_versions import CUTS
 from app.chat.replies.recorded import settings_of
 from app.chat.replies.replies import Replies
@@ -29,6 +30,7 @@ AGAIN: Final = "again"
 
 OTHER_WEIGHTS: Final = "This reply was written by “{name}”. Load that model to rerun it."
 NOTHING_TO_COMPARE: Final = "This reply has no text of its own, so there is nothing to rerun."
+FROM_BEAMS: Final = "This text came from a beam search; a rerun repeats its tokens. "
 NO_SEED: Final = "The seed of this reply is unknown, so it can't be rerun exactly."
 
 
@@ -61,6 +63,8 @@ class Again:
         changes |= {"seed": message.seed, "repeatable": True, AGAIN: message}
         if CUTS in message.settings:
             changes[CUTS] = message.settings[CUTS]
+        if BEAMS in message.settings:
+            changes[BEAMS] = message.settings[BEAMS]
         if message.state is not MessageState.COMPLETE and message.token_ids:
             changes["max_tokens"] = len(message.token_ids)  # it was cut there, not by itself
         self._replies.answer(message_id, (changes,), given_to(message))
@@ -82,7 +86,8 @@ def compared(around: Surroundings, reply: Reply, message: Message) -> Message:
         return message
     whole = message.state is MessageState.COMPLETE
     place = first_difference(first, message)
-    around.emit(Noticed("info", _words(first, message, place)))
+    of_beams = FROM_BEAMS if BEAMS in first.settings else ""
+    around.emit(Noticed("info", of_beams + _words(first, message, place)))
     found = {"of": first.id, "first_difference": place, "is_whole": whole}
     return dataclasses.replace(message, settings={**message.settings, AGAIN: found})
 

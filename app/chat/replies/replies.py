@@ -27,6 +27,7 @@ from app.chat.conversations.paths import Paths
 from app.chat.conversations.shelf import Shelf, new_id, new_message
 from app.chat.documents.text_document import PLACE
 from app.chat.events import AnswersBegan, Noticed, SendQueued
+from app.chat.replies.beam_versions import BEAMS
 from app.chat.replies.cut_versions import CUTS, with_cuts
 from app.chat.replies.growing import Growing
 from app.chat.replies.prompts import clean_message, is_encodable
@@ -233,14 +234,24 @@ class Replies:
         """Whether a reply can be asked for in the open conversation; says why where it cannot."""
         return self._around.may_write() and self.is_free()
 
-    def write_on(self, path: tuple[Message, ...], place: tuple[int, int], version: int = 0) -> None:
-        """Continue the text document that ends with `path`, at a place in it."""
+    def write_on(
+        self,
+        path: tuple[Message, ...],
+        place: tuple[int, int],
+        version: int = 0,
+        beginning: Beginning = NOTHING,
+        answers: tuple[Mapping[str, Any], ...] = ({},),
+    ) -> None:
+        """Continue the text document that ends with `path`, at a place in it; the rest as in
+        `answer`."""
         conversation_id = self._shelf.open.id
         self._waiting[conversation_id] = Waiting(
             conversation_id,
             path,
             version,
-            place=place,
+            answers,
+            beginning,
+            place,
             leaf_id=self._shelf.leaf_id,
             is_saved=True,
         )
@@ -452,7 +463,7 @@ class Replies:
         # Whoever looks while it grows learns now what was not drawn here, and what was cut.
         given = {"given": beginning.as_recorded()} if beginning else {}
         answer = waiting.answers[place]
-        given |= {CUTS: answer[CUTS]} if CUTS in answer else {}
+        given |= {name: answer[name] for name in (CUTS, BEAMS) if name in answer}
         message = Message(
             id=new_id(),
             conversation_id=waiting.conversation_id,
@@ -525,6 +536,8 @@ class Replies:
         if (cuts := reply.changes.get(CUTS)) is not None:
             recorded[CUTS] = cuts
             request = with_cuts(request, cuts)
+        if BEAMS in reply.changes:
+            recorded[BEAMS] = reply.changes[BEAMS]
         if reply.beginning:
             recorded["given"] = reply.beginning.as_recorded()
         if isinstance(reply.beginning, Branch):

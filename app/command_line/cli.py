@@ -78,6 +78,18 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
         help="additional reasoning tags, like '<think>…</think>' (may be repeated)",
     )
     add(
+        "--thinking",
+        metavar="MODE",
+        help="on, off, auto, or an effort that the chat template names, like low or high",
+    )
+    add("--reasoning-budget", type=int, metavar="N", help="close the reasoning after N tokens")
+    add("--reasoning-start", metavar="TEXT", help="text that the reasoning starts with")
+    add(
+        "--template-variables",
+        metavar="JSON",
+        help="more variables for the chat template, like '{\"name\": true}'",
+    )
+    add(
         "--stop-id",
         action="append",
         type=int,
@@ -108,6 +120,9 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     options = parser.parse_args(argv)
     options.text = argument_text(options.text)
     options.system = None if options.system is None else argument_text(options.system)
+    for single in ("reasoning_start", "template_variables"):
+        text = getattr(options, single)
+        setattr(options, single, None if text is None else argument_text(text))
     for several in ("stop", "ban", "reasoning_tags"):
         texts = getattr(options, several)
         setattr(options, several, None if texts is None else [argument_text(s) for s in texts])
@@ -132,7 +147,8 @@ def _prompt(options: argparse.Namespace, settings: AskSettings) -> Prompt:
     if options.raw:
         if options.system:
             raise bad_setting("--raw takes no system prompt. Remove --system.")
-        if settings.messages or settings.reply_start or settings.prompt_fields:
+        starts = settings.reply_start or settings.reasoning_start
+        if settings.messages or starts or settings.prompt_fields:
             raise bad_setting("--raw takes no messages and no template.")
         if not text:
             raise bad_setting("No text to continue.")

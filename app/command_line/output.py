@@ -210,6 +210,7 @@ class JsonLines(AskOutput):
             ],
             "removed_by": _removed_by(token),
             "uniform": token.uniform,
+            "inserted": token.inserted,
             "drafted": token.drafted,
             "draft_probability": _share(token.draft_logprob),
             "rejected": None if token.rejected is None else _rejected(token.rejected),

@@ -76,6 +76,7 @@ _DESCRIBES_SAMPLING: Final = (
     "repeat_penalty",
     "repeat_last_n",
 )
+_STARTS: Final = ("reply_start", "reasoning_start")
 _READ_ELSEWHERE: Final = frozenset((*_GENERATE, *_SAMPLING, "chain"))
 """Settings of the window, too, that a file of `ask` has in its own words."""
 
@@ -95,6 +96,7 @@ class AskSettings:
     prompt_fields: dict[str, Any] = field(default_factory=dict)
     messages: list[ChatMessage] = field(default_factory=list)
     reply_start: str = ""
+    reasoning_start: str = ""
 
     def load_options(self) -> LoadOptions:
         """How to load. What `load` says goes before the plain names."""
@@ -136,13 +138,18 @@ class AskSettings:
         has_own = any(message.role == "system" for message in self.messages)
         messages = [ChatMessage("system", system)] if system and not has_own else []
         messages += [*self.messages, ChatMessage("user", text)]
-        if self.reply_start:
-            messages.append(ChatMessage("assistant", self.reply_start))
+        is_begun = bool(self.reply_start or self.reasoning_start)
+        if is_begun:
+            thoughts = self.reasoning_start or None
+            messages.append(ChatMessage("assistant", self.reply_start, thoughts))
         fields = self.prompt_fields or {"template": self.window.template}
         return ChatPrompt(
             messages,
-            continue_last=bool(self.reply_start),
+            continue_last=is_begun,
             reasoning_tags=self.window.tag_pairs,
+            thinking=self.window.thinking,
+            reasoning_budget=self.window.reasoning_budget,
+            variables=self.window.template_variables,
             **fields,
         )
 
@@ -163,11 +170,10 @@ class AskSettings:
             self._take_chain(values)
         if "messages" in values:
             self.messages = _messages(values["messages"])
-        if "reply_start" in values:
-            text = field_types(ChatMessage)["content"]
-            self.reply_start = read_fields(
-                {"reply_start": values["reply_start"]}, {"reply_start": text}, "the file"
-            )["reply_start"]
+        for name in _STARTS:
+            if name in values:
+                types = {name: field_types(ChatMessage)["content"]}
+                setattr(self, name, read_fields({name: values[name]}, types, "the file")[name])
 
     def _take_plain(self, values: dict[str, Any]) -> None:
         for name in names():
@@ -234,6 +240,8 @@ class AskSettings:
                 self.generate_fields[option] = True
         if options.policy is not None:
             self.generate_fields["context_policy"] = options.policy
+        if options.reasoning_start is not None:
+            self.reasoning_start = options.reasoning_start
         if options.stop_id is not None:
             self.generate_fields["stop_ids"] = options.stop_id
         self._take_bounds(options)
@@ -299,6 +307,9 @@ SHAPING_SETTING_OF: Final = {
     "stop": "stop_strings",
     "stop_in_reasoning": "stop_in_reasoning",
     "reasoning_tags": "reasoning_tags",
+    "thinking": "thinking",
+    "reasoning_budget": "reasoning_budget",
+    "template_variables": "template_variables",
     "drafts": "drafts",
     "draft_tokens": "draft_tokens",
 }
@@ -314,7 +325,7 @@ _STAGE_OF: Final[dict[str, tuple[type[Stage], str]]] = {
 
 KNOWN: Final = tuple(
     dict.fromkeys(
-        (*names(), *_GENERATE, *_SAMPLING, *_PROMPT, "load", "chain", "messages", "reply_start")
+        (*names(), *_GENERATE, *_SAMPLING, *_PROMPT, "load", "chain", "messages", *_STARTS)
     )
 )
 """All names at the top of a settings file."""

@@ -198,6 +198,12 @@ class SettingsWindow(WindowBeside):
                 SwitchField(self._theme, self),
             ),
             self._row(
+                "reasoning_budget",
+                "Reasoning limit",
+                "Tokens of reasoning after which the model is made to answer. Empty: no limit.",
+                NumberField(is_whole=True, step=256, automatic=0, placeholder="No limit"),
+            ),
+            self._row(
                 "reasoning_tags",
                 "Reasoning tags",
                 "Text between these is shown as reasoning. One pair per line. Common tags are "

@@ -52,6 +52,9 @@ def chat_prompt(
         template=settings.template,
         continue_last=beginning is not None,
         reasoning_tags=settings.tag_pairs,
+        thinking=settings.thinking,
+        reasoning_budget=settings.reasoning_budget,
+        variables=settings.template_variables,
     )
 
 

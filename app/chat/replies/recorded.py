@@ -20,9 +20,18 @@ from app.engine.protocol.loading_messages import Loaded
 from app.engine.protocol.messages import Generate, Summary
 from app.insight.time import timeline
 
+LONG: Final = {
+    "system_prompt": "The system prompt has changed since. Restore it to rerun this reply.",
+    "chat_template": "The chat template has changed since. Restore it to rerun this reply.",
+    "template_variables": "The template variables have changed since. Restore them to rerun this "
+    "reply.",
+}
+"""Settings of any length, and what is said where another text counts by now."""
 MAX_SYSTEM_PROMPT: Final = 4_000
-"""Characters of a system prompt, or of a template, that are stored with each reply; of a longer one
-its hash is."""
+"""Characters of such a text that are stored with each reply; of a longer one its hash is."""
+
+REASONING: Final = "reasoning"
+"""In a reply's settings: how many tokens its reasoning had, and where it was closed by force."""
 
 _LOADED: Final = (
     "n_ctx",
@@ -59,7 +68,7 @@ def at_first(resolved: Resolved) -> dict[str, Any]:
     recorded["system_prompt"] = settings.system_prompt
     if settings.chat_format != OWN:
         recorded.pop("chat_template", None)
-    for name in ("system_prompt", "chat_template"):
+    for name in LONG:
         text: str = getattr(settings, name)
         if name in recorded and len(text) > MAX_SYSTEM_PROMPT:
             del recorded[name]
@@ -96,6 +105,8 @@ def at_end(recorded: dict[str, Any], summary: Summary) -> dict[str, Any]:
             "n_tokens": sum(message.n_tokens for message in summary.cut),
             "last_message_id": summary.cut[-1].message_id,
         }
+    if summary.reasoning_tokens:
+        ended[REASONING] = {"n_tokens": summary.reasoning_tokens, "limit": summary.reasoning_limit}
     if summary.n_threads and "load" in recorded:
         ended["load"] = {**recorded["load"], "n_threads": summary.n_threads}
     return ended
@@ -114,14 +125,14 @@ def settings_of(recorded: Mapping[str, Any], present: Settings) -> tuple[Setting
     settings, refused = from_stored(values)
     if refused or not settings.chain:
         return present, "The settings stored with this reply can't be read."
-    if "system_prompt" not in recorded:
-        if recorded.get("system_prompt_hash") != hash_of(present.system_prompt):
-            return present, "The system prompt has changed since. Restore it to rerun this reply."
-        settings = dataclasses.replace(settings, system_prompt=present.system_prompt)
-    if "chat_template_hash" in recorded:
-        if recorded["chat_template_hash"] != hash_of(present.chat_template):
-            return present, "The chat template has changed since. Restore it to rerun this reply."
-        settings = dataclasses.replace(settings, chat_template=present.chat_template)
+    for name, sentence in LONG.items():
+        is_hashed = f"{name}_hash" in recorded
+        if is_hashed or (name == "system_prompt" and name not in recorded):
+            text: str = getattr(present, name)
+            if recorded.get(f"{name}_hash") != hash_of(text):
+                return present, sentence
+            now: dict[str, Any] = {name: text}
+            settings = dataclasses.replace(settings, **now)
     return settings, ""
 
 

@@ -8,6 +8,7 @@ why a value is refused; nothing invalid ever reaches the engine.
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ from app.engine.protocol.stages import (
     TopK,
     TopP,
 )
+from app.engine.protocol.template_variables import MAX_CHARACTERS, read_variables
 from app.hub.address import checked_endpoint
 from app.refusal import Refusal, bad_setting
 from app.strict_reading import STAGE, read_stage, snake
@@ -44,6 +46,7 @@ MAX_SYSTEM_PROMPT_LENGTH: Final = 200_000
 MAX_TEMPLATE_LENGTH: Final = 200_000
 MAX_BANNED_STRINGS: Final = 64
 MAX_REASONING_TAGS: Final = 16
+MAX_CHOICE_LENGTH: Final = 64
 MAX_STAGES: Final = 32
 MAX_CLOSED_FOLDERS: Final = 10_000
 MAX_ADDRESS_LENGTH: Final = 2_000
@@ -73,6 +76,9 @@ class Settings:
     `chat_format` "own" means `chat_template` (Jinja source; empty: the file's own template).
     `stop_in_reasoning`: stop strings end a reply inside its reasoning, too, and not in its answer
     alone. `reasoning_tags`: pairs like `<think>…</think>` that are followed besides the known ones.
+    `thinking`: what was chosen of what the chat template offers ("on", "off", an effort), empty: as
+    it does by itself; `reasoning_budget`: after so many tokens reasoning is closed, 0: never;
+    `template_variables`: more names for the template, a JSON object.
     `drafts`: who proposes tokens for speculative decoding; `draft_tokens`: how many at once.
     `chain`: the sampling stages in the user's order; empty, the usual chain is made of the
     numbers from `temperature` to `repeat_last_n`. Fonts are families, empty the system's; sizes
@@ -97,6 +103,9 @@ class Settings:
     stop_strings: tuple[str, ...] = ()
     stop_in_reasoning: bool = False
     reasoning_tags: tuple[str, ...] = ()
+    thinking: str = ""
+    reasoning_budget: int = 0
+    template_variables: str = ""
     send_key: str = "enter"
     temperature: float = 0.3
     top_k: int = 40
@@ -300,6 +309,22 @@ def _text(title: str, limit: int) -> Callable[[object], str]:
     return check
 
 
+def _thinking(value: object) -> str:
+    """A choice's name; "auto" is none."""
+    name = _text("The thinking mode", MAX_CHOICE_LENGTH)(value).strip()
+    if any(letter.isspace() for letter in name):
+        raise bad_setting("The thinking mode must be one word, like on, off, low or high.")
+    return "" if name == "auto" else name
+
+
+def _template_variables(value: object) -> str:
+    """A JSON object, as itself or as text."""
+    text = json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else value
+    text = _text("The template variables", MAX_CHARACTERS)(text)
+    read_variables(text)
+    return text if text.strip() else ""
+
+
 def _flag(title: str) -> Callable[[object], bool]:
     def check(value: object) -> bool:
         if isinstance(value, bool):
@@ -415,6 +440,9 @@ _CHECKS: Final[dict[str, Callable[[object], Any]]] = {
     "stop_strings": _texts("Stop strings", "A stop string", MAX_STOP_STRINGS),
     "stop_in_reasoning": _flag("Stopping in reasoning"),
     "reasoning_tags": _reasoning_tags,
+    "thinking": _thinking,
+    "reasoning_budget": _whole("The reasoning limit", 0, 10_000_000),
+    "template_variables": _template_variables,
     "send_key": _one_of("The send key", "enter", "ctrl_enter"),
     "temperature": _real("The temperature", 0, 10),
     "top_k": _whole("Top-k", 0, 1_000_000),

@@ -128,6 +128,10 @@ def test_everything_of_a_request_can_be_said(settings: Any) -> None:
             {"role": "assistant", "content": "b", "reasoning": "r"},
         ],
         "reply_start": "Sure",
+        "reasoning_start": "Hm",
+        "thinking": "low",
+        "reasoning_budget": 20,
+        "template_variables": {"date": "today"},
     }
     asked = settings(file)
     prompt = asked.chat_prompt("x")
@@ -137,8 +141,11 @@ def test_everything_of_a_request_can_be_said(settings: Any) -> None:
             ChatMessage("user", "a", is_pinned=True),
             ChatMessage("assistant", "b", "r"),
             ChatMessage("user", "x"),
-            ChatMessage("assistant", "Sure"),
+            ChatMessage("assistant", "Sure", "Hm"),
         ],
+        thinking="low",
+        reasoning_budget=20,
+        variables='{"date": "today"}',
         template="{{ 1 }}",
         continue_last=True,
         reasoning_tags=[("<a>", "</a>"), ("[T]", "[/T]")],
@@ -261,6 +268,15 @@ def test_options_of_the_request(settings: Any, tmp_path: Path) -> None:
     assert generate.stop_ids == [7, 0]
     assert generate.stop_in_reasoning
     assert generate.prompt.reasoning_tags == [("<a>", "</a>")]
+    asked = settings(
+        {"thinking": "on", "reasoning_start": "old"},
+        "--thinking", "off", "--reasoning-budget", "9", "--reasoning-start", "Hm",
+        "--template-variables", '{"date": "today"}',
+    )  # fmt: skip
+    prompt = asked.chat_prompt("x")
+    assert (prompt.thinking, prompt.reasoning_budget) == ("off", 9)
+    assert (prompt.variables, prompt.continue_last) == ('{"date": "today"}', True)
+    assert prompt.messages[-1] == ChatMessage("assistant", "", "Hm")
     assert settings({"stop_ids": [1]}).generate(generate.prompt, with_trace=False).stop_ids == [1]
     assert generate.prompt.template == "{{ 1 }}"
     asked = settings({"json_schema": {"type": "null"}}, "--grammar-file", str(grammar))
@@ -285,6 +301,16 @@ def test_a_repeatable_run_has_a_seed(settings: Any) -> None:
 @pytest.mark.parametrize(
     ("file", "words"),
     [
+        ({"thinking": "a bit"}, ["thinking mode", "one word"]),
+        ({"template_variables": "[1]"}, ["object", "{"]),
+        ({"template_variables": {"messages": []}}, ["“messages”", "can't be set"]),
+        ({"template_variables": {"a b": 1}}, ["“a b”", "name"]),
+        ({"template_variables": {"a": 2**70}}, ["“a”", "too large"]),
+        ({"template_variables": '{"a": NaN}'}, ["“a”", "too large"]),
+        ({"template_variables": '{"a": "\\ud800"}'}, ["“a”", "broken"]),
+        ({"template_variables": "{"}, ["JSON", "line 1"]),
+        ({"template_variables": "[" * 30_000}, ["JSON"]),
+        ({"reasoning_budget": -1}, ["reasoning limit", "from 0"]),
         ({"tempature": 1}, ["tempature", "Did you mean “temperature”?"]),
         ({"chain": [], "temperature": 1}, ["“chain”", "“temperature”"]),
         ({"chain": {}}, ["list"]),

@@ -81,6 +81,7 @@ def test_every_shaping_setting_can_be_set_for_one_message(name: str) -> None:
         "banned_strings": ["x"], "ban_end_token": True, "grammar": 'root ::= "x"',
         "json_schema": "{}", "repeatable": True, "chat_format": "gemma",
         "chat_template": "{{ 1 }}", "stop_in_reasoning": True, "reasoning_tags": ["<a>…</a>"],
+        "thinking": "high", "reasoning_budget": 99, "template_variables": '{"a": 1}',
         "drafts": "lookup", "draft_tokens": 4,
     }[name]  # fmt: skip
     found = resolve(Settings(), None, None, {name: other})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from app.chat.replies.cut_versions import cuts_of
+from app.insight.time.drafts import from_stored
 from models.records import Message, MessageState, Role
 from ui.markdown import hidden
 from ui.widgets.figures import rate_text, seconds_text
@@ -31,7 +32,7 @@ _TROUBLES = {
 }
 
 
-LEAVE_FIRST = ("reused", "first_token", "rate", "left_out", "ending", "tokens")
+LEAVE_FIRST = ("reused", "drafts", "first_token", "rate", "left_out", "ending", "tokens")
 
 
 def ending_text(message: Message) -> str:
@@ -72,6 +73,7 @@ def _figures(message: Message) -> Iterator[tuple[str, str]]:
         yield "first_token", f"first token {seconds_text(counts.first_token_s)}"
     if counts.reused is not None and counts.evaluated is not None:
         yield "reused", f"{counts.reused:,} prompt tokens cached, {counts.evaluated:,} processed"
+    yield "drafts", _drafted(message)
     if (version := cuts_of(message.settings)) is not None:
         yield "cut", version.label
     if cut:
@@ -79,6 +81,17 @@ def _figures(message: Message) -> Iterator[tuple[str, str]]:
         where = "" if which else " in the middle"
         yield "left_out", f"{cut:,} {which}message{'' if cut == 1 else 's'}{where} dropped"
     yield "ending", ending_text(message)
+
+
+def _drafted(message: Message) -> str:
+    """What speculative decoding gained, or that it was switched off."""
+    figures = from_stored(message.settings.get("draft_report"))
+    if figures is None or not figures.passes:
+        return ""
+    if figures.off:
+        return "drafts off: slower"
+    gain = f", {figures.gain:.1f}× as fast" if figures.gain is not None else ""
+    return f"{figures.accepted:,} of {figures.proposed:,} drafts accepted{gain}"
 
 
 def _left_out(message: Message) -> int:

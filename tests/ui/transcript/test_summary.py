@@ -50,6 +50,26 @@ def test_what_was_left_out_of_the_prompt_is_said() -> None:
         assert figures_text(replace(REPLY, settings=odd)) == ""
 
 
+def test_what_drafts_gained_is_said() -> None:
+    report = {
+        "kind": "lookup",
+        "passes": 4,
+        "by_position": [{"proposed": 4, "accepted": 3}],
+        "drafted_s": 1.0,
+        "drafted_tokens": 9,
+        "plain_s": 1.0,
+        "plain_tokens": 5,
+    }
+    said = [
+        figures_text(replace(REPLY, settings={"draft_report": each}))
+        for each in (report, {**report, "plain_s": 0.0}, {**report, "off": "Slower."}, {}, 7)
+    ]
+    assert said == [
+        *("3 of 4 drafts accepted, 1.8× as fast", "3 of 4 drafts accepted"),
+        *("drafts off: slower", "", ""),
+    ]
+
+
 def test_what_was_not_measured_is_not_shown() -> None:
     assert figures_text(REPLY) == ""
     assert figures_text(replace(REPLY, counts=MessageCounts(generated=1))) == "1 token"

@@ -25,6 +25,11 @@ from PySide6.QtWidgets import (
 from app.amounts import time_text
 from app.chat.events import PrefillProgressed
 from app.engine.protocol.messages import TokenTrace
+from app.insight.time.drafts import (
+    DraftFigures,
+    from_stored as from_stored_drafts,
+    of_trace as of_drafted_trace,
+)
 from app.insight.time.timeline import (
     COUNTED,
     Lane,
@@ -43,6 +48,7 @@ from models.records import Message, Role
 from ui.look.theme import Theme
 from ui.section.panel import Panel, Tools
 from ui.section.term_label import term_label
+from ui.section.time.drafts import DraftsCard
 from ui.section.time.line import HINT, LANES, ZOOM_STEP, Hit, TimeLine, lane_figure
 from ui.section.time.parts import TimeParts, as_csv
 from ui.section.time.words import stretch_lines, token_lines, tokens_text
@@ -131,6 +137,7 @@ class TimePanel(Panel):
         ):
             button.setObjectName(name)
         self.parts = TimeParts(theme, self._content)
+        self.drafts = DraftsCard(theme, self._content)
 
     def _build(self) -> None:
         self._head = QHBoxLayout()
@@ -147,7 +154,7 @@ class TimePanel(Panel):
         self._inner.addWidget(self.readout)
         self._cards = QVBoxLayout(self._content)
         self._cards.setContentsMargins(0, 0, 0, 0)
-        for widget in (self._card, self.parts, self.ending, self.caption):
+        for widget in (self._card, self.parts, self.drafts, self.ending, self.caption):
             self._cards.addWidget(widget)
         self._cards.addStretch(1)
         self.area.setWidgetResizable(True)
@@ -180,7 +187,15 @@ class TimePanel(Panel):
         self.line.show_line(stretches, token_ms)
         self.parts.show_parts(parts(stretches), total_ms=total_ms(stretches))
         self._say(message, stretches)
+        self.drafts.show_figures(self._drafted(message), is_growing=self._looking.is_growing)
         self._refresh_token()
+
+    def _drafted(self, message: Message | None) -> DraftFigures | None:
+        if message is None or message.role is not Role.ASSISTANT:
+            return None
+        if self._looking.is_growing:
+            return of_drafted_trace(self._looking.traces, self._n_head)
+        return from_stored_drafts(message.settings.get("draft_report"))
 
     def _refresh_token(self) -> None:
         index = self._looking.index

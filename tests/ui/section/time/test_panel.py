@@ -24,6 +24,7 @@ from app.chat.events import (
     TokenRecorded,
     TraceRead,
 )
+from app.engine.protocol.draft_messages import DraftPosition, DraftReport
 from app.engine.protocol.messages import TokenTrace
 from app.insight.trace.table import TraceTable
 from models.records import Message, MessageCounts, MessageState
@@ -462,3 +463,16 @@ def test_a_branch_has_on_its_line_what_was_drawn_in_it(
 
 
 NEW = list(zip(traces()[2:], (1.0, 30.0, 40.0), strict=True))
+
+
+def test_what_drafts_did_stands_below_the_parts(show: Callable[..., TimePanel]) -> None:
+    places = [DraftPosition(2, 2), DraftPosition(2, 1)]
+    report = DraftReport("model", "small.gguf", 2, 4, 3, places, 1.0, 5, 1.0, 4)
+    panel = show(draft_report=msgspec.to_builtins(report))
+    assert panel.drafts.isVisible()
+    assert panel.drafts.figure.text() == "1.25× · small.gguf"
+    assert panel.drafts.accepted.value.text() == "3 of 4 (75%)"
+
+
+def test_a_reply_without_drafts_has_no_card_of_them(show: Callable[..., TimePanel]) -> None:
+    assert show().drafts.isHidden()

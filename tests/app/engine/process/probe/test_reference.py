@@ -51,7 +51,7 @@ BOTH: Final = pytest.mark.parametrize("name", ["starter", "gemma"])
 EACH: Final = pytest.mark.parametrize(
     ("name", "flash"),
     [
-        ("starter", "off"),
+        pytest.param("starter", "off", marks=pytest.mark.soak),
         ("starter", "on"),
         ("gemma", "on"),
         pytest.param("gemma", "off", marks=pytest.mark.soak),

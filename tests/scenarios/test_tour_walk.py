@@ -391,19 +391,12 @@ def test_every_step_can_be_done_as_it_says(scripted: Any, begin: Callable[[Any],
     assert walker.desk.settings.now.tour_at == "1/template"
 
 
+@pytest.mark.soak
 @pytest.mark.weights
-@pytest.mark.parametrize(
-    ("file", "is_tried"),
-    [
-        ("starter_gguf", False),
-        pytest.param("starter_gguf", True, marks=pytest.mark.soak),
-        pytest.param("gemma_gguf", True, marks=pytest.mark.soak),
-    ],
-)
+@pytest.mark.parametrize("file", ["starter_gguf", "gemma_gguf"])
 def test_every_step_can_be_done_on_real_weights(
     open_window: Any,
     file: str,
-    is_tried: bool,
     request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -411,7 +404,7 @@ def test_every_step_can_be_done_on_real_weights(
     path: Path = request.getfixturevalue(file)
     person = open_window(None, "--gguf", str(path))
     walker = by_text(person)
-    walker.walk(walker.try_it if is_tried else walker.look)
+    walker.walk(walker.try_it)
 
 
 # --- whatever happens ----------------------------------------------------------------------------

@@ -53,8 +53,7 @@ EACH: Final = pytest.mark.parametrize(
     [
         pytest.param("starter", "off", marks=pytest.mark.soak),
         ("starter", "on"),
-        ("gemma", "on"),
-        pytest.param("gemma", "off", marks=pytest.mark.soak),
+        *(pytest.param("gemma", way, marks=pytest.mark.soak) for way in ("on", "off")),
     ],
 )
 """Of the two ways that attention is computed, a Gemma has that of the app by default."""

@@ -21,6 +21,7 @@ def test_frame_and_last_chat_are_there_soon_after_an_empty_window_would_be(tmp_p
 
 
 @pytest.mark.usefixtures("forked_windows")
+@pytest.mark.soak
 def test_ten_thousand_messages_are_readable_at_once(tmp_path: Path) -> None:
     found = opening(
         tmp_path / "data", is_enough=lambda f: f["cpu_ms"] < 150 and f["longest_cpu_ms"] < 50
@@ -51,7 +52,8 @@ def test_technical_reply_streams_without_a_stop(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("forked_windows")
-@pytest.mark.parametrize("length", [1_000, pytest.param(LONG, marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("length", [1_000, LONG])
 def test_reply_streams_as_tokens_without_a_stop(tmp_path: Path, length: int) -> None:
     found = streaming(
         tmp_path / "data", 6_000, token_ms=1, look="tokens", beside_empty=False, length=length

@@ -14,6 +14,7 @@ from app.bench import bench
 
 
 @pytest.mark.usefixtures("forked_windows")
+@pytest.mark.soak
 def test_the_trace_of_an_old_reply_of_4000_tokens_is_there_at_once(tmp_path: Path) -> None:
     found = opening(tmp_path / "first")
     if found["cpu_ms"] >= 200 or found["longest_cpu_ms"] >= 50:
@@ -25,9 +26,8 @@ def test_the_trace_of_an_old_reply_of_4000_tokens_is_there_at_once(tmp_path: Pat
 
 
 @pytest.mark.usefixtures("forked_windows")
-@pytest.mark.parametrize(
-    "panel", [PANELS[0], *(pytest.param(panel, marks=pytest.mark.soak) for panel in PANELS[1:])]
-)
+@pytest.mark.soak
+@pytest.mark.parametrize("panel", PANELS)
 def test_panels_follow_the_stream_without_a_stop(panel: str, tmp_path: Path) -> None:
     found = streaming(tmp_path, 800, panel, token_ms=1)
     print(found)

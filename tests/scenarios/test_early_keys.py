@@ -85,7 +85,8 @@ def start(person: Any, posted: Posted, step: int, text: str) -> None:
 
     def is_over() -> bool:
         run(person.app, posted)
-        return not desk.replies.is_generating and not desk.queue.of_open
+        is_asking = person.window.chat.composer._asked  # what belongs to the chat is being read
+        return not (is_asking or desk.replies.is_generating or desk.queue.of_open)
 
     person.wait(is_over)
 

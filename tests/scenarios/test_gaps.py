@@ -118,6 +118,7 @@ def test_no_gap_while_a_long_reply_streams(person):
     assert longest_gap_ms(stream) < LONGEST_GAP_MS
 
 
+@pytest.mark.soak
 def test_no_gap_while_one_goes_through_a_long_reply_inside(person):
     """Every card is open, and the text before each token has thousands of them."""
     person.send("at once")

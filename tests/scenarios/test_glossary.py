@@ -134,7 +134,7 @@ def rooms_of(person: Any) -> Any:
             yield panel
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.soak)])
 def test_an_underlined_word_opens_its_term(open_window: Any, theme: str) -> None:
     """In each panel at each zoom; and right after the text has changed, before it is painted."""
     person = open_window(SCRIPT)

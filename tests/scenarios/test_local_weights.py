@@ -24,6 +24,7 @@ SCRIPT = {
 }
 
 
+@pytest.mark.soak
 def test_d12_many_files_are_looked_into_and_the_window_goes_on(
     open_window, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

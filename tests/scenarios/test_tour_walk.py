@@ -391,19 +391,12 @@ def test_every_step_can_be_done_as_it_says(scripted: Any, begin: Callable[[Any],
     assert walker.desk.settings.now.tour_at == "1/template"
 
 
+@pytest.mark.soak
 @pytest.mark.weights
-@pytest.mark.parametrize(
-    ("file", "is_tried"),
-    [
-        ("starter_gguf", True),
-        ("gemma_gguf", False),
-        pytest.param("gemma_gguf", True, marks=pytest.mark.soak),
-    ],
-)
+@pytest.mark.parametrize("file", ["starter_gguf", "gemma_gguf"])
 def test_every_step_can_be_done_on_real_weights(
     open_window: Any,
     file: str,
-    is_tried: bool,
     request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -411,7 +404,7 @@ def test_every_step_can_be_done_on_real_weights(
     path: Path = request.getfixturevalue(file)
     person = open_window(None, "--gguf", str(path))
     walker = by_text(person)
-    walker.walk(walker.try_it if is_tried else walker.look)
+    walker.walk(walker.try_it)
 
 
 # --- whatever happens ----------------------------------------------------------------------------
@@ -420,29 +413,21 @@ def test_every_step_can_be_done_on_real_weights(
 @pytest.mark.parametrize(
     "percent", [200, *(pytest.param(each, marks=pytest.mark.soak) for each in (100, 300))]
 )
-def test_at_any_zoom_and_size_the_card_is_inside_of_the_window(scripted: Any, percent: int) -> None:
-    """Each step is come to at this zoom; what zooms at a step itself stands below."""
+def test_whatever_happens_at_a_step_leaves_a_card_that_is_true(scripted: Any, percent: int) -> None:
+    """At this zoom; what zooms at a step itself stands below."""
     walker = by_chat(scripted)
 
-    def resize(_step: Step) -> None:
+    def trouble(step: Step) -> None:
         walker.window.resize(*SMALL)
         walker.check_inside()
         walker.window.resize(*SIZE)
         walker.check_inside()
-
-    walker.window._theme.set_zoom(percent)
-    walker.walk(resize)
-
-
-def test_whatever_happens_at_a_step_leaves_a_card_that_is_true(scripted: Any) -> None:
-    walker = by_chat(scripted)
-
-    def trouble(step: Step) -> None:
         leave_and_resume(walker)
         walker.reveal()
         if step.at.panel:
             close_its_panel(walker, step)
 
+    walker.window._theme.set_zoom(percent)
     walker.walk(trouble)
 
 

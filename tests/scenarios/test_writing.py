@@ -427,7 +427,11 @@ TYPING = """
 
 
 @pytest.mark.parametrize(
-    ("field", "begin"), [("composer", "pass"), ("text_document", "desk.shelf.open_new_text()")]
+    ("field", "begin"),
+    [
+        ("composer", "pass"),
+        pytest.param("text_document", "desk.shelf.open_new_text()", marks=pytest.mark.soak),
+    ],
 )
 def test_killed_while_typing_without_a_pause(open_window, program, field, begin):
     reports: list[tuple[float, int]] = []

@@ -10,10 +10,9 @@ families and sizes (`Choice`). Figures are tabular, so that a counting number do
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from PySide6.QtGui import QFont, QFontDatabase
 
@@ -50,9 +49,9 @@ def load() -> None:
             raise FontsMissingError(f"The font {name} can't be read. Reinstall Cutaway.")
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """What the user chose: families (empty: the carried ones) and sizes in pixels at 100 %."""
+class Choice(NamedTuple):
+    """What the user chose: families (empty: the carried ones) and sizes in pixels at 100 %. A
+    tuple, as the colours are: it is made before the first paint."""
 
     text: str = ""
     reading: str = ""

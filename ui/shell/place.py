@@ -3,7 +3,8 @@
 Settings come from the database after the first paint. Until then nothing is saved, so that
 the window's first place never overwrites the remembered one. What is remembered for the first
 paint may know less than the database, or something older: the columns follow what is read then,
-unless somebody has moved them by then.
+unless somebody has moved them by then; until then nothing is saved, since it would count
+over what the database has.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class WindowPlace(QObject):
         self._has_news = False
         self._is_moved = False
         """The columns are as somebody has put them, which the settings do not say yet."""
-        self._timer = rest_timer(self, self.save, SAVE_AFTER_MS)
+        self._timer = rest_timer(self, self._on_rest, SAVE_AFTER_MS)
         columns.moved.connect(self._on_columns_moved)
         if desk.settings.now.window_geometry:
             self._restore()
@@ -51,9 +52,15 @@ class WindowPlace(QObject):
         if self._is_restored:
             self._timer.start()
 
+    def _on_rest(self) -> None:
+        if self._desk.settings.is_read:
+            self.save()
+        else:  # a slow disk: what was put meanwhile is saved later
+            self._timer.start()
+
     def save(self) -> None:
         self._timer.stop()
-        if not (self._has_news and self._is_restored):
+        if not (self._has_news and self._is_restored and self._desk.settings.is_read):
             return
         self._has_news = False
         geometry = bytes(self._window.saveGeometry().toHex().data()).decode()

@@ -31,6 +31,8 @@ class AppSettings:
         self._on_changed = on_changed
         self._early: dict[str, Any] = {}
         self._is_opened = False
+        self.is_read = False
+        """What the last run left is in `now`; until then only what the first paint needs."""
 
     @property
     def now(self) -> Settings:
@@ -68,6 +70,7 @@ class AppSettings:
         before = self.now
         after, refused = from_stored({**stored, **self._early})
         self._around.settings = after
+        self.is_read = True
         for name, value in self._early.items():
             self._store(name, value)
         self._early.clear()

@@ -127,6 +127,29 @@ def test_what_was_open_and_how_wide_is_remembered(
     assert desk.settings.now.section_panel == "Tokens"
 
 
+def test_on_a_slow_disk_a_width_of_the_first_look_is_not_saved_over_the_remembered_one(
+    open_window: Open,
+    desk: FakeDesk,
+    bridge: FakeBridge,
+    qtbot: QtBot,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ui.shell.place.SAVE_AFTER_MS", 1)
+    desk.settings.now = replace(desk.settings.now, window_geometry=NO_PLACE, section_visible=True)
+    desk.settings.is_read = False
+    window = open_window(1440, 900)
+    window.resize(1400, 880)
+    timer = window._place._timer
+    with qtbot.waitSignals([timer.timeout, timer.timeout]):
+        pass
+    assert desk.called("settings.set") == []
+    desk.settings.now = replace(desk.settings.now, section_width=460)
+    desk.settings.is_read = True
+    bridge.emit_event(SettingsChanged(frozenset({"section_width"})))
+    qtbot.waitUntil(lambda: bool(desk.called("settings.set")))
+    assert abs(desk.settings.now.section_width - 460) <= 2
+
+
 # --- in the chat's place ------------------------------------------------------------------------
 
 

@@ -27,7 +27,7 @@ NEAR = 0.02
 """Relative: another shape of batches moves numbers a little (design §4, Exactness)."""
 
 
-@pytest.fixture(params=["starter_gguf", "gemma_gguf"])
+@pytest.fixture(params=["starter_gguf", pytest.param("gemma_gguf", marks=pytest.mark.soak)])
 def gguf(request: pytest.FixtureRequest) -> Path:
     return Path(request.getfixturevalue(request.param))
 

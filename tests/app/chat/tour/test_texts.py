@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -141,14 +142,15 @@ def test_sentences_are_whole(step: Step) -> None:
         assert "  " not in shown
 
 
-def strings_of(folder: Path) -> set[str]:
+@cache
+def strings_of(folder: Path) -> frozenset[str]:
     """All texts in code."""
-    return {
+    return frozenset(
         node.value
         for path in folder.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    }
+    )
 
 
 def test_what_is_to_be_pressed_is_called_so() -> None:

@@ -76,7 +76,9 @@ def sum_of(found: Fit, what: str) -> int:
 
 
 @pytest.mark.parametrize("number", range(len(SETTINGS)), ids=lambda n: str(SETTINGS[n]))
-@pytest.mark.parametrize("file", ["starter_gguf", "gemma_gguf"])
+@pytest.mark.parametrize(
+    "file", ["starter_gguf", pytest.param("gemma_gguf", marks=pytest.mark.soak)]
+)
 def test_weights_and_cache_are_within_five_percent(
     file: str, number: int, request: pytest.FixtureRequest
 ) -> None:

@@ -97,6 +97,7 @@ def test_it_is_opened_scrolled_and_tinted_without_a_long_stop(
     assert costs["line"] < GAP_MS / 2, costs
 
 
+@pytest.mark.soak
 def test_it_grows_with_the_loop_never_held_up(
     shown: TranscriptView, table: TraceTable, qtbot
 ) -> None:

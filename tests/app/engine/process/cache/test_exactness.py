@@ -57,7 +57,6 @@ MADE = ["made", "made_window"]
 STARTER_TOO, GEMMA_TOO = (
     pytest.param(name, marks=pytest.mark.soak) for name in ("starter", "gemma")
 )
-with_starter = pytest.mark.parametrize("name", [*MADE, "starter", GEMMA_TOO])
 everywhere = pytest.mark.parametrize("name", [*MADE, STARTER_TOO, GEMMA_TOO])
 
 
@@ -98,7 +97,7 @@ def last_summary(session: NativeSession) -> Summary:
 # --- other shapes: bounded ----------------------------------------------------------------------
 
 
-@with_starter
+@everywhere
 def test_a_full_batch_against_each_reply_alone(files: Files, name: str) -> None:
     session = files.session(name)
     prompts = [ids_of(session, tale) for tale in TALES]
@@ -235,7 +234,7 @@ def test_a_chat_that_was_parked_alone_goes_on_as_if_it_had_not_been(
     assert bits(parked) == bits(never)
 
 
-@with_starter
+@everywhere
 def test_a_repeatable_run_is_the_same_to_the_last_bit(files: Files, name: str) -> None:
     """B14. Whatever happened before, and however often."""
     session = files.session(name)

@@ -58,9 +58,8 @@ def saved(gguf: Path, folder: Path, token: int) -> tuple[list[int], np.ndarray[A
         return file["token_ids"].tolist(), np.asarray(file["attention"])
 
 
-@pytest.mark.parametrize(
-    "fixture", ["starter_gguf", pytest.param("gemma_gguf", marks=pytest.mark.soak)]
-)
+@pytest.mark.soak
+@pytest.mark.parametrize("fixture", ["starter_gguf", "gemma_gguf"])
 def test_each_row_is_the_attention_that_the_command_saves(
     forked_engines: None,
     request: pytest.FixtureRequest,

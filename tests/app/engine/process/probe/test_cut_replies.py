@@ -259,7 +259,9 @@ def test_the_first_token_is_what_the_replay_says(whole: CutSession) -> None:
 
 
 @pytest.mark.parametrize(
-    "whole", ["made_window", "starter", pytest.param("gemma", marks=SOAK)], indirect=True
+    "whole",
+    ["made_window", *(pytest.param(file, marks=SOAK) for file in ("starter", "gemma"))],
+    indirect=True,
 )
 def test_without_cuts_it_is_the_ordinary_reply_to_the_last_bit(whole: CutSession) -> None:
     """Where steps have the same shapes: in repeatable mode, and longer than one chunk."""
@@ -473,7 +475,9 @@ def test_without_memory_it_is_refused_in_words(
 
 
 @pytest.mark.parametrize(
-    "whole", ["starter", "made_window", pytest.param("gemma", marks=SOAK)], indirect=True
+    "whole",
+    ["made_window", *(pytest.param(file, marks=SOAK) for file in ("starter", "gemma"))],
+    indirect=True,
 )
 @pytest.mark.parametrize("share", [0.1, 0.7])
 @pytest.mark.parametrize("max_tokens", [2, 600])

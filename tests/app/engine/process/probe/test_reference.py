@@ -51,10 +51,9 @@ BOTH: Final = pytest.mark.parametrize("name", ["starter", "gemma"])
 EACH: Final = pytest.mark.parametrize(
     ("name", "flash"),
     [
-        ("starter", "off"),
+        pytest.param("starter", "off", marks=pytest.mark.soak),
         ("starter", "on"),
-        ("gemma", "on"),
-        pytest.param("gemma", "off", marks=pytest.mark.soak),
+        *(pytest.param("gemma", way, marks=pytest.mark.soak) for way in ("on", "off")),
     ],
 )
 """Of the two ways that attention is computed, a Gemma has that of the app by default."""

@@ -88,6 +88,7 @@ def usual_ms(session: NativeSession, last: int) -> float:
     return statistics.mean(event.token.ms for event in session.tokens(1)[-last:])
 
 
+@pytest.mark.soak
 def test_beside_a_busy_program_it_finds_the_better_number(
     two_threads: Weights, native_log: NativeLog, busy_program: int
 ) -> None:

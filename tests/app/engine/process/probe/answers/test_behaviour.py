@@ -87,6 +87,20 @@ def measured(
         weights.close()
 
 
+@pytest.mark.parametrize("kind", ["grouped", "window"])
+def test_flash_attention_changes_no_score_of_small_networks(
+    kind: str, tmp_path: Path, native_log: NativeLog
+) -> None:
+    small_network(tmp_path / "small.gguf", kind)
+    on, off = (
+        measured(tmp_path / "small.gguf", native_log, flash, range(4, 60))
+        for flash in ("on", "off")
+    )
+    assert not np.isnan(on).any()
+    assert np.abs(on - off).max() < 0.012
+
+
+@pytest.mark.soak
 def test_flash_attention_changes_no_score(
     starter_gguf: Path, native_log: NativeLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,14 @@ import pytest
 from app.chat.surroundings import ALWAYS
 from app.chat.weights.saved_chats import FOLDER, KEY_FILE, MB
 from app.engine.protocol.cache_messages import CacheMap
-from app.engine.protocol.saved_messages import KEY_BYTES, PART_SUFFIX, SUFFIX, name_start
+from app.engine.protocol.messages import Done
+from app.engine.protocol.saved_messages import (
+    KEY_BYTES,
+    PART_SUFFIX,
+    SUFFIX,
+    SaveChats,
+    name_start,
+)
 
 
 def map_of(room: Any) -> CacheMap:
@@ -121,3 +130,87 @@ def test_they_are_measured_and_go_where_they_are_turned_off(make_room: Any) -> N
     room.until(lambda: not path.exists())
     assert room.desk.saved_chats.for_engine().cap_bytes == 0
     assert map_of(room).saved_cap_bytes == 0
+
+
+# --- with llama.cpp -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def make_real(forked_engines: None, make_room: Any, made_gguf: Path) -> Any:
+    """Rooms with the real engine, that answer with eight tokens."""
+
+    def make(**options: Any) -> Any:
+        room = make_room(gguf=made_gguf, is_real=True, **options).start()
+        for name, value in (("n_threads", 1), ("max_tokens", 8), ("min_tokens", 8)):
+            room.desk.settings.set(name, value)
+        room.until(lambda: room.desk.loader.state.state == "ready")
+        return with_key(room)
+
+    return make
+
+
+QUESTION = "Tell me about the lighthouse at the end of the world, and of who lives there."
+
+
+def saved_files(data_dir: Path) -> list[Path]:
+    return sorted((data_dir / FOLDER).glob(f"*{SUFFIX}"))
+
+
+def save_now(room: Any) -> None:
+    done: list[Any] = []
+    room.desk.questions.ask(SaveChats(0), Done, done.append, done.append, still=ALWAYS)
+    room.until(lambda: done)
+    assert done == [Done()]
+
+
+@pytest.mark.weights
+def test_a_chat_goes_on_after_a_restart_as_if_it_had_not_been_closed(
+    make_real: Any, data_dir: Path
+) -> None:
+    room = make_real()
+    first = room.ask(QUESTION)
+    room.close()
+    (path,) = saved_files(data_dir)
+    assert path.stat().st_mode & 0o777 == 0o600
+    again = make_real()
+    again.until(lambda: again.desk.shelf.path)
+    reply = again.ask("And then?")
+    assert reply.settings["reuse_source"] == "saved"
+    # Random weights say what is no text, and that is cut anew; the prompt is the same.
+    assert reply.counts.reused >= first.counts.prompt_tokens
+
+
+@pytest.mark.weights
+def test_a_temporary_chat_is_never_written(make_real: Any, data_dir: Path) -> None:
+    room = make_real()
+    room.desk.temporary.open()
+    room.ask(QUESTION)
+    save_now(room)
+    room.close()
+    assert saved_files(data_dir) == []
+
+
+@pytest.mark.weights
+def test_what_was_written_holds_when_the_engine_is_killed(make_real: Any, data_dir: Path) -> None:
+    room = make_real()
+    room.ask(QUESTION)
+    save_now(room)
+    os.kill(room.desk.loader.engine.hello.pid, signal.SIGKILL)
+    room.until(lambda: room.desk.loader.state.state == "crashed")
+    reply = room.ask("And then?")  # loads again by itself
+    assert reply.settings["reuse_source"] == "saved"
+
+
+@pytest.mark.weights
+def test_a_second_window_reads_what_the_first_has_written(make_real: Any, data_dir: Path) -> None:
+    room = make_real()
+    room.ask(QUESTION)
+    save_now(room)
+    before = saved_files(data_dir)
+    chat = room.desk.shelf.open.id
+    second = make_real(read_only=True)
+    copies = second.until(lambda: map_of(second).saved)
+    assert [copy.conversation for copy in copies] == [chat]
+    assert copies[0].is_usable
+    second.close()
+    assert saved_files(data_dir) == before

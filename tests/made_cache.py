@@ -43,4 +43,7 @@ def told(
         parked_bytes=sum(copy.size_bytes for copy in parked),
         parked_cap_bytes=2**30,
         turns=turns or [],
+        saved=(saved := fields.get("saved", [])),
+        saved_bytes=sum(copy.size_bytes for copy in saved),
+        saved_cap_bytes=4_000_000_000,
     )

@@ -17,9 +17,11 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.amounts import bytes_words
 from app.chat.events import EngineStateChanged, LogLineArrived, SettingsChanged
 from app.chat.settings.context_policies import POLICIES
 from app.chat.settings.settings import Settings, checked
+from app.chat.surroundings import ALWAYS
 from app.refusal import Refusal
 from ui.look.theme import Theme
 from ui.settings.chain_field import ChainField
@@ -391,6 +393,24 @@ class SettingsWindow(WindowBeside):
                 self.offline_field,
             ),
         )
+        self.saved_label = plain_label("", self, "small", name="saved_size", wraps=True)
+        self.delete_saved_button = push_button(
+            "Delete all",
+            self,
+            "delete_saved_button",
+            spoken="Delete all saved chat caches",
+            act=self._on_delete_saved,
+        )
+        page.add_card(
+            self._row(
+                "saved_chats_mb",
+                "Saved chat cache",
+                "Megabytes on disk, so that chats continue at once after a restart. 0: off.",
+                NumberField(is_whole=True, step=1000),
+            ),
+            _beside(self.saved_label, self.delete_saved_button, self),
+        )
+        self.tabs.currentChanged.connect(lambda _: self._measure_saved())
         if self._desk.offline:
             self._rows["offline"].show_hint("Turned on by --offline until Cutaway closes.")
             self.offline_field.setEnabled(False)
@@ -401,6 +421,7 @@ class SettingsWindow(WindowBeside):
     def show_page(self, name: str = "") -> None:
         if name in self._page_names:
             self.tabs.setCurrentIndex(self._page_names.index(name))
+        self._measure_saved()
         self.come_forward(self.tabs)
 
     def _turn(self, step: int) -> None:
@@ -441,6 +462,18 @@ class SettingsWindow(WindowBeside):
     def _on_open_folder(self) -> None:
         show_folder(self, self._desk.data_dir)
 
+    def _measure_saved(self) -> None:
+        """How much the saved caches take, when their page is looked at."""
+        if self._page_names[self.tabs.currentIndex()] == "data":
+            self._desk.saved_chats.measure(self._show_saved, still=ALWAYS)  # the newest counts
+
+    def _show_saved(self, size_bytes: int) -> None:
+        self.saved_label.setText(f"In use: {bytes_words(size_bytes)}.")
+        self.delete_saved_button.setEnabled(size_bytes > 0)
+
+    def _on_delete_saved(self) -> None:
+        self._desk.saved_chats.drop_all(self._measure_saved)
+
     # --- following ----------------------------------------------------------------------
 
     def _on_settings_changed(self, event: SettingsChanged) -> None:
@@ -460,11 +493,12 @@ class SettingsWindow(WindowBeside):
         super().closeEvent(event)
 
 
-def _beside(words: str, button: QPushButton, parent: QWidget) -> QWidget:
+def _beside(words: str | QLabel, button: QPushButton, parent: QWidget) -> QWidget:
     """A remark left, a button right."""
     widget = QWidget(parent)
     row = QHBoxLayout(widget)
     row.setContentsMargins(0, 0, 0, 0)
-    row.addWidget(plain_label(words, widget, "small", wraps=True), 1)
+    label = plain_label(words, widget, "small", wraps=True) if isinstance(words, str) else words
+    row.addWidget(label, 1)
     row.addWidget(button)
     return widget

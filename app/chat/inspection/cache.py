@@ -21,6 +21,7 @@ from app.engine.protocol.cache_messages import (
     StepMeasured,
 )
 from app.engine.protocol.messages import Done
+from app.engine.protocol.saved_messages import DropSaved
 
 ELSEWHERE: Final = "another chat"
 """A conversation that is in no list: a temporary one, or one that is in the trash."""
@@ -50,13 +51,13 @@ class CacheLook:
 
     def change(
         self,
-        change: ChangeCache,
+        change: ChangeCache | DropSaved,
         then: Callable[[], None],
         failed: Callable[[str], None],
         *,
         still: Still,
     ) -> None:
-        """Clear, park, drop, or keep a prefix. The id is filled in."""
+        """Clear, park, drop, keep a prefix, or delete what is saved. The id is filled in."""
         self._questions.ask(change, Done, lambda _done: then(), failed, still=still)
 
     def measure(

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from app.chat.events import Noticed
 from app.chat.inspection.questions import Questions
 from app.chat.surroundings import ALWAYS, Still, Surroundings
 from app.chat.weights.file_work import answer, begin
@@ -108,11 +109,16 @@ class SavedChats:
 
     # --- what goes ----------------------------------------------------------------------------
 
-    def drop_all(self, then: Callable[[], None]) -> None:
-        """Remove all files, of whatever weights."""
+    def drop_all(self, then: Callable[[], None] = lambda: None) -> None:
+        """Remove all files, of whatever weights, and say so."""
+
+        def tell() -> None:
+            self._around.emit(Noticed("info", "All saved chat caches were deleted."))
+            then()
+
         if self._around.may_write():
             self._ask(DropSaved(0))
-            self._remove(lambda name: True, then)
+            self._remove(lambda name: True, tell)
 
     def forget(self, conversation_ids: Iterable[str]) -> None:
         """These chats were deleted for good."""

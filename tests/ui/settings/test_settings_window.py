@@ -181,6 +181,26 @@ def test_the_data_folder_is_shown(window: SettingsWindow, desk: FakeDesk) -> Non
     assert field.isReadOnly()
 
 
+def test_saved_chat_caches_are_measured_limited_and_deleted(
+    window: SettingsWindow, desk: FakeDesk
+) -> None:
+    assert not desk.called("saved_chats.measure")  # nobody looks
+    window.show_page("data")
+    show, _ = desk.called("saved_chats.measure")[-1]
+    label, button = window.saved_label, window.delete_saved_button
+    for size, words in ((45_300_000, "In use: 45.3 MB."), (0, "In use: 0 bytes.")):
+        show(size)
+        assert label.text() == words
+        assert button.isEnabled() == (size > 0)
+    show(1000)
+    button.click()
+    (again,) = desk.called("saved_chats.drop_all")[-1]
+    again()
+    assert len(desk.called("saved_chats.measure")) >= 2
+    type_number(window, "saved_chats_mb", "0")
+    assert desk.settings.now.saved_chats_mb == 0
+
+
 def test_pages_turn_by_key_and_escape_closes(window: SettingsWindow, qtbot: QtBot) -> None:
     control = Qt.KeyboardModifier.ControlModifier
     QTest.keyClick(window, Key.Key_Tab, control)

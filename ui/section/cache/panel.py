@@ -8,6 +8,7 @@ header stands beside what llama.cpp says.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from functools import partial
 from typing import Final
@@ -42,13 +43,14 @@ from app.chat.events import (
 from app.chat.replies.branch_at import n_untraced
 from app.chat.surroundings import ALWAYS
 from app.engine.protocol.cache_messages import CacheAct, CacheMap, CacheSlot, ChangeCache, LastTurn
+from app.engine.protocol.saved_messages import DropSaved
 from app.insight.cache.cells import CellMap
 from models.records import Message, Role
 from ui.section.cache import words as words
 from ui.section.cache.cards import PolicyCard, SizeCard, SmallButton, StepCard
 from ui.section.cache.colors import MODES, CacheColoring, coloring
+from ui.section.cache.copy_list import CopyList
 from ui.section.cache.map import CacheMapView
-from ui.section.cache.parked_list import ParkedList
 from ui.section.figure_card import FigureCard
 from ui.section.panel import Panel, Tools
 from ui.section.prompt.shares import Swatch
@@ -65,6 +67,8 @@ SOON_MS: Final = 60
 POINT: Final = "Hover over a square or use the arrow keys."
 ASKING: Final = "Reading the cache…"
 EMPTY: Final = "The cache is empty. Send a message to fill it."
+DELETED: Final = "Saved copy deleted."
+ALL_DELETED: Final = "All saved copies deleted."
 PARKED: Final = "No chat is in the cache. A parked chat returns with its next message."
 COUNTED: Final = "Tokens in this chat."
 RECORDED: Final = (
@@ -135,7 +139,9 @@ class CachePanel(Panel):
     def _make_acts(self) -> None:
         self.acts_card = FigureCard(self._theme, "Actions", self)
         self.clear_button = self._chip(
-            "Clear", "cache_clear_button", "Clear the cache: all cells and all parked copies"
+            "Clear",
+            "cache_clear_button",
+            "Clear the cache: all cells, all parked copies, and what is saved for this model",
         )
         self.park_button = self._chip(
             "Park", "cache_park_button", "Copy this chat to host memory and free its cells"
@@ -146,7 +152,17 @@ class CachePanel(Panel):
         self.keep_button = self._chip("", "cache_keep_button", "")
         self.parked_card = FigureCard(self._theme, "Parked in host memory", self)
         self.parked_card.figure.setObjectName("cache_parked_bytes")
-        self.parked = ParkedList(self._theme, self.parked_card)
+        self.parked = CopyList(
+            self._theme, "parked", "Chats parked in host memory", self.parked_card
+        )
+        self.saved_card = FigureCard(self._theme, "Saved on disk", self)
+        self.saved_card.figure.setObjectName("cache_saved_bytes")
+        self.saved = CopyList(self._theme, "saved", "Chats saved on disk", self.saved_card)
+        self.delete_button = self._chip(
+            "Delete all",
+            "delete_saved_button",
+            "Delete all saved copies, of every model. The chats stay.",
+        )
 
     def _chip(self, text: str, name: str, hint: str) -> QPushButton:
         return SmallButton(self._theme, text, name, hint, self)
@@ -172,6 +188,11 @@ class CachePanel(Panel):
         self.done = self.acts_card.add_caption("cache_done")
         self.done.setText(BY_HAND)
         self.parked_card.body.addWidget(self.parked)
+        self.saved_card.body.addWidget(self.saved)
+        delete_row = QHBoxLayout()
+        delete_row.addWidget(self.delete_button)
+        delete_row.addStretch(1)
+        self.saved_card.body.addLayout(delete_row)
         inside = QWidget(self)
         self._cards = QVBoxLayout(inside)
         self._cards.setContentsMargins(0, 0, 0, 0)
@@ -198,6 +219,7 @@ class CachePanel(Panel):
             self.step_card,
             self.acts_card,
             self.parked_card,
+            self.saved_card,
             self.policy_card,
         )
 
@@ -215,7 +237,10 @@ class CachePanel(Panel):
         self.drop_button.clicked.connect(lambda: self._change("drop"))
         self.keep_button.clicked.connect(self._on_keep)
         self.parked.drop_requested.connect(lambda number: self._change("drop", copy=number))
-        self.parked.keyboard_left.connect(self.acts_card.setFocus)
+        self.saved.drop_requested.connect(self._on_delete_saved)
+        self.delete_button.clicked.connect(lambda: self._on_delete_saved(0))
+        for copies in (self.parked, self.saved):
+            copies.keyboard_left.connect(self.acts_card.setFocus)
         bridge = self._tools.bridge
         bridge.on(
             (
@@ -293,8 +318,12 @@ class CachePanel(Panel):
     def _show(self, sentence: str = "") -> None:
         told, loaded = self._told, self._desk.loader.state.loaded
         self._show_parked(told)  # before its card goes, and the keyboard with it
+        listed = {
+            self.parked_card: bool(told and told.parked),
+            self.saved_card: bool(told and told.saved),
+        }
         for card in self._all_cards()[1:]:
-            is_wanted = card is not self.parked_card or bool(told and told.parked)
+            is_wanted = listed.get(card, True)
             card.setVisible(told is not None and loaded is not None and is_wanted)
         self.map.setVisible(told is not None)
         for button in self.mode_buttons:
@@ -385,10 +414,18 @@ class CachePanel(Panel):
         return found[-1] if found else None
 
     def _show_parked(self, told: CacheMap | None) -> None:
-        copies = told.parked if told is not None else []
-        self.parked.show_copies(copies, self._desk.cache.title)
+        now, title = time.time(), self._desk.cache.title
+        parked = told.parked if told is not None else []
+        saved = told.saved if told is not None else []
+        self.parked.show_copies(
+            [words.parked_copy(copy, title(copy.conversation), now) for copy in parked]
+        )
+        self.saved.show_copies(
+            [words.saved_copy(copy, title(copy.conversation), now) for copy in saved]
+        )
         if told is not None:
             self.parked_card.figure.set_text(part_words(told.parked_bytes, told.parked_cap_bytes))
+            self.saved_card.figure.set_text(part_words(told.saved_bytes, told.saved_cap_bytes))
 
     # --- what is looked at ----------------------------------------------------------------------
 
@@ -495,11 +532,14 @@ class CachePanel(Panel):
         has_parked = told is not None and any(
             copy.conversation == self._conversation for copy in told.parked
         )
-        has_any = told is not None and bool(told.n_used or told.parked)
+        is_saved = told is not None and any(
+            copy.conversation == self._conversation for copy in told.saved
+        )
+        has_any = told is not None and bool(told.n_used or told.parked or told.saved)
         focused = next((each for each in self._pressed() if each.hasFocus()), None)
         self.clear_button.setEnabled(has_any and not is_busy)
         self.park_button.setEnabled(bool(slots) and not is_here_busy)
-        self.drop_button.setEnabled(bool(slots or has_parked) and not is_here_busy)
+        self.drop_button.setEnabled(bool(slots or has_parked or is_saved) and not is_here_busy)
         self.step_card.set_possible(bool(slots or has_parked) and not is_busy)
         self._show_keep()
         if focused is not None and not focused.isEnabled():
@@ -543,11 +583,16 @@ class CachePanel(Panel):
 
     def _change(self, act: CacheAct, keep: int = 0, copy: int = 0) -> None:
         """One change at a time: pressed twice it is done once."""
+        change = ChangeCache(0, act, "" if copy else self._conversation, keep, copy)
+        self._do(change, DONE[act])
+
+    def _on_delete_saved(self, number: int) -> None:
+        self._do(DropSaved(0, number), DELETED if number else ALL_DELETED)
+
+    def _do(self, change: ChangeCache | DropSaved, done: str) -> None:
         if self._is_changing:
             return
         self._is_changing = True
-        change = ChangeCache(0, act, "" if copy else self._conversation, keep, copy)
-
         chat = self._conversation
 
         def say(sentence: str) -> None:
@@ -556,7 +601,7 @@ class CachePanel(Panel):
                 self.done.setText(sentence)
             self._ask()
 
-        self._desk.cache.change(change, lambda: say(DONE[act]), say, still=ALWAYS)  # it is done
+        self._desk.cache.change(change, lambda: say(done), say, still=ALWAYS)  # it is done
 
     def _on_measured(self) -> None:
         """What happened meanwhile is asked for now."""

@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from app.engine.protocol.cache_messages import CacheMap, CacheShape, LastTurn, StepMeasured
+from app.amounts import bytes_words
+from app.engine.protocol.cache_messages import (
+    CacheMap,
+    CacheShape,
+    LastTurn,
+    ParkedCopy,
+    StepMeasured,
+)
+from app.engine.protocol.saved_messages import SavedCopy
 from app.insight.cache.cells import CellMap, Grid
 from app.insight.cache.sizes import copy_size
 from app.insight.prompt.parts import origin_words
@@ -18,6 +27,7 @@ SOURCES: Final = {
     "slot": "from its own cells",
     "fork": "shared with another sequence",
     "parked": "from host memory",
+    "saved": "from disk",
 }
 
 
@@ -128,6 +138,48 @@ def short_title(title: str) -> str:
     'What is the capital of F…'
     """
     return title if len(title) <= TITLE else title[: TITLE - 1].rstrip() + "…"
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A copy of a chat as a list shows it. `hint`: what its button does."""
+
+    number: int
+    title: str
+    words: str
+    hint: str
+
+
+def parked_copy(copy: ParkedCopy, title: str, now: float) -> Copy:
+    hint = f"Drop the parked copy of “{title}”. It is processed again when the chat continues."
+    words = _copy_words(copy.n_tokens, copy.size_bytes, copy.since, now)
+    return Copy(copy.number, title, words, hint)
+
+
+def saved_copy(copy: SavedCopy, title: str, now: float) -> Copy:
+    """One that the loaded model cannot go on from says so."""
+    words = _copy_words(copy.n_tokens, copy.size_bytes, copy.used_at, now)
+    if not copy.is_usable:
+        words = f"{words} · other model"
+    hint = f"Delete the saved copy of “{title}”. The chat stays; it may be processed again."
+    return Copy(copy.number, title, words, hint)
+
+
+def _copy_words(n_tokens: int, size_bytes: int, since: int, now: float) -> str:
+    age = [age_text(now - since)] if since else []
+    return " · ".join([tokens_text(n_tokens), bytes_words(size_bytes), *age])
+
+
+def age_text(age_s: float) -> str:
+    """
+    >>> age_text(20), age_text(150), age_text(7_300), age_text(200_000)
+    ('now', '2 min', '2 h', '2 days')
+    """
+    for size, unit in ((86_400, "day"), (3_600, "h"), (60, "min")):
+        if age_s >= size:
+            n = int(age_s // size)
+            return f"{n:,} {unit}{'s' if unit == 'day' and n > 1 else ''}"
+    return "now"
 
 
 def tokens_text(n_tokens: int) -> str:

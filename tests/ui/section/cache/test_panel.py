@@ -41,13 +41,16 @@ from app.engine.protocol.cache_messages import (
 from app.engine.protocol.frames import Array
 from app.engine.protocol.messages import VocabularyTable
 from app.engine.protocol.pieces import Pieces
+from app.engine.protocol.saved_messages import DropSaved, SavedCopy
 from models.records import Message, MessageCounts, Role
 from ui.look.theme import Theme
+from ui.section.cache import panel as panel_module
 from ui.section.cache.cards import MEASURE, NOT_YET, STOPPED
 from ui.section.cache.panel import (
     ASKING,
     BY_HAND,
     COUNTED,
+    DELETED,
     DONE,
     EMPTY,
     NO_TURN,
@@ -117,7 +120,7 @@ class Stage:
     def legend(self) -> list[str]:
         return [swatch.text() for swatch in self.panel._swatches]
 
-    def changes(self) -> list[ChangeCache]:
+    def changes(self) -> list[ChangeCache | DropSaved]:
         return [call[0] for call in self.desk.called("cache.change")]
 
 
@@ -334,6 +337,43 @@ def test_parked_chats_have_their_bytes_and_a_button_each(stage: Stage) -> None:
     stage.panel._ask()
     stage.answer(one_chat())
     assert not stage.panel.parked_card.isVisible()
+
+
+def test_what_lies_on_disk_is_listed_with_its_age_and_can_be_deleted(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1_900_000_000
+    monkeypatch.setattr(panel_module.time, "time", lambda: now)
+    saved = [
+        SavedCopy(1, "c3", 70, 1_600_000, now - 200_000, False),
+        SavedCopy(2, "c2", 500, 11_600_000, now - 150, True),
+    ]
+    stage.answer(told(saved=saved))
+    assert stage.text("cache_saved_bytes") == "13.2 MB of 4 GB"
+    rows = stage.panel.saved.findChildren(QLabel, "saved_size")
+    assert [row.text() for row in rows] == [
+        "500 tokens · 11.6 MB · 2 min",
+        "70 tokens · 1.6 MB · 2 days · other model",
+    ]
+    buttons = stage.panel.saved.findChildren(QAbstractButton, "drop_saved_button")
+    (button,) = [b for b in buttons if "Poem" in b.accessibleName()]
+    button.click()
+    assert stage.changes() == [DropSaved(0, 2)]
+    stage.desk.called("cache.change")[-1][1]()
+    assert stage.text("cache_done") == DELETED
+    stage.answer(told(saved=saved[:1]))
+    stage.click("delete_saved_button")
+    assert stage.changes()[-1] == DropSaved(0)
+    stage.desk.called("cache.change")[-1][1]()
+    stage.answer(told())
+    assert not stage.panel.saved_card.isVisible()
+
+
+def test_of_many_saved_chats_the_newest_are_listed(stage: Stage) -> None:
+    stage.answer(told(saved=[SavedCopy(n, "c2", 500, 1000, n, True) for n in range(1, 41)]))
+    numbers = [row.number for row in stage.panel.saved._rows.values()]
+    assert sorted(numbers) == list(range(29, 41))
+    assert stage.text("saved_rest") == "and 28 older"
 
 
 # --- when it asks ---------------------------------------------------------------------------------

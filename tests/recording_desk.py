@@ -17,6 +17,7 @@ from app.chat.events import EngineStateChanged, Noticed, SettingsChanged
 from app.chat.settings.settings import Settings, changed
 from app.engine.protocol.loading_messages import Loaded, MemoryPart
 from app.hub.downloads.progress import DownloadProgress
+from app.insight.time.lanes import LaneRecord
 from app.refusal import Refusal
 from models.records import Conversation, Message, MessageCounts, Role, Weights
 
@@ -124,6 +125,7 @@ class FakeDesk:
         self.step.held_token = self.meter.last = None
         self.loader.state = EngineStateChanged("stopped")
         self.loader.devices = ()
+        self.lanes.record = LaneRecord()
         self.loader.path = ""
         self.loader.known_weights = self.local.for_menu = lambda: self.weights
         self.loader.log_lines = lambda: self.log

@@ -44,6 +44,7 @@ from app.chat.inspection.cache import CacheLook
 from app.chat.inspection.embedding import Embeddings
 from app.chat.inspection.exchange import Exchanges
 from app.chat.inspection.inside import Insides
+from app.chat.inspection.lanes import LaneWatch
 from app.chat.inspection.machine import Machines
 from app.chat.inspection.prompt_reading import PromptReading
 from app.chat.inspection.prompt_scoring import PromptScoring
@@ -213,6 +214,7 @@ class Desk:
         self.vocabulary: Final = VocabularyFiles(around, loader, self.words)
         self.fits: Final = Fits(around, loader, self.questions)
         self.cache: Final = CacheLook(around, self.questions, shelf)
+        self.lanes: Final = LaneWatch(loader, self.questions)
         self.branches: Final = BranchAt(
             around, shelf, loader, self.replies, self.questions, self.text
         )

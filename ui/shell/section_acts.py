@@ -32,10 +32,11 @@ PLACES: Final = (
     ("panel_cache", "Cache panel: contents of the KV cache", "Cache", ""),
     ("panel_prompt", "Prompt panel: exactly what the model reads", "Prompt", ""),
     ("panel_time", "Time panel: prefill and decode", "Time", ""),
+    ("panel_batch", "Batch: several replies at once, slot by slot", "Time", "Batch"),
     ("panel_inside", "Inside panel: layers, attention, logits of a token", "Inside", ""),
 )
 """Name and title of an action, the panel, and the room in it; Ctrl 1 to 9, in this order."""
-OTHER_KEYS: Final = {"panel_inside": "Ctrl+Shift+I"}
+OTHER_KEYS: Final = {"panel_inside": "Ctrl+Shift+I", "panel_batch": "Ctrl+Alt+B"}
 """Of those behind the ninth."""
 
 

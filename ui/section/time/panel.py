@@ -49,6 +49,7 @@ from ui.look.theme import Theme
 from ui.section.panel import Panel, Tools
 from ui.section.term_label import term_label
 from ui.section.time.drafts import DraftsCard
+from ui.section.time.lanes_card import LanesCard
 from ui.section.time.line import HINT, LANES, ZOOM_STEP, Hit, TimeLine, lane_figure
 from ui.section.time.parts import TimeParts, as_csv
 from ui.section.time.words import stretch_lines, token_lines, tokens_text
@@ -69,6 +70,9 @@ NOTHING_RECORDED: Final = "No times were recorded for this reply."
 
 BEFORE_BRANCH: Final = "Token {number:,} comes from the version this one was branched from."
 POINT: Final = "Hover over a block or bar for its figures. Click a bar to show its token."
+
+BATCH: Final = "Batch"
+"""The room that it has besides."""
 
 _TICKS_OF_BAR: Final = 10_000
 
@@ -138,6 +142,7 @@ class TimePanel(Panel):
             button.setObjectName(name)
         self.parts = TimeParts(theme, self._content)
         self.drafts = DraftsCard(theme, self._content)
+        self.lanes = LanesCard(self._tools, self._content)
 
     def _build(self) -> None:
         self._head = QHBoxLayout()
@@ -154,7 +159,10 @@ class TimePanel(Panel):
         self._inner.addWidget(self.readout)
         self._cards = QVBoxLayout(self._content)
         self._cards.setContentsMargins(0, 0, 0, 0)
-        for widget in (self._card, self.parts, self.drafts, self.ending, self.caption):
+        for widget in (
+            *(self._card, self.parts, self.drafts, self.ending, self.caption),
+            self.lanes,
+        ):
             self._cards.addWidget(widget)
         self._cards.addStretch(1)
         self.area.setWidgetResizable(True)
@@ -166,6 +174,15 @@ class TimePanel(Panel):
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.addWidget(self.area)
+
+    def set_active(self, is_active: bool) -> None:
+        super().set_active(is_active)
+        self.lanes.set_active(is_active)
+
+    def enter(self, room: str) -> None:
+        if room == BATCH:
+            self.lanes.view.setFocus(Qt.FocusReason.OtherFocusReason)
+            self.area.ensureWidgetVisible(self.lanes)
 
     def copy_csv(self) -> None:
         QGuiApplication.clipboard().setText(as_csv(self.parts.parts))

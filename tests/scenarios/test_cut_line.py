@@ -16,6 +16,7 @@ from app.chat.events import ContextCounted
 from models.records import Message, Role
 from models.store.store import Store
 from ui.section.section import Section
+from ui.transcript.summary import figures_text
 
 QUESTION = "A question of a few words, is it not?"
 Open = Callable[..., Any]
@@ -200,3 +201,28 @@ def test_of_a_text_its_beginning_is_left_out_and_no_message(open_window: Open) -
     assert not cut_of(person)
     tip = person.window.chat.status.meter.toolTip()
     assert tip.endswith("; beginning dropped")
+
+
+@pytest.mark.parametrize("policy", ["drop_oldest", "keep_ends"])
+def test_in_the_middle_of_a_reply_the_policy_acts_too(open_window: Open, policy: str) -> None:
+    script = {
+        "load": {"ms": 5, "loaded": {"n_ctx": 256}},
+        "replies": [
+            {"text": "A reply of some words. " * 2},
+            {"text": "A reply of some words. " * 2},
+            {"text": "And on and on. " * 14},
+        ],
+    }
+    person = open_window(script)
+    person.wait_ready()
+    open_cache(person)
+    person.app.desk.settings.set("context_policy", policy)
+    for number in range(3):
+        person.send(f"{QUESTION} {number}")
+        reply = person.wait_ended()
+    assert reply.stop_reason == "end_token"
+    assert reply.content == "And on and on. " * 14
+    (shift,) = reply.settings["shifts"]
+    assert shift["n_messages"] > 0
+    person.wait(lambda: person.find(QLabel, "cache_dropped").text() == f"{shift['n_tokens']:,}")
+    assert "dropped midway (cache shifted)" in figures_text(reply)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from app.chat.replies.cut_versions import cuts_of
 from app.insight.time.drafts import from_stored
@@ -32,7 +33,16 @@ _TROUBLES = {
 }
 
 
-LEAVE_FIRST = ("reused", "drafts", "first_token", "rate", "left_out", "ending", "tokens")
+LEAVE_FIRST = (
+    "reused",
+    "drafts",
+    "first_token",
+    "rate",
+    "left_out",
+    "shifted",
+    "ending",
+    "tokens",
+)
 
 
 def ending_text(message: Message) -> str:
@@ -80,6 +90,12 @@ def _figures(message: Message) -> Iterator[tuple[str, str]]:
         which = "" if message.settings.get("context_policy") == "keep_ends" else "older "
         where = "" if which else " in the middle"
         yield "left_out", f"{cut:,} {which}message{'' if cut == 1 else 's'}{where} dropped"
+    if shifts := _shifts(message):
+        n_messages = sum(shift["n_messages"] for shift in shifts)
+        what = f"{n_messages:,} message{'' if n_messages == 1 else 's'}" if n_messages else "text"
+        again = any(shift["was_read_again"] for shift in shifts)
+        how = "rest processed again" if again else "cache shifted"
+        yield "shifted", f"{what} dropped midway ({how})"
     yield "ending", ending_text(message)
 
 
@@ -99,6 +115,29 @@ def _left_out(message: Message) -> int:
     cut = message.settings.get("cut")
     number = cut.get("n_messages") if isinstance(cut, dict) else None
     return number if isinstance(number, int) and number > 0 else 0
+
+
+def dropped_midway(message: Message) -> tuple[int, bool]:
+    """How many tokens left the prompt while the reply was written, and whether the rest was read
+    again."""
+    shifts = _shifts(message)
+    n_tokens = [shift.get("n_tokens") for shift in shifts]
+    total = sum(n for n in n_tokens if isinstance(n, int) and n > 0)
+    return total, any(shift["was_read_again"] for shift in shifts)
+
+
+def _shifts(message: Message) -> list[dict[str, Any]]:
+    """Each time that the window was full in the middle of the reply; stored, so untrusted."""
+    shifts = message.settings.get("shifts")
+    if not isinstance(shifts, list):
+        return []
+    return [
+        shift
+        for shift in shifts
+        if isinstance(shift, dict)
+        and isinstance(shift.get("n_messages"), int)
+        and isinstance(shift.get("was_read_again"), bool)
+    ]
 
 
 def trouble_text(message: Message) -> str:

@@ -57,6 +57,7 @@ FIGURES_INTERVAL_S: Final = 0.5 if cores.HAS_FEW else 0.25
 GIVE_BACK_AFTER_S: Final = 0.6
 """By then the reply's trace and text are stored, and what it took as it grew is free."""
 CUT_NOTE: Final = "turns_left_out"
+SHIFT_NOTE: Final = "context_shifted"
 BAD_CHOICE: Final = "bad_choice"
 
 
@@ -263,7 +264,7 @@ class Growing:
         """Say a note once per conversation and kind: it would come back with each reply. What is
         left out is said again when it is more."""
         reply = self._requests.get(event.id)
-        kind = event.sentence if event.kind == CUT_NOTE else event.kind
+        kind = event.sentence if event.kind in (CUT_NOTE, SHIFT_NOTE) else event.kind
         if reply is None:
             return
         if (reply.conversation_id, kind) in self._noted and kind != BAD_CHOICE:

@@ -107,6 +107,16 @@ def at_end(recorded: dict[str, Any], summary: Summary) -> dict[str, Any]:
         }
     if summary.reasoning_tokens:
         ended[REASONING] = {"n_tokens": summary.reasoning_tokens, "limit": summary.reasoning_limit}
+    if summary.shifts:
+        ended["shifts"] = [
+            {
+                "after": shift.after,
+                "n_messages": shift.n_messages,
+                "n_tokens": shift.n_tokens,
+                "was_read_again": shift.was_read_again,
+            }
+            for shift in summary.shifts
+        ]
     if summary.n_threads and "load" in recorded:
         ended["load"] = {**recorded["load"], "n_threads": summary.n_threads}
     return ended

@@ -37,10 +37,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Final, Literal
 
 import msgspec
 
+from app.engine.prompts.midway import TARGET, Stretch, parts_without
 from app.engine.prompts.prompt import BuiltPrompt, PromptNote
 from app.engine.prompts.tokens import PromptPart
 from app.engine.protocol.messages import PromptCount
@@ -55,9 +57,6 @@ from app.refusal import Refusal
 
 Policy = Literal["stop", "drop_oldest", "keep_ends", "summarize"]
 Build = Callable[[Prompt], BuiltPrompt]
-
-TARGET: Final = 0.6
-"""Share of the window that is used after a cut."""
 
 FAR: Final = 8
 """What lies more than so many windows back is not even measured. The same rule as for the cut
@@ -177,7 +176,8 @@ def fit_prompt(prompt: Prompt, build: Build, window: int, policy: Policy) -> Bui
     if isinstance(prompt, ChatPrompt | TextPrompt) and prompt.begin_ids:
         return _fit_begun(prompt, build, window, policy)
     if policy != "stop" and isinstance(prompt, TextPrompt):
-        return _keep_end(build(prompt), window, policy)
+        built = _keep_end(build(prompt), window, policy)
+        return replace(built, stretches=_text_stretches(built, window, policy))
     if policy == "stop" or not isinstance(prompt, ChatPrompt):
         built = build(prompt)
         if len(built.ids) > window:
@@ -247,7 +247,7 @@ def _keep_end(built: BuiltPrompt, window: int, policy: Policy) -> BuiltPrompt:
     return replace(
         built,
         ids=built.ids[:first] + built.ids[end:],
-        parts=parts_without(built.parts, first, end),
+        parts=parts_without(built.parts, [Stretch(first, end)]),
         cut=[CutMessage(None, "text", n_gone)],
         notes=[*built.notes, note],
         n_whole=n_whole,
@@ -260,19 +260,14 @@ def text_head(parts: Sequence[PromptPart], window: int, policy: Policy) -> int:
     return first + window // HEAD_SHARE if policy == "keep_ends" else first
 
 
-def parts_without(parts: Sequence[PromptPart], start: int, end: int) -> list[PromptPart]:
-    """The parts once tokens [start, end) are gone.
-
-    >>> parts_without([PromptPart(0, 4, "user"), PromptPart(4, 9, "assistant")], 3, 6)
-    [PromptPart(start=0, end=3, origin='user', message_id=None), \
-PromptPart(start=3, end=6, origin='assistant', message_id=None)]
-    """
-
-    def moved(at: int) -> int:
-        return at - max(min(at, end) - start, 0)
-
-    kept = [replace(part, start=moved(part.start), end=moved(part.end)) for part in parts]
-    return [part for part in kept if part.end > part.start]
+def _text_stretches(built: BuiltPrompt, window: int, policy: Policy) -> list[Stretch]:
+    """A text has no turns: what always stays aside, it may go piece by piece."""
+    step = max(window // REPLY_SHARE, 1)
+    first, end = text_head(built.parts, window, policy), len(built.ids)
+    return [
+        Stretch(start, start + step, (CutMessage(None, "text", step),))
+        for start in range(first, end - step, step)
+    ]
 
 
 def _drop_far(prompt: ChatPrompt, build: Build, window: int, *, keep_first: bool) -> BuiltPrompt:
@@ -326,8 +321,38 @@ def _drop_oldest(prompt: ChatPrompt, build: Build, window: int, *, keep_first: b
         gone += [i for turn in more[:step] for i in turn.indices]
         built = build(_without(numbered, gone))
         step *= 2
+    built = replace(built, stretches=_stretches(built, prompt.messages, gone, sizes, keep_first))
     is_middle = keep_first and bool(gone) and min(gone) > min(turns_of(sizes)[0].indices)
     return _named(built, prompt.messages, sorted(gone), sizes, len(whole.ids), is_middle=is_middle)
+
+
+def _stretches(
+    built: BuiltPrompt,
+    messages: Sequence[ChatMessage],
+    gone: Sequence[int],
+    sizes: Sequence[Sized],
+    keep_first: bool,
+) -> list[Stretch]:
+    """Where the turns lie that may still go, in the order in which they would. Without its own
+    question a turn has none: what stands before its text is not what stands before the next's."""
+    starts: dict[int, int] = {}
+    for part in built.parts:
+        if part.message_id is not None:
+            starts.setdefault(int(part.message_id), part.start)
+    there = [turn.indices for turn in turns_of(sizes) if turn.indices[0] not in gone]
+    next_of = {turn[0]: following[0] for turn, following in pairwise(there)}
+    found = []
+    for turn in _in_order(sizes, keep_first):
+        first = turn.indices[0]
+        start, end = starts.get(first), starts.get(next_of.get(first, -1))
+        if start is None or end is None or messages[first].role != "user" or end <= start:
+            continue
+        cut = [
+            CutMessage(messages[i].message_id, messages[i].role, sizes[i].n_tokens)
+            for i in turn.indices
+        ]
+        found.append(Stretch(start, end, tuple(cut)))
+    return found
 
 
 def _in_order(sizes: Sequence[Sized], keep_first: bool) -> list[Turn]:

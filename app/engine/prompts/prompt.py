@@ -33,6 +33,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, Final
 
+from app.engine.prompts.midway import Stretch
 from app.engine.prompts.reply_opening import missing_opening
 from app.engine.prompts.sources import (
     Sourced,
@@ -88,7 +89,8 @@ class BuiltPrompt:
     last tokens are the reply's beginning (`fitting.py` adds them); `rendered` is without them.
     `n_continued`: so many of them are the reply that goes on. `tail`: the first bytes of a
     character that it has begun; they are in the IDs and not in `rendered`. `template`: the source
-    that was rendered, "" where there is none."""
+    that was rendered, "" where there is none. `stretches`: what can go of it in the middle of a
+    reply, in the order in which it would (`midway.py`)."""
 
     ids: list[int]
     rendered: str
@@ -104,6 +106,7 @@ class BuiltPrompt:
     n_continued: int = 0
     tail: bytes = b""
     template: str = ""
+    stretches: list[Stretch] = field(default_factory=list)
 
 
 NO_TEMPLATE: Final = PromptNote(

@@ -148,13 +148,16 @@ class ParkedCopy(WireMessage, frozen=True, tag=True):
 
 class LastTurn(WireMessage, frozen=True, tag=True):
     """The newest reply of a conversation: prompt tokens `reused` (from slot, fork, parked, or
-    nowhere) and `evaluated`, tokens `written`."""
+    nowhere) and `evaluated`, tokens `written`. Where the window was full in the middle of it, so
+    many tokens of the prompt were `dropped`, and the rest `was_read_again` or shifted."""
 
     conversation: Name
     reused: Count
     evaluated: Count
     written: Count
     source: Word
+    dropped: Count = 0
+    was_read_again: bool = False
 
 
 class CacheMap(WireMessage, frozen=True, tag=True):

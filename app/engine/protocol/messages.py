@@ -96,6 +96,7 @@ from app.engine.protocol.machine_messages import (
     ProfileStep,
     StepProfiled,
 )
+from app.engine.protocol.midway_messages import ContextShift
 from app.engine.protocol.prompt_messages import (
     ContextPolicy,
     CutMessage,
@@ -298,7 +299,8 @@ class Summary(WireMessage, frozen=True, tag=True):
     came from: slot, fork, parked, saved (on disk), or empty. `timeline`: what the time went into,
     from the command's arrival to the end; empty where nobody recorded it. `reasoning_tokens`: so
     many of the reply's tokens were reasoning, tags not counted, with those that it went on from;
-    `reasoning_limit`: it was closed there by force (0: it was not).
+    `reasoning_limit`: it was closed there by force (0: it was not). `shifts`: each time that the
+    window was full in the middle of the reply, and what left the prompt then.
     """
 
     stop_reason: Word
@@ -322,6 +324,7 @@ class Summary(WireMessage, frozen=True, tag=True):
     rendered_prompt: Text = ""
     notes: Annotated[list[Sentence], FEW] = msgspec.field(default_factory=list)
     cut: Annotated[list[CutMessage], MANY] = msgspec.field(default_factory=list)
+    shifts: Annotated[list[ContextShift], FEW] = msgspec.field(default_factory=list)
     reuse_source: Word = ""
     prompt_ids: Annotated[list[TokenId], MANY] | None = None
     timeline: Annotated[list[Span], msgspec.Meta(max_length=MAX_SPANS)] = msgspec.field(

@@ -13,6 +13,7 @@ from app.engine.process.native.weights import Weights, load
 from app.engine.process.scheduling.scheduler import Scheduler
 from app.engine.process.trace.measuring import Measurer
 from app.engine.process.trace.outbox import TokenRecord
+from app.engine.prompts.midway import Stretch
 from app.engine.prompts.prompt import PromptNote
 from app.engine.prompts.tokens import PromptPart
 from app.engine.protocol.loading_messages import LoadOptions
@@ -48,6 +49,7 @@ class ReadyPrompt:
     parts: list[PromptPart] = field(default_factory=list)
     tail: bytes = b""
     template: str = ""
+    stretches: list[Stretch] = field(default_factory=list)
 
 
 def load_quietly(path: Path, log: NativeLog, **options: Any) -> Weights:
@@ -85,8 +87,9 @@ class NativeSession:
         request_id = next(self._ids)
         n_begun = fields.pop("n_begun", 0)
         prompt = fields.pop("prompt", IdsPrompt(ids))
+        ready = ReadyPrompt(ids, n_begun=n_begun, stretches=fields.pop("stretches", []))
         generate = Generate(request_id, prompt, sampling, **fields)
-        self.scheduler.add(generate, ReadyPrompt(ids, n_begun=n_begun), time.perf_counter())
+        self.scheduler.add(generate, ready, time.perf_counter())
         return request_id
 
     def run(self) -> None:

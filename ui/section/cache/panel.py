@@ -54,6 +54,7 @@ from ui.section.cache.map import CacheMapView
 from ui.section.figure_card import FigureCard
 from ui.section.panel import Panel, Tools
 from ui.section.prompt.shares import Swatch
+from ui.transcript.summary import dropped_midway
 from ui.widgets.flow import FlowLayout
 from ui.widgets.kit import rest_timer
 from ui.widgets.steady_area import SteadyArea
@@ -130,6 +131,7 @@ class CachePanel(Panel):
         self.reused = self.turn_card.add_row("cache_reused", "reused")
         self.evaluated = self.turn_card.add_row("cache_evaluated", "processed (prefill)")
         self.written = self.turn_card.add_row("cache_written", "generated (decode)")
+        self.dropped = self.turn_card.add_row("cache_dropped", "")
         self.turn_caption = self.turn_card.add_caption("cache_turn_caption")
         self.size_card = SizeCard(theme, self)
         self.step_card = StepCard(theme, self._desk, self)
@@ -390,6 +392,10 @@ class CachePanel(Panel):
         self.reused.show(f"{turn.reused:,}" if turn else "", words.reused_text(turn))
         self.evaluated.show(f"{turn.evaluated:,}" if turn else "")
         self.written.show(f"{turn.written:,}" if turn else "")
+        is_short = turn is not None and turn.dropped > 0
+        self.dropped.show(
+            f"{turn.dropped:,}" if turn and is_short else "", words.dropped_text(turn)
+        )
         self.turn_caption.setText(COUNTED if now else RECORDED if turn else NO_TURN)
 
     def _recorded_turn(self) -> LastTurn | None:
@@ -406,6 +412,7 @@ class CachePanel(Panel):
             counts.evaluated,
             counts.generated,
             source if isinstance(source, str) else "",
+            *dropped_midway(message),
         )
 
     def _turn(self, told: CacheMap | None) -> LastTurn | None:

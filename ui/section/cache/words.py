@@ -132,6 +132,12 @@ def ms_text(ms: float) -> str:
     return f"{ms:,.0f} ms" if ms >= 100 else f"{ms:.1f} ms" if ms >= 10 else f"{ms:.2f} ms"
 
 
+def dropped_text(turn: LastTurn | None) -> str:
+    """What became of the cells behind what was dropped in the middle of a reply."""
+    again = turn is not None and turn.was_read_again
+    return f"dropped midway, rest {'processed again' if again else 'moved up'}"
+
+
 def short_title(title: str) -> str:
     """
     >>> short_title("What is the capital of France, and what is it known for?")

@@ -344,6 +344,8 @@ def _turn_of(reply: SlotReply) -> LastTurn:
         reply.evaluated,
         len(reply.generated),
         reply.reuse_source,
+        sum(shift.n_tokens for shift in reply.shifts),
+        any(shift.was_read_again for shift in reply.shifts),
     )
 
 

@@ -82,6 +82,7 @@ class Cells:
         self.ids: list[int] = []
         self._runs: list[_Run] = []
         self._growing = 0
+        self._n_exact: int | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -102,12 +103,13 @@ class Cells:
             self._runs.append(_Run(self._growing, start, len(self.ids)))
 
     def common_prefix(self, ids: Ids) -> int:
-        """How many leading tokens of `ids` are already here.
+        """How many leading tokens of `ids` are already here, as a pass over them would give them.
 
         >>> common_length([1, 2, 3, 9], [1, 2, 4])
         2
         """
-        return common_length(self.ids, ids)
+        common = common_length(self.ids, ids)
+        return common if self._n_exact is None else min(common, self._n_exact)
 
     def usable(self, keep: int) -> str | None:
         """Why the first `keep` cells cannot be gone on from; None if they can."""
@@ -124,6 +126,45 @@ class Cells:
         self.clear()
         return length == 0
 
+    def cut_to_exact(self) -> None:
+        """Keep only what a pass over these tokens alone would give."""
+        if self._n_exact is not None:
+            self.cut(self._n_exact)
+
+    def shares_from(self, start: int, others: Iterable[Cells]) -> bool:
+        """Whether another sequence holds cells of this one from position `start` on."""
+        ends = {run.number: run.end for run in self._runs if run.end > start}
+        return any(
+            run.number in ends and run.end > start
+            for other in others
+            if other is not self
+            for run in other._runs
+        )
+
+    def leave_out(self, start: int, end: int) -> bool:
+        """Take out positions [start, end) and move what follows up; its keys are turned to their
+        new positions by the next decode. Needs a cache that can be shifted, and cells from `start`
+        on that are nobody else's: llama.cpp moves a cell for whoever holds it. False: it refused,
+        and nothing has changed.
+
+        What follows was computed while it could still see what is gone, so no other prompt may go
+        on from there (`common_prefix`).
+        """
+        if not llama.llama_memory_seq_rm(self._memory, self.sequence, start, end):
+            return False
+        llama.llama_memory_seq_add(self._memory, self.sequence, end, -1, start - end)
+        del self.ids[start:end]
+        self._runs = [
+            _Run(run.number, run.start, min(run.end, start))
+            for run in self._runs
+            if run.start < start
+        ]
+        self._growing = next(_run_numbers)
+        if start < len(self.ids):
+            self._runs.append(_Run(self._growing, start, len(self.ids)))
+        self._n_exact = start if self._n_exact is None else min(self._n_exact, start)
+        return True
+
     def clear(self) -> None:
         llama.llama_memory_seq_rm(self._memory, self.sequence, -1, -1)
         self._forget(0)
@@ -135,6 +176,8 @@ class Cells:
         if self._runs:
             self._runs[-1].end = min(self._runs[-1].end, length)
         self._growing = 0  # another sequence may still hold what was cut off
+        if self._n_exact is not None and length <= self._n_exact:
+            self._n_exact = None
 
     def repair(self) -> None:
         """After a decode that did not succeed: drop what the mirror does not know."""
@@ -229,7 +272,7 @@ def common_length(first: Ids, second: Ids) -> int:
 
 def usable_in_copy(cells: Cells, ids: Ids, *, has_spare: bool) -> int:
     """How many of the first `ids` can be gone on from in a copy of these cells."""
-    length = common_length(cells.ids, ids)
+    length = cells.common_prefix(ids)
     if not length:
         return 0
     if cells.first_position_of_copy > 0 and not has_spare and not _reaches(cells, length):

@@ -27,9 +27,11 @@ from app.engine.process.sampling.chain import Chain, Moment
 from app.engine.process.trace.effects import Snapshot
 from app.engine.process.trace.shortlist import Scores, Shortlist
 from app.engine.process.trace.timeline import Timeline
+from app.engine.prompts.midway import Stretch, ids_without, rest_without
 from app.engine.prompts.prompt import PromptNote
 from app.engine.prompts.tokens import PromptPart
 from app.engine.protocol.messages import Generate, Summary, tokens_per_s
+from app.engine.protocol.midway_messages import ContextShift
 from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt, CutMessage
 from app.engine.protocol.timeline_messages import SpanKind
 from app.engine.text.channels import ChannelSplitter
@@ -69,6 +71,8 @@ class PreparedPrompt(Protocol):
     def n_continued(self) -> int: ...
     @property
     def parts(self) -> Sequence[PromptPart]: ...
+    @property
+    def stretches(self) -> Sequence[Stretch]: ...
     @property
     def tail(self) -> bytes: ...
     @property
@@ -146,12 +150,17 @@ class HeldToken:
 
 
 class SlotReply:
-    """One request being answered in a slot. Holds numbers and text; decides nothing."""
+    """One request being answered in a slot. Holds numbers and text; decides nothing.
+
+    `prompt_ids`: what there is of its prompt; `stretches`: what can still go of it."""
 
     def __init__(self, request: Request, vocabulary: Vocabulary, chain: Chain) -> None:
         generate = request.generate
         self.request = request
         self.ids: list[int] = request.prompt.ids
+        self.prompt_ids: list[int] = request.prompt.ids
+        self.stretches = list(request.prompt.stretches)
+        self.shifts: list[ContextShift] = []
         self.chain = chain
         prompt, marks = request.prompt, vocabulary.channel_marks
         splitter = splitter_for(
@@ -215,6 +224,17 @@ class SlotReply:
             self.chain.accept(token_id)
             pieces += self.text.begin(self.marks.get(token_id) or shown(token_id))
         return pieces
+
+    @property
+    def n_tokens(self) -> int:
+        """Of what there is of its prompt, and of what it has written."""
+        return len(self.prompt_ids) + len(self.generated)
+
+    def leave_out(self, gone: Sequence[Stretch]) -> None:
+        """These stretches of the prompt are gone, and what was drawn stands nearer to the rest."""
+        self.prompt_ids = ids_without(self.prompt_ids, gone)
+        self.stretches = rest_without(self.stretches, gone)
+        self.ids = [*self.prompt_ids, *self.generated]
 
     def leave_hold(self, now: float) -> None:
         """What somebody thought about is not the engine's time."""
@@ -287,6 +307,7 @@ class SlotReply:
             rendered_prompt=self.request.prompt.rendered,
             notes=list(self.request.notes),
             cut=list(self.request.prompt.cut),
+            shifts=list(self.shifts),
             reuse_source=self.reuse_source,
             timeline=self.request.timeline.spans(now, _SINCE.get(self.phase, "ending")),
             drafts=None if self.drafts is None else self.drafts.report(),

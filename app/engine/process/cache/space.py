@@ -97,7 +97,7 @@ class CellSpace:
         wanted = cells_in_use(slot.cells for slot in busy) + sum(map(self._wanted, busy))
         shared = 0
         for slot in busy if reuse else []:
-            keep = min(common_length(slot.cells.ids, ids), len(ids) - 1)
+            keep = min(slot.cells.common_prefix(ids), len(ids) - 1)
             if keep > shared and slot.cells.usable(keep) is None:
                 shared = keep
         return wanted + len(ids) - shared + more <= self._n_ctx
@@ -229,7 +229,7 @@ class CellSpace:
             and self._fits(ids, self._reserve(slot.reply), self._at_work(), reuse=False)
         ):
             self._restore(slot, parked, keep)
-        elif plan.slot is not None:
+        elif plan.slot is not None and plan.slot is not slot:  # else it has them already
             slot.cells.fork_from(plan.slot.cells, plan.keep)
 
     def _at_work(self) -> list[Slot]:
@@ -296,6 +296,7 @@ class CellSpace:
     def _park(self, slot: Slot, most_bytes: int) -> bool:
         """Whether what the slot holds is in host memory now; no copy takes more than this."""
         cells = slot.cells
+        cells.cut_to_exact()
         if self.parking.holds(cells.ids):
             return True
         if copy_bytes(len(cells), cells.state_bytes()) > most_bytes:

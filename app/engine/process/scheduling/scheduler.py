@@ -29,6 +29,7 @@ from app.engine.process.cache.keeping import SAVED_LOST, Keeping
 from app.engine.process.cache.parking import Parking, default_cap
 from app.engine.process.cache.saved import SavedStates
 from app.engine.process.cache.saved_identity import identity_of
+from app.engine.process.cache.shifting import Shifting
 from app.engine.process.cache.slot import (
     Phase,
     PreparedPrompt,
@@ -76,6 +77,7 @@ from app.engine.protocol.messages import (
     TextFlushed,
     ThreadsChanged,
 )
+from app.engine.protocol.midway_messages import SHIFT_NOTE
 from app.engine.protocol.saved_messages import SavedFolder
 from app.engine.protocol.without_effect import worth_saying
 from app.engine.text.text import Piece
@@ -131,7 +133,10 @@ class Scheduler:
         self._lock = threading.Lock()
         self._waiting = WaitingRoom(self._lock, emit, clock, weights.n_ctx)
         self._batch = Batch(weights.n_ubatch, weights.n_slots)
-        calls = Calls(self._emit, self._end, self._flush, self._note, self._restart)
+        self._shifting = Shifting(weights, self._slots)
+        calls = Calls(
+            self._emit, self._end, self._flush, self._note, self._restart, self._make_room
+        )
         self._writer = Writer(weights, calls, clock)
         self._in_flight: frozenset[int] = frozenset()
         self._on_processor = weights.loaded.n_gpu_layers == 0
@@ -529,6 +534,7 @@ class Scheduler:
         self._is_stuck = False
         self._weights.abort.clear()  # it may have been set for this one alone
         slot.used_at = self._clock()
+        slot.cells.cut_to_exact()  # nobody else may go on from what saw a text that is gone
         if reply is not None:
             try:
                 self.cache.remember(reply)
@@ -556,15 +562,29 @@ class Scheduler:
 
     def _give_way(self, slot: Slot) -> None:
         """Others need its cells. It goes on as soon as there is room: only a reply that fills the
-        whole window has come to its end."""
+        whole window, with nothing to leave out, has come to its end."""
         reply = slot.reply
         assert reply is not None
         if all(other.is_idle for other in self._slots if other is not slot):
-            self._end(slot, "context_full", f"{self._weights.n_ctx:,} tokens")
+            if not self._make_room(slot):
+                self._end(slot, "context_full", f"{self._weights.n_ctx:,} tokens")
+            elif len(slot.cells) < reply.n_tokens - 1:
+                self._restart(reply)
             return
         self._space.give_way(slot)
         self._restart(reply)
         self._note(reply, "gave_way", GAVE_WAY)
+
+    def _make_room(self, slot: Slot) -> bool:
+        """The window is full: leave out what the reply's policy says. False: nothing can go."""
+        reply = slot.reply
+        assert reply is not None
+        shift = self._shifting.make_room(slot)
+        if shift is None:
+            return False
+        reply.shifts.append(shift)
+        self._note(reply, SHIFT_NOTE, shift.sentence)
+        return True
 
     def _take_off(self, rows: list[Row]) -> bool:
         """Announce the batch to `stop`; False if one of its requests was stopped meanwhile. What
@@ -663,7 +683,7 @@ class Scheduler:
 
     @staticmethod
     def _restart(reply: SlotReply) -> None:
-        reply.ids = [*reply.request.prompt.ids, *reply.generated]
+        reply.ids = [*reply.prompt_ids, *reply.generated]
         reply.next_token, reply.phase = None, Phase.RESTARTING
 
     # --- small things ---------------------------------------------------------------------
@@ -679,7 +699,8 @@ class Scheduler:
 
     def _progress(self, slot: Slot, reply: SlotReply) -> None:
         done = max(len(slot.cells) - reply.reused, 0)  # read again, it begins anew
-        self._emit(Progress(reply.request.id, "prefill", done, len(reply.ids) - reply.reused))
+        total = max(len(reply.ids) - reply.reused, done)  # or is shorter than what it began with
+        self._emit(Progress(reply.request.id, "prefill", done, total))
 
     def _flush(self, reply: SlotReply, pieces: list[Piece]) -> None:
         for part, text in pieces:

@@ -64,6 +64,7 @@ class Calls:
     flush: Callable[[SlotReply, list[Piece]], None]
     note: Callable[[SlotReply, str, str], None]
     restart: Callable[[SlotReply], None]
+    make_room: Callable[[Slot], bool]
 
 
 class Writer:
@@ -114,7 +115,7 @@ class Writer:
         slot.cells.repair()
         if slot.cells.usable(len(slot.cells)) is not None:
             slot.cells.clear()
-        expected = len(reply.request.prompt.ids) + len(reply.generated) - 1
+        expected = reply.n_tokens - 1
         if slot.reply is reply and reply.phase is Phase.WRITING and len(slot.cells) < expected:
             self._calls.restart(reply)
 
@@ -275,10 +276,10 @@ class Writer:
             self._calls.end(slot, stop.reason, stop.words)
         elif len(reply.generated) == reply.request.generate.max_tokens:
             self._calls.end(slot, "max_tokens", f"{len(reply.generated):,}")
-        elif used >= self._n_ctx:
+        elif used >= self._n_ctx and not self._calls.make_room(slot):
             self._calls.end(slot, "context_full", f"{self._n_ctx:,} tokens")
-        elif used < len(reply.request.prompt.ids) + len(reply.generated) - 1:
-            self._calls.restart(reply)  # the cells could not be cut back
+        elif len(slot.cells) < reply.n_tokens - 1:
+            self._calls.restart(reply)  # the cells could not be cut back, or shifted
         else:
             reply.next_token, reply.phase = token_id, Phase.WRITING
             if limit_of(reply):
@@ -398,7 +399,7 @@ class Writer:
     def _cut_back(slot: Slot, reply: SlotReply) -> None:
         """The cells back to the reply's last token; all go where the architecture cannot, and
         `_go_on` has everything read again."""
-        keep = len(reply.request.prompt.ids) + len(reply.generated)
+        keep = reply.n_tokens
         if reply.drafts is not None:
             reply.drafts.forget()
         if keep < len(slot.cells) and slot.cells.usable(keep) is not None:

@@ -7,7 +7,7 @@ disk where there is a folder for it; it outlives no run, and no file is made.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Final
 
@@ -97,6 +97,14 @@ class ScriptCache:
             take,
         )
         self._cells = {conversation: held}
+
+    def shift(self, take: Take) -> None:
+        """The prompt of a reply has become shorter in the middle of it."""
+        held = self._cells[take.command.conversation]
+        shorter = replace(
+            held, ids=take.prompt_ids, parts=take.prompt_parts, n_prompt=len(take.prompt_ids)
+        )
+        self._cells = {**self._cells, take.command.conversation: shorter}
 
     def end(self, take: Take) -> None:
         held = self._cells.get(take.command.conversation)
@@ -233,9 +241,10 @@ def _turn(take: Take) -> LastTurn:
     return LastTurn(
         take.command.conversation,
         take.reused,
-        take.prompt_tokens - take.reused,
+        take.evaluated,
         len(take.token_ids),
         take.reuse_source,
+        take.dropped,
     )
 
 

@@ -92,6 +92,7 @@ from app.engine.protocol.messages import (
     TokenTrace,
     VocabularyTable,
 )
+from app.engine.protocol.midway_messages import SHIFT_NOTE
 from app.engine.protocol.prompt_messages import ChatPrompt, Prompt, ReadPrompt, TextPrompt
 from app.engine.protocol.replay_messages import DrawsReplayed, ReplayDraws, ReplayedDraw
 from app.engine.protocol.saved_messages import SavedCommand
@@ -534,6 +535,9 @@ class ScriptedEngine:
                 self._happen(token, take.command.id)
                 self._take_back(take, token.take_back)
                 continue
+            if (shift := take.make_room()) is not None:
+                self._cache.shift(take)
+                self._send(Note(take.command.id, SHIFT_NOTE, shift.sentence))
             if take.ends_before_token():
                 return
             if token.part == "reasoning" and take.is_at_limit:

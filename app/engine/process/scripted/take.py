@@ -5,16 +5,24 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from app.engine.process.drafting.state import DraftState, Proposal
 from app.engine.process.scripted.script import CLOSING, ScriptToken
 from app.engine.process.trace.timeline import Pass, Timeline
+from app.engine.prompts.midway import (
+    ids_without,
+    parts_without,
+    rest_without,
+    shift_of,
+    to_leave_out,
+)
 from app.engine.prompts.prompt import BuiltPrompt
 from app.engine.prompts.tokens import PromptPart
 from app.engine.protocol.draft_messages import Drafts
 from app.engine.protocol.loading_messages import Loaded
 from app.engine.protocol.messages import Generate, Summary, tokens_per_s
+from app.engine.protocol.midway_messages import ContextShift
 from app.engine.protocol.prompt_messages import ChatPrompt
 from app.engine.protocol.thinking_messages import ended_sentence
 from app.engine.protocol.timeline_messages import SpanKind
@@ -58,7 +66,7 @@ class Take:
         self, command: Generate, loaded: Loaded, prompt_tokens: int, prompt: BuiltPrompt
     ) -> None:
         self.command = command
-        self.prompt_tokens = prompt_tokens
+        self.prompt_tokens = self._prompt_tokens = prompt_tokens
         self.reused = 0
         self.reuse_source = ""
         self.token_ids: list[int] = []
@@ -72,6 +80,7 @@ class Take:
         self.notes = [note.sentence for note in prompt.notes]
         self._loaded = loaded
         self._prompt = prompt
+        self._shifts: list[ContextShift] = []
         self._given = _GivenParts()
         self._text = ReplyText(
             [stop for stop in command.stop if stop],
@@ -183,6 +192,33 @@ class Take:
         lap, self._lap = now - self._lap, now
         return lap * 1000
 
+    @property
+    def evaluated(self) -> int:
+        return self._prompt_tokens - self.reused
+
+    @property
+    def dropped(self) -> int:
+        """Tokens that left the prompt in the middle of the reply."""
+        return self._prompt_tokens - self.prompt_tokens
+
+    def make_room(self) -> ContextShift | None:
+        """Where the window is full, leave out of the prompt what its policy says, if anything."""
+        if self.context_used < self._loaded.n_ctx:
+            return None
+        gone = to_leave_out(self._prompt.stretches, self.context_used, self._loaded.n_ctx)
+        if not gone:
+            return None
+        self._shifts.append(shift_of(gone, len(self.token_ids)))
+        self.notes.append(self._shifts[-1].sentence)
+        self.prompt_tokens -= self._shifts[-1].n_tokens
+        self._prompt = replace(
+            self._prompt,
+            ids=ids_without(self._prompt.ids, gone),
+            parts=parts_without(self._prompt.parts, gone),
+            stretches=rest_without(self._prompt.stretches, gone),
+        )
+        return self._shifts[-1]
+
     def ends_before_token(self) -> bool:
         """Whether there is room for one more token; if not, why is kept."""
         if self.command.max_tokens and len(self.token_ids) >= self.command.max_tokens:
@@ -251,9 +287,9 @@ class Take:
             stop_reason=stop_reason,
             stop_detail=self._stopped_by,
             seed=1 if self._seed is None else self._seed,
-            prompt_tokens=self.prompt_tokens,
+            prompt_tokens=self._prompt_tokens,
             reused=self.reused,
-            evaluated=self.prompt_tokens - self.reused,
+            evaluated=self.evaluated,
             generated=generated,
             first_token_s=first_s,
             prefill_s=self._prefilled - self._began,
@@ -268,6 +304,7 @@ class Take:
             reasoning_tokens=self._text.n_thought,
             reasoning_limit=self.reasoning_limit,
             cut=self._prompt.cut,
+            shifts=self._shifts,
             reuse_source=self.reuse_source,
             prompt_ids=self._prompt.ids if self.command.score_prompt else None,
             timeline=self._timeline.spans(now, self._since),

@@ -45,6 +45,7 @@ from app.chat.inspection.embedding import Embeddings
 from app.chat.inspection.exchange import Exchanges
 from app.chat.inspection.inside import Insides
 from app.chat.inspection.lanes import LaneWatch
+from app.chat.inspection.live_draw import LiveDraws
 from app.chat.inspection.machine import Machines
 from app.chat.inspection.prompt_reading import PromptReading
 from app.chat.inspection.prompt_scoring import PromptScoring
@@ -233,6 +234,7 @@ class Desk:
             self.text,
         )
         self.what_ifs: Final = WhatIfs(around, self.questions, self.prompts)
+        self.live_draws: Final = LiveDraws(around, self.questions, self.prompts)
         self.inside: Final = Insides(loader, self.questions, self.prompts)
         self.embedding: Final = Embeddings(around, loader, self.questions)
         self.word_order: Final = Exchanges(around, self.questions)

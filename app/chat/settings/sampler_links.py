@@ -16,8 +16,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from app.chat.settings.levels import Levels
-from app.chat.settings.resolved import APP, IN_CHAIN, Resolved, shown_value
-from app.chat.settings.settings import FILTERS, SELECTING, as_stored, checked
+from app.chat.settings.resolved import APP, IN_CHAIN, Resolved, merged, shown_value
+from app.chat.settings.settings import FILTERS, SELECTING, Settings, as_stored, checked
 from app.engine.protocol.stages import (
     Dist,
     Dry,
@@ -124,19 +124,28 @@ def values_of_links(
     if below.settings.stages() == wanted:
         values = base
     else:
-        values = {**base, **_numbers(wanted, below)}
+        values = {**base, **_numbers(wanted, below.settings)}
         if resolve_with(values).settings.stages() != wanted:
             values = {**base, "chain": as_stored(wanted)}
     off = [[at, as_stored(link.stage)] for at, link in enumerate(links) if not link.is_on]
     return {**values, OFF: off[:MAX_OFF]} if off else values
 
 
-def _numbers(wanted: Sequence[Stage], below: Resolved) -> Values:
+def values_over(wanted: Sequence[Stage], settings: Settings) -> Values:
+    """What to set over these settings so that their chain is this one."""
+    if settings.stages() == tuple(wanted):
+        return {}
+    numbers = _numbers(wanted, settings)
+    same = merged(settings, numbers).stages() == tuple(wanted)
+    return numbers if same else {"chain": as_stored(tuple(wanted))}
+
+
+def _numbers(wanted: Sequence[Stage], below: Settings) -> Values:
     """The plain numbers in which a chain differs from what the levels below say."""
     numbers = {}
     for name, (kind, attribute) in IN_CHAIN.items():
         found = [stage for stage in wanted if isinstance(stage, kind)]
-        if len(found) == 1 and getattr(found[0], attribute) != shown_value(below.settings, name):
+        if len(found) == 1 and getattr(found[0], attribute) != shown_value(below, name):
             numbers[name] = getattr(found[0], attribute)
     return numbers
 

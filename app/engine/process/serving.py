@@ -30,6 +30,7 @@ from typing import BinaryIO, Final
 
 from app.engine.planning.placement import unused_graphics_note
 from app.engine.process.beams.room import BeamRoom
+from app.engine.process.cache.draw_replay import KeptScores
 from app.engine.process.cache.keeping import SAVE_AT_END_S
 from app.engine.process.cache.slot import empty_summary
 from app.engine.process.memory_limit import limit_memory
@@ -425,9 +426,10 @@ class Serving:
                 if self._scheduler is not None:
                     self._scheduler.keeping.tend(is_idle=True)
 
-    def _rooms(self) -> list[ProbeRoom | CutReplies]:
-        """Who has a context of its own, made when it is needed."""
-        return [room for room in (self._inside, self._cut_replies) if room is not None]
+    def _rooms(self) -> list[ProbeRoom | CutReplies | KeptScores]:
+        """Who holds what is needed only for a while: a context of its own, scores."""
+        kept = None if self._scheduler is None else self._scheduler.cache.kept_scores
+        return [room for room in (self._inside, self._cut_replies, kept) if room is not None]
 
     def _step(self) -> None:
         scheduler = self._scheduler

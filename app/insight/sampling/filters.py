@@ -10,9 +10,9 @@ What must hold: nothing is said that does not follow.
 * The scores are known up to rounding, and llama.cpp reckons in float32. Where a candidate lies so
   near to a limit that this decides, both outcomes are followed: a stage returns every pool that may
   be left, mostly one.
-* A stage that needs what was not recorded raises CannotTell with the reason: the repetition penalty
-  divides the logit itself, which is known up to a constant only; top-n-sigma needs the standard
-  deviation of all logits, the unrecorded ones too; DRY needs the text.
+* A stage that needs what was not recorded raises CannotTell with the reason: top-n-sigma needs the
+  standard deviation of all logits, the unrecorded ones too; DRY needs the text. The engine has all
+  of it (`app/engine/process/sampling/replayed_chain.py`).
 
 The order of the rules inside a stage is llama.cpp's (llama-sampler.cpp), down to what it leaves in
 which order, since the draw goes through the candidates in just that order.
@@ -45,6 +45,7 @@ from app.engine.protocol.stages import (
 from app.insight.sampling.pool import (
     FLOAT32,
     NO_REST,
+    RECORD_ERROR,
     CannotTell,
     Pool,
     Rest,
@@ -403,7 +404,8 @@ def dynamic_temperature(pool: Pool, t: float, spread: float, exponent: float) ->
 
 def penalties(pool: Pool, stage: Penalties, known: Known) -> Pool:
     """Lower logits of tokens that stand among the last `last_n`: by `frequency` for each time and
-    by `presence` for the first. (The repetition penalty multiplies, which needs the logit itself.)
+    by `presence` for the first. Before that `repeat` divides a logit above 0 and multiplies one
+    below, which needs the logit itself.
 
     >>> pool = Pool((7, 3), (0.0, -0.5), NO_REST, 2)
     >>> penalties(pool, Penalties(8, 1.0, 1.0, 0.5), Known([3, 7, 7], is_whole=True)).ids
@@ -413,9 +415,29 @@ def penalties(pool: Pool, stage: Penalties, known: Known) -> Pool:
     if stage.last_n == 0 or is_neutral:
         return pool
     counts = known.counts(stage.last_n)
+    added = {i: -(n * stage.frequency + stage.presence) for i, n in counts.items()}
     if stage.repeat != 1 and counts:
+        pool, added = _repeated(pool, stage.repeat, added)
+    return _changed(pool, added)
+
+
+def _repeated(
+    pool: Pool, repeat: float, added: Mapping[int, float]
+) -> tuple[Pool, dict[int, float]]:
+    """What the repetition penalty adds as well. Of what is not recorded only the sign is known."""
+    if pool.best is None:
         raise CannotTell(NEEDS_LOGIT)
-    return _changed(pool, {i: -(n * stage.frequency + stage.presence) for i, n in counts.items()})
+    logits = {i: s + pool.best for i, s in zip(pool.ids, pool.scores, strict=True)}
+    sign = math.copysign(math.inf, 1 - repeat)
+    found = {}
+    for token_id, more in added.items():
+        logit = logits.get(token_id)
+        if logit is None:
+            found[token_id] = more + sign if pool.rest else more
+        else:
+            by = repeat if logit <= 0 else 1 / repeat
+            found[token_id] = more + logit * (by - 1)
+    return replace(pool, slack=pool.slack * max(repeat, 1 / repeat, 1) + RECORD_ERROR), found
 
 
 def logit_bias(pool: Pool, stage: LogitBias, known: Known) -> Pool:

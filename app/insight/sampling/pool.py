@@ -75,7 +75,8 @@ first; False: by ID."""
 class Pool:
     """The candidates before or after a stage. `ids` and `scores`: of those that were recorded and
     are left, the best first, with 0. `size`: how many entries llama.cpp's array has, those with no
-    chance (−∞) too. `slack`: so much a score may be wrong."""
+    chance (−∞) too. `slack`: so much a score may be wrong. `best`: the logit of the best one, where
+    it is known: add it to a score, and that is a logit."""
 
     ids: tuple[int, ...]
     scores: tuple[float, ...]
@@ -83,6 +84,7 @@ class Pool:
     size: int
     layout: Layout = False
     slack: float = RECORD_ERROR
+    best: float | None = None
 
     @property
     def weights(self) -> list[float]:
@@ -124,7 +126,7 @@ def recorded(token: TokenTrace, n_vocab: int) -> Pool:
         above = logprobs[at - 1] if at else math.inf
         below = logprobs[at + 1] if at + 1 < len(logprobs) else -math.inf
         logprobs[at] = min(max(token.logprob, below), above)  # the order stays
-    return replace(pool_of(ids, logprobs, n_vocab), slack=slack)
+    return replace(pool_of(ids, logprobs, n_vocab), slack=slack, best=best_logit(token))
 
 
 def best_logit(token: TokenTrace) -> float | None:
@@ -240,6 +242,7 @@ def heated(pool: Pool, t: float, *, wrong_by: float = 0.0) -> Pool:
         scores=tuple(score / t for score in pool.scores),
         rest=rest,
         slack=(pool.slack + RECORD_ERROR + wrong_by) / t,
+        best=None if pool.best is None else pool.best / t,
     )
 
 
@@ -251,7 +254,9 @@ def based(pool: Pool) -> Pool:
     scale, rest = _exp(-best), pool.rest
     if rest:
         rest = Rest(rest.most, rest.ceiling - best, rest.low * scale, rest.high * scale)
-    return replace(pool, scores=tuple(score - best for score in pool.scores), rest=rest)
+    scores = tuple(score - best for score in pool.scores)
+    logit = None if pool.best is None else pool.best + best
+    return replace(pool, scores=scores, rest=rest, best=logit)
 
 
 def first(pool: Pool, count: int, *, size: int | None = None, layout: Layout | None = None) -> Pool:

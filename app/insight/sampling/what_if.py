@@ -10,6 +10,8 @@ So other settings are tried by cutting the recorded candidates as they would (`f
 letting the same number fall again. Up to the first token that changes the text before each token is
 the same, so everything recorded still holds; behind it nothing does.
 
+Mirostat and adaptive-p draw by what they drew before; their memory is moved along, draw by draw.
+
 An answer is *exact* where all candidates that the settings leave are among the recorded ones, and
 no limit or edge is so near that rounding decides. Where it is not, the position is `unsure`, with
 the reason; the engine can be asked about it, since it has all candidates.
@@ -23,13 +25,19 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from app.engine.protocol.messages import TokenTrace
-from app.engine.protocol.stages import AdaptiveP, Dist, Greedy, SelectStage, Stage
+from app.engine.protocol.stages import SelectStage, Stage, Xtc
+from app.insight.sampling.dice import Dice, Numbers
 from app.insight.sampling.filters import TOO_CLOSE, Known, paths
 from app.insight.sampling.pool import NO_REST, RECORD_ERROR, CannotTell, Pool, Rest, recorded
+from app.insight.sampling.selecting import (
+    BEYOND,
+    first_memory,
+    memory_after,
+    selectable,
+    together,
+)
 
 NO_NUMBER: Final = "No number was drawn for this token."
-BEYOND: Final = "These settings keep candidates outside the recorded {count}."
-HAS_MEMORY: Final = "Mirostat and adaptive-p depend on all earlier draws."
 BY_GRAMMAR: Final = "The grammar decided here, and what else it allows wasn't recorded."
 GRAMMAR_UNASKED: Final = "Whether the grammar allows another token here wasn't recorded."
 
@@ -74,7 +82,8 @@ class WhatIf:
 class DrawSettings:
     """What to draw with instead. `is_bound`: a grammar bound the reply. `first`: tokens before it
     were drawn with other settings, since the reply was branched there. `prompt`: the tokens before
-    the reply's trace, None where they are not known. `ids_of`: as in `Known`."""
+    the reply's trace, None where they are not known. `seed`: of the reply, for numbers that it did
+    not draw. `ids_of`: as in `Known`."""
 
     filters: Sequence[Stage]
     select: SelectStage
@@ -82,6 +91,7 @@ class DrawSettings:
     is_bound: bool = False
     first: int = 0
     prompt: Sequence[int] | None = None
+    seed: int | None = None
     ids_of: Callable[[str], Sequence[int]] | None = field(default=None, compare=False)
 
 
@@ -93,76 +103,134 @@ def what_if(
     """Draw each token again with the number that drew it. Ends at the first that is sure to
     change; also where somebody says that the answer is not wanted any more.
 
+    >>> from app.engine.protocol.stages import Dist
     >>> from app.insight.sampling.pool import pool_of
     >>> town, city = 7, 3
     >>> pool = pool_of((town, city), [math.log(0.6), math.log(0.4)], 2)
-    >>> drawn(pool, Dist(), 0.58)  # by ID: city from 0 to 0.4, town from there to 1
+    >>> drawn(pool, 0.58)  # by ID: city from 0 to 0.4, town from there to 1
     frozenset({7})
     """
     unsure: list[Unsure] = []
-    before = [*(settings.prompt or ())]
+    walk = Walk(settings)
     for index in range(len(traces)):
         token = traces[index]
-        if index >= settings.first and not token.chosen:
-            known = Known(before, settings.prompt is not None, _numbers(token), settings.ids_of)
-            found = redrawn(token, settings, known)
+        if index < settings.first:
+            walk.pass_over(token)
+        else:
+            found = walk.draw(token)
             if isinstance(found, Unsure):
                 unsure.append(replace(found, index=index))
             elif found != token.token_id:
                 return WhatIf(Change(index, found), tuple(unsure), index + 1)
-        before.append(token.token_id)
         if index % 64 == 63 and is_unwanted():
             break
     return WhatIf(None, tuple(unsure), len(traces))
 
 
+class Walk:
+    """Along a reply, token by token: what the settings draw in the place of each, and what their
+    selecting stage remembers then (`memory`; None: nothing, or it does not follow)."""
+
+    def __init__(self, settings: DrawSettings) -> None:
+        self._settings = settings
+        self._before = [*(settings.prompt or ())]
+        self._n_passed = 0
+        self._n_xtc = sum(isinstance(stage, Xtc) for stage in settings.filters)
+        self._dice = Dice(settings.seed, settings.first)
+        self.memory = first_memory(settings.select)
+
+    def numbers(self, token: TokenTrace) -> Numbers:
+        """What the next token is drawn with."""
+        return self._dice.of(token, self._n_passed, self._n_xtc)
+
+    def known(self, numbers: Numbers) -> Known:
+        """What is known at the next token, beside its candidates."""
+        settings = self._settings
+        is_whole = settings.prompt is not None
+        return Known(self._before, is_whole, numbers.deciding, settings.ids_of)
+
+    def pass_over(self, token: TokenTrace) -> None:
+        """One that was drawn with other settings."""
+        self._before.append(token.token_id)
+        self._n_passed += 1
+
+    def jump(self, index: int, token_ids: Sequence[int]) -> None:
+        """To a place in the trace, behind these tokens of it."""
+        self._before.extend(token_ids)
+        self._n_passed = index
+
+    def draw(self, token: TokenTrace) -> int | Unsure:
+        """What is drawn in its place. What was chosen by hand stays, and counts as drawn."""
+        ways: list[tuple[Pool, Pool]] = []
+        found: int | Unsure = token.token_id
+        if not token.chosen or self.memory is not None:
+            found = self._drawn(token, ways)
+        if self.memory is not None:
+            self._remember(token, ways, token.token_id if token.chosen else found)
+        self.pass_over(token)
+        return token.token_id if token.chosen else found
+
+    def _drawn(self, token: TokenTrace, ways: list[tuple[Pool, Pool]]) -> int | Unsure:
+        settings = self._settings
+        may_be: frozenset[int] = frozenset()
+        numbers = self.numbers(token)
+        try:
+            pool = before_stages(token, settings.n_vocab)
+            for path in paths(pool, settings.filters, self.known(numbers)):
+                for left in selectable(path[-1], settings.select, self.memory, settings.n_vocab):
+                    ways.append((path[-1], left))
+                    if not token.chosen:
+                        may_be |= drawn(left, numbers.uniform)
+        except CannotTell as reason:
+            ways.clear()
+            return Unsure(token.index, reason.sentence)
+        if token.chosen:
+            return token.token_id
+        if len(may_be) > 1:
+            return Unsure(token.index, TOO_CLOSE, may_be)
+        (found,) = may_be
+        if settings.is_bound and found != token.token_id:
+            return Unsure(token.index, GRAMMAR_UNASKED, may_be)
+        return found
+
+    def _remember(
+        self, token: TokenTrace, ways: list[tuple[Pool, Pool]], found: int | Unsure
+    ) -> None:
+        """Of the ways that it may have gone all are remembered as one that is less exact."""
+        if not ways or isinstance(found, Unsure):
+            self.memory = None
+            return
+        select, memory, is_written = self._settings.select, self.memory, found == token.token_id
+        assert memory is not None
+        self.memory = together(
+            [memory_after(select, memory, *way, found, is_written=is_written) for way in ways]
+        )
+
+
 def redrawn(token: TokenTrace, settings: DrawSettings, known: Known) -> int | Unsure:
-    """The token that the same number draws with these settings."""
-    may_be: frozenset[int] = frozenset()
-    try:
-        pool = _before_stages(token, settings.n_vocab)
-        for path in paths(pool, settings.filters, known):
-            may_be |= drawn(path[-1], settings.select, token.uniform)
-    except CannotTell as reason:
-        return Unsure(token.index, reason.sentence)
-    if len(may_be) > 1:
-        return Unsure(token.index, TOO_CLOSE, may_be)
-    (found,) = may_be
-    if settings.is_bound and found != token.token_id:
-        return Unsure(token.index, GRAMMAR_UNASKED, may_be)
-    return found
+    """The token that the same number draws with these settings, if nothing is remembered."""
+    walk = Walk(replace(settings, prompt=known.before if known.is_whole else None))
+    walk._before = [*known.before]
+    return walk.draw(token)
 
 
-def drawn(pool: Pool, select: SelectStage, uniform: float | None) -> frozenset[int]:
+def drawn(pool: Pool, uniform: float | None) -> frozenset[int]:
     """The token on which the number falls; two where it falls on their edge. Raises CannotTell.
 
     llama.cpp goes through the candidates in its order, adds up their shares, and takes the first
     with which the sum reaches the number:
 
     >>> pool = Pool((7, 3, 9), (0.0, math.log(1 / 2), math.log(1 / 6)), NO_REST, 3, True)
-    >>> [sorted(drawn(pool, Dist(), number)) for number in (0.2, 0.6, 0.75)]
+    >>> [sorted(drawn(pool, number)) for number in (0.2, 0.6, 0.75)]
     [[7], [3, 7], [3]]
-    >>> drawn(pool, Greedy(), None)
-    frozenset({7})
     """
-    if isinstance(select, Greedy):
-        return _best(pool)
-    if not isinstance(select, Dist) and not (isinstance(select, AdaptiveP) and select.target < 0):
-        raise CannotTell(HAS_MEMORY)
-    if uniform is None:
-        raise CannotTell(NO_NUMBER)
     if pool.rest:
-        raise CannotTell(BEYOND.format(count=len(pool.ids)))
+        raise CannotTell(NO_NUMBER if uniform is None else BEYOND.format(count=len(pool.ids)))
     if len(pool.ids) == 1:
         return frozenset(pool.ids)
+    if uniform is None:
+        raise CannotTell(NO_NUMBER)
     return frozenset(_under(pool, uniform))
-
-
-def _best(pool: Pool) -> frozenset[int]:
-    near = [i for i, s in zip(pool.ids, pool.scores, strict=True) if s >= -2 * pool.slack]
-    if pool.rest and pool.rest.ceiling >= -2 * pool.slack:
-        raise CannotTell(TOO_CLOSE)
-    return frozenset(near)
 
 
 def _under(pool: Pool, uniform: float) -> Iterator[int]:
@@ -190,7 +258,7 @@ def _equals(pool: Pool, at: int) -> Iterator[int]:
             yield token_id
 
 
-def _before_stages(token: TokenTrace, n_vocab: int) -> Pool:
+def before_stages(token: TokenTrace, n_vocab: int) -> Pool:
     """The candidates that reached the first stage: without those that were forbidden then."""
     if any(effect.stage == "grammar" for effect in token.stages):
         raise CannotTell(BY_GRAMMAR)
@@ -210,9 +278,5 @@ def _before_stages(token: TokenTrace, n_vocab: int) -> Pool:
         Rest(rest.most, rest.ceiling - best, 0.0, rest.high * scale) if rest else NO_REST,
         pool.size,
         slack=pool.slack,
+        best=None if pool.best is None else pool.best + best,
     )
-
-
-def _numbers(token: TokenTrace) -> tuple[float | None, ...]:
-    """What each XTC stage of the reply's chain drew."""
-    return tuple(effect.uniform for effect in token.stages if effect.stage == "xtc")

@@ -166,7 +166,7 @@ class Steps:
         count = N_STEPS if n_vocab < LARGE else examples(N_STEPS)
         self.weights = weights
         params = llama.llama_context_default_params()
-        params.n_ctx, params.n_batch, params.n_ubatch = 256, 64, 64
+        params.n_ctx, params.n_batch, params.n_ubatch = 512, 64, 64
         params.n_threads = params.n_threads_batch = 1
         self.context = llama.llama_init_from_model(weights.model, params)
         ids = weights.vocabulary.tokenize(TEXT, add_bos=weights.vocabulary.add_bos)

@@ -19,17 +19,16 @@ from app.chat.events import ConversationOpened, LevelsChanged, SettingsChanged
 from app.chat.inspection.what_if import Question, can_ask_engine
 from app.chat.settings.preset_words import differences
 from app.chat.settings.resolved import merged
-from app.chat.settings.sampler_links import stages_of_reply
+from app.chat.settings.sampler_links import Links, stages_of_reply, values_over
 from app.chat.settings.settings import Settings
-from app.insight.sampling.live import Values
 from app.insight.sampling.what_if import Unsure, WhatIf
 from app.insight.trace.tokens_shown import visible
 from models.records import Message
 from ui.look.theme import Theme
 from ui.section.card import Card, small_label
 from ui.section.panel import Tools
-from ui.section.sampling.live_card import MOST_TOKENS, values_of
-from ui.section.sampling.live_values import FIELDS, LiveValues
+from ui.section.sampling.live_card import MOST_TOKENS
+from ui.section.sampling.live_values import LiveValues, stages_in
 from ui.settings.fields import ChoiceField
 from ui.widgets.elided_button import ElidedButton
 from ui.widgets.kit import push_button
@@ -65,7 +64,7 @@ class WhatIfCard(Card):
         self._desk, self._looking = tools.desk, tools.looking
         self._is_active = False
         self._is_typed_by_hand = False
-        self._offered: Values | None = None
+        self._offered: Links | None = None
         self._asked: Question | None = None
         self._asked_values: dict[str, Any] = {}
         self._found: WhatIf | None = None
@@ -80,6 +79,7 @@ class WhatIfCard(Card):
         self.which.name_choices("Redraw with")
         self.which.show_value(CHAT)
         self.values = LiveValues(tools.theme, "What if", self)
+        self.values.name_tokens(self._name)
         self.refusal = small_label("", self)
         self.refusal.setProperty("kind", "refusal")
         self.difference = small_label("", self, name="what_if_difference")
@@ -168,14 +168,12 @@ class WhatIfCard(Card):
         """What is typed here and differs from the chat's settings."""
         if self.which.value() == CHAT:
             return {}
-        own, typed = values_of(settings), self.values.values
-        names = [field.name for field in FIELDS]
-        return {n: getattr(typed, n) for n in names if getattr(typed, n) != getattr(own, n)}
+        return values_over(stages_in(self.values.moved_links), settings)
 
-    def offer(self, values: Values | None) -> None:
+    def offer(self, links: Links | None) -> None:
         """Values that are moved elsewhere: those here begin with them, until one types here.
         None: they are moved no more."""
-        self._offered = values
+        self._offered = links
         if not self._is_typed_by_hand:
             if self.which.value() == TYPED:
                 self._forget()
@@ -194,8 +192,9 @@ class WhatIfCard(Card):
         if not self._is_active:
             return
         if not self._is_typed_by_hand:
-            of_chat = values_of(self._desk.levels.resolved().settings)
-            self.values.show_values(of_chat if self._offered is None else self._offered)
+            self.values.follow(self._desk.chain.links())
+            if self._offered is not None:
+                self.values.show_links(self._offered)
         self._refresh()
 
     def _on_refused(self, sentence: str) -> None:

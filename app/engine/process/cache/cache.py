@@ -15,8 +15,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from app.engine.process.cache.cells import Cells, common_length
-from app.engine.process.cache.draw_replay import LEFT_OFF as REPLAY_LEFT_OFF, DrawReplay
+from app.engine.process.cache.cells import Cells, Traits, common_length
+from app.engine.process.cache.draw_replay import (
+    LEFT_OFF as REPLAY_LEFT_OFF,
+    DrawReplay,
+    KeptScores,
+)
 from app.engine.process.cache.keeping import Keeping
 from app.engine.process.cache.parking import Parked
 from app.engine.process.cache.slot import Slot, SlotReply
@@ -99,6 +103,7 @@ class CacheControl:
         self._is_open = is_open
         self._turns: OrderedDict[str, LastTurn] = OrderedDict()
         self._is_measuring = False
+        self.kept_scores = KeptScores()
 
     def answer(
         self,
@@ -293,7 +298,11 @@ class CacheControl:
 
         go_on = _go_on(is_stopped, is_in_the_way, REPLAY_LEFT_OFF)
         with self._beside():
-            return DrawReplay(self._weights, command, go_on, progress).answer()
+            cells = [slot.cells for slot in self._slots]
+            traits = cells[0].traits if cells else Traits()
+            return DrawReplay(
+                self._weights, command, go_on, progress, self.kept_scores, cells, traits
+            ).answer()
 
     def _refuse_beside_replies(self) -> None:
         """Nobody who waits for a reply waits for this as well."""

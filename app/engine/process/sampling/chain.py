@@ -33,11 +33,12 @@ from app.engine.process.native.native import llama
 from app.engine.process.sampling.candidates import Candidates
 from app.engine.process.sampling.grammar import Grammar, check_grammar, new_grammar
 from app.engine.process.sampling.registry import KINDS, Context, StageKind, biases_of
-from app.engine.process.sampling.uniforms import Uniforms, decides, holds, takes_number
+from app.engine.process.sampling.uniforms import decides, holds, takes_number
 from app.engine.process.trace.effects import Snapshot
 from app.engine.process.trace.shortlist import Scores, Shortlist
 from app.engine.protocol.stage_rules import MAX_SEED, check_stages
 from app.engine.protocol.stages import LogitBias, Sampling, Stage, Temperature, TopK
+from app.insight.sampling.dice import Uniforms
 from app.refusal import Refusal
 
 if TYPE_CHECKING:

@@ -1,17 +1,4 @@
-"""The numbers that a native sampler draws, computed beside it.
-
-Samplers that draw have a `std::mt19937` of their own, seeded with the request's seed, and make of
-it one number in [0, 1) per draw. The C++ standard fixes the generator to the last bit, and so does
-numpy's legacy seeding; `generate_canonical<double>` takes two outputs, the low one first:
-
-    u = (x0 + x1 · 2³²) / 2⁶⁴
-
-The first numbers for the seed 5489, the standard's own, whose 10,000th output is 4123659995:
-
-    >>> [round(Uniforms(5489)[i], 4) for i in range(3)]
-    [0.1355, 0.835, 0.9689]
-
-XTC decides by a float, of which `generate_canonical<float>` makes one output: u = x0 / 2³².
+"""The numbers that a native sampler draws, computed beside it (`app/insight/sampling/dice.py`).
 
 How many numbers a draw takes is up to the C++ library (none for a single candidate in
 `std::discrete_distribution` of libstdc++), so `holds` tries it once on the native samplers; where
@@ -21,44 +8,12 @@ it fails, no number is shown rather than a wrong one.
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, Final
 
 import numpy as np
 
 from app.engine.process.native.native import llama
 from app.engine.process.sampling.candidates import Candidates
-
-_BLOCK: Final = 256
-
-
-class Uniforms:
-    """The draws of one seed by index. Kept, since a reply may go back to an earlier draw.
-    `is_float`: numbers as `generate_canonical<float>` makes them."""
-
-    def __init__(self, seed: int, *, is_float: bool = False) -> None:
-        self._seed = seed
-        self._is_float = is_float
-        self._source: Any = None
-        self._numbers: list[float] = []
-
-    def __getitem__(self, index: int) -> float:
-        while index >= len(self._numbers):
-            self._extend()
-        return self._numbers[index]
-
-    def _extend(self) -> None:
-        if self._source is None:
-            self._source = np.random.RandomState(self._seed)._bit_generator
-        # Sums and quotients round just as C++'s do; 1.0 would become the number below it.
-        if self._is_float:
-            one = np.float32(1)
-            raw = self._source.random_raw(_BLOCK).astype(np.float32)
-            numbers = np.minimum(raw / np.float32(2**32), np.nextafter(one, np.float32(0)))
-        else:
-            raw = self._source.random_raw(2 * _BLOCK).astype(np.float64)
-            numbers = (raw[0::2] + raw[1::2] * 2.0**32) / 2.0**64
-            numbers = np.minimum(numbers, np.nextafter(1.0, 0.0))
-        self._numbers += numbers.tolist()
+from app.insight.sampling.dice import Uniforms
 
 
 def takes_number(stage: str, candidates: int) -> bool:

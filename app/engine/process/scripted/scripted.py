@@ -58,6 +58,7 @@ from app.engine.protocol.loading_messages import (
 from app.engine.protocol.machine_messages import MachineCommand, ProfileStep
 from app.engine.protocol.messages import (
     PROTOCOL_VERSION,
+    SURVIVED,
     Alive,
     CheckGrammar,
     Choose,
@@ -94,7 +95,12 @@ from app.engine.protocol.messages import (
 )
 from app.engine.protocol.midway_messages import SHIFT_NOTE
 from app.engine.protocol.prompt_messages import ChatPrompt, Prompt, ReadPrompt, TextPrompt
-from app.engine.protocol.replay_messages import DrawsReplayed, ReplayDraws, ReplayedDraw
+from app.engine.protocol.replay_messages import (
+    DrawExplained,
+    DrawsReplayed,
+    ReplayDraws,
+    ReplayedDraw,
+)
 from app.engine.protocol.saved_messages import SavedCommand
 from app.engine.protocol.thinking_messages import ReadThinking, ThinkingOffer
 from app.engine.text.text import Piece
@@ -701,11 +707,18 @@ def scripted_draws(command: ReplayDraws) -> DrawsReplayed:
     7
     """
     ids = command.token_ids
-    return DrawsReplayed(
-        [
-            ReplayedDraw(asked.position, ids[asked.position], 1.0, 1)
-            if 0 <= asked.position < len(ids)
-            else ReplayedDraw(asked.position, -1, reason=_BEHIND)
-            for asked in command.asked
-        ]
-    )
+    draws = [
+        ReplayedDraw(asked.position, ids[asked.position], 1.0, 1)
+        if 0 <= asked.position < len(ids)
+        else ReplayedDraw(asked.position, -1, reason=_BEHIND)
+        for asked in command.asked
+    ]
+    explained = None
+    if command.explain and draws and draws[-1].token_id >= 0:
+        nothing, one = Array.of("f4", [0.0]), Array.of("f4", [1.0])
+        n_stages = len(command.sampling.filters) + 1
+        explained = DrawExplained(
+            *(Array.of("i4", [draws[-1].token_id]), nothing, nothing, one),
+            *(Array("u1", [1], bytes([SURVIVED])), [1] * n_stages, 0.0, 0.0),
+        )
+    return DrawsReplayed(draws, explained)

@@ -178,7 +178,7 @@ def test_the_engine_is_asked_about_the_unsure_positions(asked: Asked) -> None:
     asked.prompt = given([1, 2, 3])
     asked.engine(Question(reply(), TRACES, TOP3, 3), UNSURE)
     (command,) = asked.commands
-    assert (command.token_ids, command.n_prompt) == ([1, 2, 3, 7], 3)
+    assert (command.token_ids, command.n_prompt) == ([1, 2, 3, 7, 7], 3)
     assert [(each.position, each.uniform, each.deciding) for each in command.asked] == [
         (3, 0.2, [0.25]),
         (4, 0.55, [0.25]),
@@ -225,7 +225,7 @@ def test_a_branch_has_its_old_tokens_in_the_prompt(asked: Asked) -> None:
     question = Question(reply(given=recorded), TRACES, TOP3, 3)
     asked.engine(question, WhatIf(None, (Unsure(2, "a"),), 3))
     (command,) = asked.commands
-    assert (command.token_ids, command.n_prompt) == ([1, 2, 7, 7], 2)
+    assert (command.token_ids, command.n_prompt) == ([1, 2, 7, 7, 9], 2)
     assert command.asked[0].position == 4
 
 
@@ -236,7 +236,7 @@ def test_what_a_continuation_begins_with_is_all_prompt(asked: Asked) -> None:
     question = Question(reply(given=recorded), TRACES, TOP3, 3)
     asked.engine(question, WhatIf(None, (Unsure(0, "a"),), 3))
     (command,) = asked.commands
-    assert (command.token_ids, command.n_prompt) == ([1, 2, 7], 3)
+    assert (command.token_ids, command.n_prompt) == ([1, 2, 7, 7], 3)
     assert command.asked[0].position == 3
 
 

@@ -11,9 +11,11 @@ import pytest
 
 from app.engine.protocol.frames import Array
 from app.engine.protocol.messages import StageEffect, TokenTrace
-from app.insight.sampling.live import ORDER, Values, live
+from app.engine.protocol.stages import Dist
+from app.insight.sampling.live import live
 from app.insight.sampling.pool import SUM_ERROR
 from app.insight.sampling.waterfall import waterfall
+from app.insight.sampling.what_if import DrawSettings
 from app.insight.trace.columns import pack, unpack
 
 N = 500
@@ -200,5 +202,5 @@ def test_of_a_stored_trace_the_drawn_token_is_told_exactly(seed: int) -> None:
     for step in fall.steps:
         assert step.shares is not None
         assert step.shares[at] == step.probability
-    before = live(read, N, Values(), ORDER).rows[at].before
+    before = live(read, DrawSettings([], Dist(), N)).rows[at].before
     assert before == pytest.approx(drawn.probability, rel=2 * SUM_ERROR)

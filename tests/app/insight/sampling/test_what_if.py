@@ -18,7 +18,6 @@ from app.engine.protocol.stages import (
     Dist,
     Greedy,
     LogitBias,
-    MirostatV2,
     Penalties,
     SelectStage,
     Temperature,
@@ -123,12 +122,6 @@ def test_a_token_chosen_by_hand_stays() -> None:
 
 def test_what_another_version_drew_is_not_drawn_again() -> None:
     assert what_if(traces(), settings(TopK(1), first=3)).first == Change(3, 7)
-
-
-@pytest.mark.parametrize("select", [MirostatV2(), AdaptiveP(0.5)], ids=repr)
-def test_what_remembers_its_draws_is_not_told(select: SelectStage) -> None:
-    found = what_if(traces(), settings(TopK(3), select=select))
-    assert {each.reason for each in found.unsure} == {module.HAS_MEMORY}
 
 
 def test_adaptive_p_without_a_target_draws_plainly() -> None:

@@ -11,29 +11,27 @@ import pytest
 from native_chains import Array, native_chain
 from native_session import NativeSession
 
-from app.engine.process.cache.draw_replay import (
-    GRAMMAR,
-    HAS_MEMORY,
-    NO_DECISION,
-    NO_NUMBER,
-    NONSENSE,
-)
+from app.engine.process.cache.draw_replay import KEPT_S, NONSENSE, KeptScores
 from app.engine.process.native.native import NativeLog, llama
 from app.engine.process.native.weights import Weights
+from app.engine.process.sampling.replayed_chain import GRAMMAR, NO_DECISION, NO_NUMBER
 from app.engine.process.scripted.scripted import scripted_draws
 from app.engine.process.trace.scores import scores_of
 from app.engine.protocol.messages import Failed, Finished, Stopped, TokenTrace
 from app.engine.protocol.pieces import unpack
 from app.engine.protocol.replay_messages import AskedDraw, DrawsReplayed, ReplayDraws
 from app.engine.protocol.stages import (
+    AdaptiveP,
     Dist,
     Dry,
     FilterStage,
     Greedy,
     MinP,
+    Mirostat,
     MirostatV2,
     Penalties,
     Sampling,
+    SelectStage,
     Temperature,
     TopK,
     TopNSigma,
@@ -228,7 +226,6 @@ def reasons(ending: Finished | Stopped | Failed) -> set[str]:
 
 
 def test_what_cannot_be_told_has_its_reason(told: Told) -> None:
-    assert reasons(told.answer(told.command(Sampling([], MirostatV2())))) == {HAS_MEMORY}
     assert reasons(told.answer(told.command(Sampling([Xtc(0.5, 0.1)], Dist())))) == {NO_DECISION}
     bare = [msgspec.structs.replace(each, uniform=None) for each in told.asked()]
     assert reasons(told.answer(told.command(OWN, asked=bare))) == {NO_NUMBER}
@@ -281,3 +278,84 @@ def test_it_ends_when_it_is_stopped_or_in_the_way(told: Told) -> None:
 def test_a_script_leaves_every_token_as_it_was() -> None:
     command = ReplayDraws(1, [5, 6, 7], 1, Sampling(), [AskedDraw(1), AskedDraw(2), AskedDraw(3)])
     assert [draw.token_id for draw in scripted_draws(command).draws] == [6, 7, -1]
+
+
+# --- stages that remember their draws -------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "select", [Mirostat(4.0, 0.1, 50), MirostatV2(3.0, 0.2), AdaptiveP(0.4, 0.8)], ids=repr
+)
+@pytest.mark.parametrize("file", ["told", pytest.param("real", marks=pytest.mark.soak)])
+def test_what_remembers_its_draws_is_asked_about_all_of_them(
+    file: str, select: SelectStage, request: pytest.FixtureRequest
+) -> None:
+    """The reply's own text, and in the place of each token what llama.cpp would have drawn, as long
+    as it has more than one to draw from: of one it takes no number."""
+    own: Told = request.getfixturevalue(file)
+    other = Sampling([TopK(60), Temperature(0.5)], select)
+    assert own.drawn(other) == own.native(other)
+
+
+def test_the_last_one_is_explained(told: Told) -> None:
+    command = told.command(Sampling([TopK(5)], MirostatV2(3.0, 0.5)), explain=True)
+    explained = result(told.answer(command)).explained
+    assert explained is not None
+    assert explained.left[0] == 5
+    assert explained.memory != 6.0
+    assert sum(explained.shares.numbers()) == pytest.approx(1.0, abs=1e-5)
+    assert result(told.answer(told.command(OWN))).explained is None
+
+
+def test_it_ends_with_the_first_change(told: Told) -> None:
+    other = Sampling([Temperature(1.1)], Dist())
+    drawn = told.drawn(other)
+    changed = next(at for at, token in enumerate(told.tokens) if token.token_id != drawn[at])
+    draws = result(told.answer(told.command(other, until_change=True))).draws
+    assert [draw.token_id for draw in draws] == drawn[: changed + 1]
+
+
+def test_scores_are_kept_for_the_next_question(told: Told) -> None:
+    """Other settings on the same positions read nothing; another text reads what is new of it."""
+    read: list[int] = []
+
+    def draws(command: ReplayDraws) -> list[int]:
+        del read[:]
+        told.session.scheduler.cache._emit = lambda event: read.append(event.done)  # type: ignore[union-attr]
+        return [draw.token_id for draw in result(told.answer(command)).draws]
+
+    other = Sampling([Temperature(1.3)], Dist())
+    told.session.scheduler.cache.kept_scores.begin([], 0)
+    first = draws(told.command(other))
+    assert read
+    assert draws(told.command(other)) == first
+    assert not read
+    shorter = told.command(other, token_ids=told.ids[:-3], asked=told.asked()[:-3])
+    assert draws(shorter) == first[:-3]
+    assert not read
+    at = len(told.prompt) + 4
+    changed = told.command(other, token_ids=[*told.ids[:at], told.ids[0], *told.ids[at + 1 :]])
+    assert draws(changed)[:5] == first[:5]
+    assert read
+
+
+def test_kept_scores_have_a_limit_and_an_end() -> None:
+    now = [0.0]
+    kept = KeptScores(most_bytes=100, clock=lambda: now[0])
+    kept.begin([1, 2, 3], 1)
+    for position in range(1, 4):
+        kept.put(position, np.zeros(10, np.float32))
+    assert [kept.get(position) is not None for position in range(1, 4)] == [True, True, False]
+    kept.begin([1, 5], 1)
+    assert [kept.get(position) is not None for position in (1, 2)] == [True, False]
+    assert kept.idle_s == KEPT_S
+    now[0] = KEPT_S
+    kept.give_back()
+    assert kept.get(1) is None
+    assert kept.idle_s is None
+
+
+def result(ending: Finished | Stopped | Failed) -> DrawsReplayed:
+    assert isinstance(ending, Finished), ending
+    assert isinstance(ending.result, DrawsReplayed)
+    return ending.result

@@ -14,7 +14,6 @@ from app.engine.process.native.weights import Weights
 from app.engine.process.sampling.candidates import Candidates
 from app.engine.process.sampling.chain import Chain
 from app.engine.process.sampling.registry import KINDS
-from app.engine.process.sampling.uniforms import Uniforms
 from app.engine.process.trace.effects import StageFollower
 from app.engine.process.trace.measuring import Measurer
 from app.engine.protocol.messages import SURVIVED
@@ -41,6 +40,7 @@ from app.engine.protocol.stages import (
     Typical,
     Xtc,
 )
+from app.insight.sampling.dice import Uniforms
 
 pytestmark = pytest.mark.weights
 

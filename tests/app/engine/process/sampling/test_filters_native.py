@@ -19,17 +19,19 @@ from native_chains import LARGE, Array, Steps, native_chain
 from app.engine.process.native.native import llama
 from app.engine.process.sampling.candidates import Candidates
 from app.engine.process.sampling.chain import Chain
-from app.engine.process.sampling.uniforms import Uniforms
 from app.engine.process.trace.measuring import Measurer
 from app.engine.process.trace.outbox import TokenRecord
 from app.engine.protocol.messages import TokenTrace
 from app.engine.protocol.stages import (
+    AdaptiveP,
     Dist,
     DynamicTemperature,
     FilterStage,
     Greedy,
     LogitBias,
     MinP,
+    Mirostat,
+    MirostatV2,
     Penalties,
     Sampling,
     SelectStage,
@@ -41,6 +43,7 @@ from app.engine.protocol.stages import (
     Typical,
     Xtc,
 )
+from app.insight.sampling.dice import Uniforms
 from app.insight.sampling.filters import Known, paths
 from app.insight.sampling.pool import (
     SUM_ERROR,
@@ -204,7 +207,7 @@ def check_chain(steps: Steps, seed: int) -> tuple[int, int]:
                            [len(left) for left in lefts])  # fmt: skip
             if len(found) == 1 and not found[0][-1].rest:
                 n_exact += 1
-                assert array.selected in drawn(found[0][-1], Dist(), uniforms[place])
+                assert array.selected in drawn(found[0][-1], uniforms[place])
         before.append(array.selected)
         llama.llama_sampler_accept(chain, array.selected)
     llama.llama_sampler_free(chain)
@@ -254,7 +257,7 @@ def native_first_change(
     """llama.cpp's own chain with the same seed, on the same scores and the reply's own tokens."""
     chain = native_chain(sampling, steps.weights, steps.prompt)
     found = None
-    for place, scores in enumerate(steps.rows):
+    for place, scores in enumerate(steps.rows[: len(traces)]):
         _, _, array = native_path(chain, len(sampling.filters), scores)
         array.apply(llama.llama_sampler_chain_get(chain, len(sampling.filters)))
         if array.selected != traces[place].token_id:
@@ -331,7 +334,7 @@ def test_the_first_change_is_the_one_that_llama_cpp_draws_with_the_same_seed(
             TopK(60),
         ]
         if number % 3 == 0:
-            chain.insert(0, Penalties(16, 1.0, 0.4, 0.3))
+            chain.insert(0, Penalties(16, source.choice([0.8, 1.0, 1.4]), 0.4, 0.3))
         source.shuffle(chain)
         select: SelectStage = Greedy() if number % 6 == 5 else Dist()
         other = Sampling(chain, select, seed=own.seed)
@@ -345,3 +348,47 @@ def test_the_first_change_is_the_one_that_llama_cpp_draws_with_the_same_seed(
         n_changed += found.first is not None
     assert n_exact > count / 2
     assert n_changed > count * 2 / 3
+
+
+@pytest.mark.parametrize("count", [6, pytest.param(42, marks=pytest.mark.soak)])
+def test_what_remembers_its_draws_is_walked_along_the_reply(count: int, steps: Steps) -> None:
+    """Mirostat and adaptive-p with the reply's numbers: every second reply was drawn with just
+    them, so that they are walked along to its end. Of a single candidate llama.cpp takes no number,
+    and the next would be another one: others are compared up to there."""
+    source = random.Random(9)
+    n_told = n_own = 0
+    for number in range(count):
+        select = (
+            Mirostat(source.uniform(3, 6), 0.2, source.choice([5, 40])),
+            MirostatV2(source.uniform(3, 6), 0.3),
+            AdaptiveP(source.uniform(0.1, 0.6), source.uniform(0.3, 0.95)),
+        )[number % 3]
+        chain = [TopK(source.choice([20, 40])), Temperature(source.uniform(0.6, 1.2))]
+        other = Sampling(chain, select, seed=source.randint(0, 2**32 - 2))
+        is_own = number % 2 == 0
+        traces = reply(steps, other if is_own else Sampling(OWN[1], Dist(), seed=other.seed))
+        if not is_own:
+            traces = traces[: n_drawn_from_many(steps, other, traces)]
+        found = what_if(traces, settings_of(steps, other))
+        change = native_first_change(steps, traces, other)
+        assert is_right(found, change), (number, other, found, change)
+        if is_own:
+            assert found.first is None
+            n_told += found.looked_at - len(found.unsure)
+            n_own += found.looked_at
+    assert n_told > 0.5 * n_own
+
+
+def n_drawn_from_many(steps: Steps, sampling: Sampling, traces: list[TokenTrace]) -> int:
+    """How many first tokens llama.cpp draws from more than one candidate."""
+    chain = native_chain(sampling, steps.weights, steps.prompt)
+    count = 0
+    for trace, scores in zip(traces, steps.rows, strict=True):
+        _, _, array = native_path(chain, len(sampling.filters), scores)
+        array.apply(llama.llama_sampler_chain_get(chain, len(sampling.filters)))
+        if array.native.size < 2:
+            break
+        llama.llama_sampler_accept(chain, trace.token_id)
+        count += 1
+    llama.llama_sampler_free(chain)
+    return count

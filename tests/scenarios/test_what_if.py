@@ -74,13 +74,13 @@ def test_what_is_moved_above_is_what_the_dice_begin_with(person: Any) -> None:
     assert typed is not None
     live.values.sliders["temperature"].setValue(30)
     QTest.mouseClick(typed, LEFT)
-    assert dice.values.values.temperature == 1.5
+    assert dice.values.value("temperature") == 1.5
     assert "1.5" in dice.difference.text()
     QTest.mouseClick(live.back_button, LEFT)
-    assert dice.values.values.temperature == 0.8
+    assert dice.values.value("temperature") == 0.8
     dice.values.sliders["temperature"].setValue(10)
     live.values.sliders["temperature"].setValue(30)
-    assert dice.values.values.temperature == 0.5
+    assert dice.values.value("temperature") == 0.5
 
 
 def test_the_same_dice_with_other_settings_lead_to_a_branch(person: Any) -> None:

@@ -66,6 +66,7 @@ class LiveCard(Card):
         self._is_touched = False
         self._before: tuple[object, list[int]] = (None, [])
         self._shown_for: object = None
+        self._why = ""
         self.setObjectName("live_card")
         self.setAccessibleName(self.title.text())
         self.values = LiveValues(tools.theme, "Live", self)
@@ -265,8 +266,9 @@ class LiveCard(Card):
             refusal = GROWING
         elif message is None or self._looking.loaded is None:
             refusal = NO_MODEL
+        self._why = why
         if refusal:
-            self._not_replayed(f"{why} {refusal}".strip())
+            self._not_replayed(refusal)
         else:
             self._say(REPLAYING)
             self._rest.start()
@@ -284,7 +286,7 @@ class LiveCard(Card):
     def _not_replayed(self, sentence: str) -> None:
         if not self.caption.text():
             self._hide_rows()
-        self._say(sentence)
+        self._say(f"{self._why} {sentence}".strip())
 
     def _say(self, sentence: str) -> None:
         self.replay.setText(sentence)

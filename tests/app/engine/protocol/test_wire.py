@@ -49,6 +49,7 @@ from app.engine.protocol.messages import (
     VocabularyTable,
 )
 from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt, PromptShown, ShownPart
+from app.engine.protocol.replay_messages import DrawExplained
 
 
 def _frames(*payloads: bytes) -> io.BytesIO:
@@ -128,6 +129,12 @@ _TOGETHER: dict[type[WireMessage], st.SearchStrategy[WireMessage]] = {
     ),
     StepProfiled: st.integers(0, 3).map(
         lambda n: StepProfiled(9, 5, 2, 0.1, 0.2, [1.0] * n, [0.0] * n, [2.0] * n, 3.0, 9.0, 8.0)
+    ),
+    DrawExplained: st.integers(0, 3).map(
+        lambda n: DrawExplained(
+            *(Array.of("i4", [7] * n), _row(n), _row(n), _row(n), Array.of("u1", [255] * n)),
+            *([9, 3], 2.0, 1.0, 5.5),
+        )
     ),
 }
 """Structs whose fields must fit each other."""

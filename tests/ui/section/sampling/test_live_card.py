@@ -260,11 +260,15 @@ def test_while_it_is_away_it_does_nothing(shown: LiveCard) -> None:
     assert shown.bars.rows != before
 
 
-def test_equal_candidates_at_a_cut_are_said_in_words(shown: LiveCard, bridge: FakeBridge) -> None:
+def test_equal_candidates_at_a_cut_are_said_in_words(
+    shown: LiveCard, desk: LiveDesk, bridge: FakeBridge
+) -> None:
     equal = msgspec.structs.replace(token(0, [0.3, 0.3, 0.3]), token_id=100)
     bridge.emit_event(TraceRead("m2", (equal,)))
     move(shown, "top_k", 2)
-    assert "rounding decides" in shown.caption.text()
+    shown._rest.timeout.emit()
+    desk.failed("No.")
+    assert shown.replay.text().endswith("rounding decides. No.")
 
 
 # --- every stage ----------------------------------------------------------------------------------
@@ -345,7 +349,7 @@ def test_a_switched_off_stage_stays_off(shown: LiveCard, desk: LiveDesk) -> None
 
 def of_engine(**more: Any) -> Live:
     rows = (
-        Row(100, 0.0, 0.4, Between(0.0, 0.0), 0, is_drawn=False, is_hit=False),
+        Row(100, 0.0, 0.4, Between(0.0, 0.0), 1, is_drawn=False, is_hit=False),
         Row(101, -0.7, 0.2, Between(0.75, 0.75), None, is_drawn=True, is_hit=True),
     )
     fields: dict[str, Any] = {
@@ -365,9 +369,8 @@ def unknown_to_the_record(card: LiveCard, desk: LiveDesk) -> None:
 def test_what_the_record_does_not_tell_is_replayed(shown: LiveCard, desk: LiveDesk) -> None:
     unknown_to_the_record(shown, desk)
     ((what, question, index),) = desk.asked_for
-    assert (what, index, question.stages[0]) == ("replay", 0, Typical(0.5))
+    assert (what, index, question.stages[1]) == ("replay", 0, Typical(0.5))
     assert shown.replay.text() == REPLAYING
-    assert not shown.bars.isVisible()
     desk.progress(3, 14)
     assert shown.replay.text() == "Replaying: 3 of 14 tokens…"
     desk.then(of_engine())
@@ -392,7 +395,9 @@ def test_what_was_replayed_stays_until_the_next_answer(shown: LiveCard, desk: Li
 def test_why_it_is_not_replayed_is_said(shown: LiveCard, desk: LiveDesk) -> None:
     unknown_to_the_record(shown, desk)
     desk.failed("A reply is being generated. Stop it or wait, then try again.")
-    assert shown.replay.text().startswith("A reply is being generated.")
+    assert shown.replay.text().endswith(
+        "A reply is being generated. Stop it or wait, then try again."
+    )
     desk.loader.state = EngineStateChanged("empty")
     move(shown, "typical_p", 30)
     assert shown.replay.text().endswith(NO_MODEL)

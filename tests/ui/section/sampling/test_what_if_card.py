@@ -177,7 +177,7 @@ def test_an_answer_goes_with_what_it_was_about(
 ) -> None:
     card.ask_button.click()
     desk.then(WhatIf(None, (), 5))
-    card.values.changed.emit(card.values.values)
+    card.values.changed.emit(card.values.links)
     assert not card.sentence.isVisible()
     card.ask_button.click()
     bridge.emit_event(ConversationOpened(conversation(2, "Other"), ()))

@@ -125,6 +125,7 @@ class FakeDesk:
         self.step.held_token = self.meter.last = None
         self.loader.state = EngineStateChanged("stopped")
         self.loader.devices = ()
+        self.presets.all = ()
         self.lanes.record = LaneRecord()
         self.loader.path = ""
         self.loader.known_weights = self.local.for_menu = lambda: self.weights

@@ -248,6 +248,16 @@ class AnswersBegan:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplyQueued:
+    """A reply waits for a slot in the engine: its place there (1 is next), or 0 where it waits no
+    longer."""
+
+    conversation_id: str
+    message_id: str
+    place: int
+
+
+@dataclass(frozen=True, slots=True)
 class VersionsRead:
     """All versions of a message, oldest first. Answers desk.tree.read_versions."""
 
@@ -490,6 +500,7 @@ Event = (
     | SettingsChanged
     | StoreStateChanged
     | AnswersBegan
+    | ReplyQueued
     | VersionsRead
     | TreeRead
     | TrashedBranchesListed

@@ -5,18 +5,21 @@ A column is a transcript of one message, so everything in it works as in the cha
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import (
     QFrame,
+    QGridLayout,
     QHBoxLayout,
     QVBoxLayout,
     QWidget,
 )
 
 from app.chat.replies.cut_versions import cuts_of
+from app.chat.replies.replies import PRESET
 from models.records import Message, MessageState
 from ui.look.theme import Theme
 from ui.markdown.formulas import Formulas
@@ -29,6 +32,9 @@ from ui.widgets.steady_area import SteadyArea
 
 LEAST_COLUMN_PX = 200
 """Two fit into a window of 1,440 pixels at 200 %."""
+LEAST_ROW_PX = 220
+"""Of a row of columns, where the window is that high; else a row is as high as there is room."""
+GAP_PX = 12
 INNER_PX = 16
 QUESTION_CHARS = 300
 
@@ -43,6 +49,7 @@ class AnswerColumn(QFrame):
         super().__init__()
         self._theme = theme
         self._highest = 0
+        self._place = 0
         self.message = message
         self.difference = ""
         self.setObjectName("answer_column")
@@ -91,8 +98,14 @@ class AnswerColumn(QFrame):
     def _follow(self) -> None:
         is_growing = self.message.state is MessageState.STREAMING
         self.stop.setVisible(is_growing)
-        facts = (self.difference, _facts(self.message))
+        waits = f"Waiting, {self._place - 1} ahead" if self._place > 1 else "Waiting, next"
+        facts = (waits if self._place and is_growing else "", self.difference, _facts(self.message))
         self.facts.set_text(" · ".join(filter(None, facts)))
+
+    def show_place(self, place: int) -> None:
+        """Where it stands in the engine's queue; 0: in none."""
+        self._place = place
+        self._follow()
 
     def show_difference(self, words: str) -> None:
         """Where it parts from the version that it is held against."""
@@ -100,9 +113,9 @@ class AnswerColumn(QFrame):
         self._follow()
 
     def _arrange(self) -> None:
-        self._head = QHBoxLayout()
+        self._head = QVBoxLayout()
         self._head.addWidget(self.title)
-        self._head.addWidget(self.facts, 1)
+        self._head.addWidget(self.facts)
         self._foot = QHBoxLayout()
         self._foot.addWidget(self.stop)
         self._foot.addStretch(1)
@@ -114,7 +127,7 @@ class AnswerColumn(QFrame):
         QWidget.setTabOrder(self.pick, self.stop)
         QWidget.setTabOrder(self.stop, self.view)
         # Title and buttons stand where the transcript's own column stands.
-        self._theme.space(self._head, 8, margins=(INNER_PX, 0))
+        self._theme.space(self._head, 2, margins=(INNER_PX, 0))
         self._theme.space(self._foot, margins=(max(0, INNER_PX - 12), 0, INNER_PX, 0))
         self._theme.space(self._column, 6, margins=(0, 12))
         self.setContentsMargins(1, 0, 1, 0)  # its border
@@ -167,6 +180,11 @@ class Comparison(QWidget):
     def focus(self) -> None:
         self.columns[0].pick.setFocus(Qt.FocusReason.OtherFocusReason)
 
+    def show_place(self, message_id: str, place: int) -> None:
+        for column in self.columns:
+            if column.message.id == message_id:
+                column.show_place(place)
+
     def append_text(self, message_id: str, text: str, part: str) -> None:
         for column in self.columns:
             if column.message.id == message_id:
@@ -195,22 +213,45 @@ class Comparison(QWidget):
         head = QHBoxLayout()
         head.addWidget(self.question, 1)
         head.addWidget(self.back)
-        self._row = QHBoxLayout()
-        self._row.setContentsMargins(0, 0, 0, 0)
-        for column in self.columns:
-            self._row.addWidget(column, 1)
+        self._grid = QGridLayout()
+        self._grid.setContentsMargins(0, 0, 0, 0)
+        self._n_across = 0
         inside = QWidget()
-        inside.setLayout(self._row)
-        area = SteadyArea()
-        area.setWidgetResizable(True)
-        area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        area.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        area.setWidget(inside)
+        inside.setLayout(self._grid)
+        self.area = SteadyArea()
+        self.area.setWidgetResizable(True)
+        self.area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.area.setWidget(inside)
         self._whole = QVBoxLayout(self)
         self._whole.addLayout(head)
-        self._whole.addWidget(area, 1)
-        self._theme.space(self._row, 12)
+        self._whole.addWidget(self.area, 1)
+        self._theme.space(self._grid, (GAP_PX, GAP_PX))
         self._theme.space(self._whole, 8, margins=(SIDE_PX, 0, SIDE_PX, 4))
+        self.area.viewport().installEventFilter(self)
+        self._theme.changed.connect(self._lay_out)
+        self._lay_out()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if watched is self.area.viewport() and event.type() is QEvent.Type.Resize:
+            self._lay_out()
+        return super().eventFilter(watched, event)
+
+    def _lay_out(self) -> None:
+        """As many beside each other as have room, in rows that are equally full."""
+        px, room = self._theme.px, self.area.viewport().size()
+        n, gap = len(self.columns), px(GAP_PX)
+        fitting = max((room.width() + gap) // (px(LEAST_COLUMN_PX) + gap), 1)
+        n_rows = math.ceil(n / fitting)
+        n_across = math.ceil(n / n_rows)
+        if n_across != self._n_across:
+            for number, column in enumerate(self.columns):
+                self._grid.addWidget(column, number // n_across, number % n_across)
+            for place in range(max(n_across, self._n_across)):
+                self._grid.setColumnStretch(place, int(place < n_across))
+            self._n_across = n_across
+        shared = (room.height() - (n_rows - 1) * gap) // n_rows
+        for column in self.columns:
+            column.setMinimumHeight(max(shared, min(px(LEAST_ROW_PX), room.height())))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Escape goes back; a number picks."""
@@ -249,6 +290,8 @@ def _facts(message: Message) -> str:
     settings, facts = message.settings, []
     if (version := cuts_of(settings)) is not None:
         return version.label  # the rest is the same for all of its group
+    if isinstance(settings.get(PRESET), str):
+        facts.append(settings[PRESET])
     seed = message.seed if message.seed is not None else settings.get("seed")
     if seed is not None:
         facts.append(f"seed {seed}")

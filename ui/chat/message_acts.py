@@ -16,9 +16,12 @@ from app.chat.events import (
     ConversationOpened,
     MessageChanged,
     PathChanged,
+    PresetsListed,
+    ReplyQueued,
     TextArrived,
     VersionsRead,
 )
+from app.chat.replies.together import Together, together
 from models.records import Message, Role
 from ui.shell.actions import Action, Actions
 from ui.transcript.edit import Choice, Decide, Editing, MessageEditor, Task
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from ui.chat.branch_map import BranchMap
     from ui.chat.chat_column import ChatColumn
     from ui.chat.compare import Comparison
+    from ui.chat.compare_ask import AskSeveral
     from ui.look.theme import Theme
 
 Saved = Callable[[], None]
@@ -58,11 +62,14 @@ class MessageActs(QObject):
         self._wants_end = False
         self._comparison: Comparison | None = None
         self._map: BranchMap | None = None
+        self._asking: AskSeveral | None = None
         self.editing = Editing(chat.transcript, desk.edits)
         chat.transcript.act_requested.connect(self.do)
         bridge.on(PathChanged, self._on_path_changed)
         bridge.on(AnswersBegan, self._on_answers_began)
         bridge.on(VersionsRead, self._on_versions_read)
+        bridge.on(PresetsListed, self._on_presets)
+        bridge.on(ReplyQueued, self._on_reply_queued)
         bridge.on(TextArrived, self._on_text_arrived)
         bridge.on(MessageChanged, self._on_message_changed)
         bridge.on(ConversationOpened, self._on_conversation_opened)
@@ -234,9 +241,33 @@ class MessageActs(QObject):
     def ask_for_answers(self, message: Message) -> None:
         from ui.chat.compare_ask import AskSeveral
 
-        dialog = AskSeveral(self._theme, self._desk.settings.now, self._chat.window())
-        dialog.asked.connect(lambda answers: self._desk.replies.ask_several(message.id, answers))
+        desk = self._desk
+        dialog = AskSeveral(
+            self._theme,
+            desk.settings.now,
+            self._chat.window(),
+            presets=desk.presets.all,
+            fits=self._fits,
+        )
+        dialog.asked.connect(lambda answers: desk.replies.ask_several(message.id, answers))
+        dialog.finished.connect(self._on_asked)
+        self._asking = dialog
+        desk.presets.list()
         dialog.open()
+
+    def _on_asked(self) -> None:
+        self._asking = None
+
+    def _on_presets(self, event: PresetsListed) -> None:
+        if self._asking is not None:
+            self._asking.show_presets(event.presets)
+
+    def _fits(self, count: int) -> Together:
+        """Of so many replies to what is in the context now."""
+        desk, last = self._desk, self._desk.meter.last
+        n_prompt = 0 if last is None else last.used
+        max_tokens = desk.settings.now.max_tokens
+        return together(count, desk.loader.state.loaded, n_prompt, max_tokens)
 
     def show_map(self) -> None:
         from ui.chat.branch_map import BranchMap
@@ -303,6 +334,10 @@ class MessageActs(QObject):
     def _on_text_arrived(self, event: TextArrived) -> None:
         if self._comparison is not None:
             self._comparison.append_text(event.message_id, event.text, event.part)
+
+    def _on_reply_queued(self, event: ReplyQueued) -> None:
+        if self._comparison is not None:
+            self._comparison.show_place(event.message_id, event.place)
 
     def _on_message_changed(self, event: MessageChanged) -> None:
         if self._comparison is not None:

@@ -23,6 +23,7 @@ from app.chat.events import (
     Noticed,
     PrefillProgressed,
     ReplyingChanged,
+    ReplyQueued,
     SendQueued,
     TextArrived,
     TokenRecorded,
@@ -248,15 +249,17 @@ class Growing:
         reply = self._requests.get(event.id)
         if reply is not None:
             reply.queue_place = event.position
-            self._tell_place(reply.conversation_id)
+            self._tell_place(reply)
 
     def _leave_queue(self, reply: Reply) -> None:
         """It is its turn, or it ended without one: the engine tells places, and not that."""
         if reply.queue_place:
             reply.queue_place = 0
-            self._tell_place(reply.conversation_id)
+            self._tell_place(reply)
 
-    def _tell_place(self, conversation_id: str) -> None:
+    def _tell_place(self, reply: Reply) -> None:
+        conversation_id = reply.conversation_id
+        self._around.emit(ReplyQueued(conversation_id, reply.message.id, reply.queue_place))
         place = self.place_in_queue(conversation_id)
         self._around.emit(SendQueued(conversation_id, waiting=place > 0, place=place))
 

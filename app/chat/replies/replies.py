@@ -44,6 +44,8 @@ from models.records import Attachment, Conversation, Message, MessageState, Role
 from models.store.store import Store
 
 MAX_ANSWERS: Final = 8
+PRESET: Final = "preset_name"
+"""In the changes of one of several answers, and in its settings: what its values are called."""
 BUSY_SENTENCE: Final = "A reply is being generated here. Wait or stop it first."
 CHANGING_SENTENCE: Final = "The last change isn't saved yet. Try again in a moment."
 SURROGATES_SENTENCE: Final = (
@@ -463,7 +465,7 @@ class Replies:
         # Whoever looks while it grows learns now what was not drawn here, and what was cut.
         given = {"given": beginning.as_recorded()} if beginning else {}
         answer = waiting.answers[place]
-        given |= {name: answer[name] for name in (CUTS, BEAMS) if name in answer}
+        given |= {name: answer[name] for name in (CUTS, BEAMS, PRESET) if name in answer}
         message = Message(
             id=new_id(),
             conversation_id=waiting.conversation_id,
@@ -533,6 +535,8 @@ class Replies:
         recorded = at_start(resolved, request, self._loader.loaded)
         if place is not None:
             recorded[PLACE] = place
+        if PRESET in reply.changes:
+            recorded[PRESET] = reply.changes[PRESET]
         if (cuts := reply.changes.get(CUTS)) is not None:
             recorded[CUTS] = cuts
             request = with_cuts(request, cuts)

@@ -10,18 +10,23 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QDialog, QWidget
-from recording_desk import NOON, FakeBridge, FakeDesk, conversation, message
+from recording_desk import NOON, FakeBridge, FakeDesk, conversation, loaded, message
 
 from app.chat.conversations.edits import Edit
 from app.chat.events import (
     AnswersBegan,
+    ContextCounted,
     ConversationOpened,
+    EngineStateChanged,
     MessageChanged,
     PathChanged,
+    PresetsListed,
+    ReplyQueued,
     TextArrived,
     VersionsRead,
 )
-from models.records import Attachment, Message, MessageState, Role
+from app.chat.replies.replies import PRESET
+from models.records import Attachment, Message, MessageState, Preset, Role
 from ui.chat.compare import Comparison
 from ui.chat.compare_ask import AskSeveral
 from ui.look.theme import Theme
@@ -433,6 +438,67 @@ def test_only_as_many_rows_as_answers_are_shown(qtbot: Any, theme: Theme, desk: 
     assert dialog.answers()[0]["seed"] <= 2**32 - 2
 
 
+def test_each_answer_may_have_a_preset_or_all_the_same(
+    window: MainWindow, desk: FakeDesk, bridge: FakeBridge
+):
+    warm = Preset("p1", "Warm", NOON, NOON, {"temperature": 1.5, "top_k": 5})
+    cold = Preset("p2", "Cold", NOON, NOON, {"temperature": 0.1})
+    desk.presets.all = (warm,)
+    window.message_acts.do("answers", "m4")
+    dialog = window.findChild(AskSeveral)
+    assert desk.called("presets.list") == [()]
+    dialog.all_presets.setCurrentIndex(1)
+    bridge.emit_event(PresetsListed((cold, warm)))
+    assert [choice.currentText() for choice in dialog.presets] == ["Warm"] * 8
+    dialog.presets[1].setCurrentText("Cold")
+    dialog.presets[2].setCurrentIndex(0)
+    dialog.count.setCurrentIndex(1)
+    dialog.temperatures[1].setText("0.5")
+    dialog.ask.click()
+    assert desk.called("replies.ask_several") == [
+        (
+            "m4",
+            [
+                {"temperature": 1.5, "top_k": 5, PRESET: "Warm", "seed": None},
+                {"temperature": 0.5, PRESET: "Cold", "seed": None},
+                {"seed": None},
+            ],
+        )
+    ]
+
+
+def test_how_many_fit_at_once_is_said_before(window: MainWindow, desk: FakeDesk):
+    desk.loader.state = EngineStateChanged("ready", loaded=loaded(n_ctx=1000, n_slots=4))
+    desk.meter.last = ContextCounted(100, 1000)
+    window.message_acts.do("answers", "m4")
+    dialog = window.findChild(AskSeveral)
+    assert dialog.fit_words.text().startswith("All 2 at once.")
+    dialog.count.setCurrentIndex(6)
+    assert dialog.fit_words.text().startswith("4 at a time: the model was loaded with 4 slots.")
+    desk.meter.last = ContextCounted(700, 1000)
+    dialog.count.setCurrentIndex(1)
+    assert "2 at a time: the context window has 1,000 tokens, 700" in dialog.fit_words.text()
+
+
+@pytest.mark.parametrize("zoom", [100, 200])
+def test_eight_rows_and_the_button_stay_on_the_screen(
+    window: MainWindow, desk: FakeDesk, theme: Theme, zoom: int
+):
+    window.resize(900, 600)
+    theme.set_zoom(zoom)
+    desk.presets.all = (Preset("p1", "Warm", NOON, NOON, {}),)
+    window.message_acts.do("answers", "m4")
+    dialog = window.findChild(AskSeveral)
+    dialog.count.setCurrentIndex(6)
+    dialog.show()
+    QApplication.processEvents()
+    assert dialog.height() <= 600
+    assert dialog.rect().contains(dialog.ask.mapTo(dialog, dialog.ask.rect().bottomRight()))
+    for last in (dialog.seeds[7], dialog.temperatures[7]):
+        dialog._area.ensureWidgetVisible(last)
+        assert last.visibleRegion().boundingRect().height() > 0
+
+
 def test_answers_that_grow_stand_side_by_side(window: MainWindow, bridge: FakeBridge, qtbot: Any):
     growing = answers("", "", state=MessageState.STREAMING)
     bridge.emit_event(AnswersBegan("c1", "m3", growing))
@@ -515,15 +581,34 @@ def test_nothing_changes_the_path_in_a_column(window: MainWindow, bridge: FakeBr
 
 
 @pytest.mark.parametrize("zoom", [100, 200])
-def test_four_answers_fit_a_small_window_by_scrolling(
-    window: MainWindow, bridge: FakeBridge, theme: Theme, zoom: int
+@pytest.mark.parametrize("size", [(900, 600), (1440, 900)])
+def test_eight_answers_fit_any_window_by_scrolling(
+    window: MainWindow, bridge: FakeBridge, theme: Theme, zoom: int, size: tuple[int, int]
 ):
-    window.resize(900, 600)
+    """Each is as wide as it must be and no higher than the room, in equally full rows."""
+    window.resize(*size)
     theme.set_zoom(zoom)
-    bridge.emit_event(VersionsRead("c1", answers("a", "b", "c", "d")))
+    bridge.emit_event(VersionsRead("c1", answers(*"abcdefgh")))
     shown = comparison(window)
-    assert all(column.view.rows.width >= theme.px(160) for column in shown.columns)
+    QApplication.processEvents()
+    room = shown.area.viewport()
+    assert all(column.view.rows.width >= theme.px(150) for column in shown.columns)
     assert all(column.pick.height() > 0 for column in shown.columns)
+    assert all(column.height() <= room.height() for column in shown.columns)
+    tops = [column.y() for column in shown.columns]
+    across = [tops.count(top) for top in sorted(set(tops))]
+    assert across[0] - across[-1] <= max(across[0] - 1, 0)
+    assert shown.area.horizontalScrollBar().maximum() == 0
+
+
+def test_who_waits_for_a_slot_says_so(window: MainWindow, bridge: FakeBridge):
+    bridge.emit_event(AnswersBegan("c1", "m3", answers("", "", state=MessageState.STREAMING)))
+    shown = comparison(window)
+    bridge.emit_event(ReplyQueued("c1", "v1", 3))
+    assert shown.columns[1].facts.text().startswith("Waiting, 2 ahead")
+    assert "Waiting" not in shown.columns[0].facts.text()
+    bridge.emit_event(ReplyQueued("c1", "v1", 0))
+    assert "Waiting" not in shown.columns[1].facts.text()
 
 
 def test_two_answers_are_seen_together_at_twice_the_size(

@@ -8,7 +8,7 @@ import pytest
 
 from app.chat import events
 from app.chat.conversations.tree import EMPTY_SENTENCE, TEMPORARY_SENTENCE
-from app.chat.replies.replies import BUSY_SENTENCE
+from app.chat.replies.replies import BUSY_SENTENCE, PRESET
 from app.engine.protocol.messages import Failed, Queued
 from models.records import Message, MessageState, Role
 
@@ -476,6 +476,28 @@ def test_stop_ends_all_answers_and_one_can_be_stopped_alone(make_room):
     assert not room.desk.replies.is_generating
     assert ended[first].content
     assert ended[third].state is MessageState.STOPPED
+
+
+def test_one_of_eight_that_fails_ends_no_other(make_room):
+    fail = {"fail": {"kind": "native_error", "sentence": "No."}}
+    replies: list[dict[str, Any]] = [{"text": f"Answer {n}."} for n in range(9)]
+    replies[4] = {"tokens": [{"text": "Half"}, fail]}
+    room = make_room({"replies": replies}).start_ready()
+    room.ask("One?")
+    asked = room.desk.shelf.path[0].id
+    changes = [{"seed": n, PRESET: "Warm"} for n in range(8)]
+    room.desk.replies.ask_several(asked, changes)
+    began = room.until(lambda: room.of(events.AnswersBegan))[0]
+    assert len(began.messages) == 8
+    room.until(lambda: not room.desk.replies.is_generating)
+    room.desk.tree.read_versions(began.messages[0].id)
+    versions = room.until(lambda: room.of(events.VersionsRead))[0].messages[1:]
+    ended = [version.state is MessageState.COMPLETE for version in versions]
+    assert ended == [True] * 3 + [False] + [True] * 4
+    assert versions[3].error
+    assert versions[3].content == "Half"
+    assert [version.settings[PRESET] for version in versions] == ["Warm"] * 8
+    assert [version.settings["sampling"]["seed"] for version in versions] == list(range(8))
 
 
 def test_more_answers_than_eight_are_not_asked_for(room):

@@ -16,6 +16,7 @@ from app.chat.desk import Desk
 from app.chat.events import EngineStateChanged, Noticed, SettingsChanged
 from app.chat.settings.settings import Settings, changed
 from app.engine.protocol.loading_messages import Loaded, MemoryPart
+from app.engine.protocol.thinking_messages import ThinkingOffer
 from app.hub.downloads.progress import DownloadProgress
 from app.insight.time.lanes import LaneRecord
 from app.refusal import Refusal
@@ -123,6 +124,9 @@ class FakeDesk:
         self.replies.send = self._send
         self.step.is_on = False
         self.step.held_token = self.meter.last = None
+        self.thinking.offer = ThinkingOffer()
+        self.thinking.chosen = self.thinking.chosen_at = self.thinking.thoughts = ""
+        self.thinking.limit, self.thinking.scope = 0, "chat"
         self.loader.state = EngineStateChanged("stopped")
         self.loader.devices = ()
         self.presets.all = ()

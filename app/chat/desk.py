@@ -58,6 +58,7 @@ from app.chat.replies.branch_at import BranchAt
 from app.chat.replies.counting import ContextCounter
 from app.chat.replies.cuts import Cuts
 from app.chat.replies.growing import Growing
+from app.chat.replies.next_reply import NextReply
 from app.chat.replies.replies import Replies
 from app.chat.replies.room import RoomMaker
 from app.chat.replies.step_mode import StepMode
@@ -67,6 +68,7 @@ from app.chat.settings.levels import Levels
 from app.chat.settings.presets import Presets
 from app.chat.settings.sampler_links import Chain
 from app.chat.settings.template_preview import TemplatePreviews
+from app.chat.settings.thinking import Thinking
 from app.chat.surroundings import ALWAYS, Emit, Post, Surroundings
 from app.chat.tour.page import TourPages
 from app.chat.weights.draft_partners import DraftPartners
@@ -105,6 +107,15 @@ if TYPE_CHECKING:
 
 STORE_CLOSE_TIMEOUT_S: Final = 45.0
 """Only changes that wait for a locked or full disk take so long, behind the closed window."""
+
+
+SHAPING_PROMPTS: Final = frozenset(
+    {
+        *("system_prompt", "context_policy", "chat_format", "chat_template", "reasoning_tags"),
+        *("thinking", "reasoning_budget", "template_variables"),
+    }
+)
+"""Settings of the app with which the prompt has another length, or offers other things."""
 
 
 class OpenStore(Protocol):
@@ -182,6 +193,7 @@ class Desk:
             self._on_reply_ended,
         )
         self.step: Final = StepMode(around, shelf, loader, self.growing)
+        self.next_reply: Final = NextReply(around, shelf)
         self.replies: Final = Replies(
             around,
             shelf,
@@ -190,11 +202,12 @@ class Desk:
             self.attachments,
             self.growing,
             self.step.is_held,
+            self.next_reply,
         )
         self.queue: Final = self.replies.queue
         self.text: Final = TextMode(around, shelf, self.paths, loader, self.replies, count_soon)
         self.meter: Final = ContextCounter(
-            around, shelf, loader, self.questions, self.attachments, self.text
+            around, shelf, loader, self.questions, self.attachments, self.text, self.next_reply
         )
         self.tree: Final = Tree(around, shelf, self.paths, self.replies, self.text)
         self.searching: Final = Searching(around, shelf, self.paths, self.text)
@@ -203,6 +216,9 @@ class Desk:
             around, shelf, self.replies.give_up, self._on_deleted_for_good
         )
         self.levels: Final = Levels(around, shelf, loader, self.settings.set, count_soon)
+        self.thinking: Final = Thinking(
+            around, shelf, loader, self.questions, self.levels, self.next_reply
+        )
         self.chain: Final = Chain(self.levels)
         self.presets: Final = Presets(around, shelf, self.levels)
         self.defaults: Final = WeightsDefaults(around, shelf, loader, count_soon)
@@ -377,12 +393,13 @@ class Desk:
 
     def _count_soon(self) -> None:
         self.meter.count_soon()
+        self.thinking.refresh()
 
     def _on_settings_changed(self, names: frozenset[str]) -> None:
         if "n_threads" in names:
             self.loader.set_threads(self.settings.now.n_threads)
-        if names & {"system_prompt", "context_policy"}:
-            self.meter.count_soon()
+        if names & SHAPING_PROMPTS:
+            self._count_soon()
         if "saved_chats_mb" in names:
             self.saved_chats.on_settings_changed()
         self.hub.take_settings(names)
@@ -397,13 +414,13 @@ class Desk:
             self._read_draft_of = open_id
             self.attachments.read_draft(open_id)
             self.queue.tell()
-        self.meter.count_soon()
+        self._count_soon()
 
     def _on_weights_ready(self) -> None:
         self.room.on_weights_ready()
         self.replies.begin_waiting()
         self.attachments.count_missing()
-        self.meter.count_soon()
+        self._count_soon()
 
     def _on_imported(self, ids: tuple[str, ...], sentence: str) -> None:
         self.presets.read_again()

@@ -330,6 +330,12 @@ class LevelsChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class ThinkingChanged:
+    """What the open chat's template offers about reasoning, or what is chosen of it
+    (`desk.thinking`), is another by now."""
+
+
+@dataclass(frozen=True, slots=True)
 class PresetsListed:
     """All presets, in the user's order. Answers desk.presets.list and follows every change."""
 
@@ -507,6 +513,7 @@ Event = (
     | AttachmentsChanged
     | QueueChanged
     | LevelsChanged
+    | ThinkingChanged
     | PresetsListed
     | FoldersChanged
     | SearchAnswered

@@ -100,6 +100,7 @@ class Composer(QWidget):
         self._chips: ChipRow | None = None
         self._queue: QueueList | None = None
         self._attach_button: QPushButton | None = None
+        self._controls: list[QPushButton] = []
         self._build()
         self._connect()
         theme.space(self._inside, 8, margins=(16, 12, 12, 12))
@@ -169,12 +170,26 @@ class Composer(QWidget):
         self._attach_button = attach
         self._put_in_order()
 
+    def add_control(self, button: QPushButton) -> None:
+        """Another button for the row, right of the words."""
+        leave_focus(button)
+        place = self._row.indexOf(self._hint) + 1
+        self._row.insertWidget(place, button, 0, Qt.AlignmentFlag.AlignBottom)
+        self._controls.insert(0, button)
+        self._put_in_order()
+
     def _put_in_order(self) -> None:
         """Tab goes as the eye does, also to what was built after the field."""
         from ui.shell.tab_order import put_in_order, stops_in
 
         above = (*stops_in(self._queue), *stops_in(self._chips))
-        buttons = (self._attach_button, self._queue_button, self._send_button, self._stop_button)
+        buttons = (
+            *self._controls,
+            self._attach_button,
+            self._queue_button,
+            self._send_button,
+            self._stop_button,
+        )
         below = [button for button in buttons if button is not None]
         put_in_order([*above, self._edit, *below], self._edit)
 

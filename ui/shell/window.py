@@ -109,6 +109,7 @@ class MainWindow(QMainWindow):
         from ui.chat.template_banner import TemplateBanner
         from ui.chat.temporary import TemporaryChat
         from ui.chat.text_mode_following import TextFollowing
+        from ui.chat.thinking_control import ThinkingControl
         from ui.shell.actions import Actions
         from ui.shell.chat_menu import add_chat_menu
         from ui.shell.columns import Columns
@@ -143,6 +144,7 @@ class MainWindow(QMainWindow):
         self.action_registry = Actions(self)
         self.following = Following(desk, bridge, self.sidebar, self.chat)
         self.composing = Composing(desk, bridge, theme, self.chat)
+        self.thinking = ThinkingControl(desk, bridge, theme, self.chat)
         self.temporary = TemporaryChat(desk, bridge, self.chat)
         self.text_following = TextFollowing(desk, bridge, theme, self.chat)
         self.message_acts = MessageActs(desk, bridge, theme, self.chat)
@@ -175,6 +177,7 @@ class MainWindow(QMainWindow):
         self.exchange_acts.add_actions(self.action_registry)
         self.page_acts.add_actions(self.action_registry)
         self.composing.add_actions(self.action_registry)
+        self.thinking.add_actions(self.action_registry)
         self.text_following.add_actions(self.action_registry)
         self.temporary.add_actions(self.action_registry)
         self.message_acts.add_actions(self.action_registry)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from app.chat.replies.cut_versions import cuts_of
+from app.chat.replies.recorded import REASONING
 from app.insight.time.drafts import from_stored
 from models.records import Message, MessageState, Role
 from ui.markdown import hidden
@@ -57,7 +58,8 @@ def ending_text(message: Message) -> str:
 
 
 def figures_text(message: Message, fits: Callable[[str], bool] = lambda _: True) -> str:
-    """tokens · tokens/s · first token · reused/evaluated · left out · why it ended.
+    """tokens · tokens/s · first token · reused/evaluated · limit of reasoning · left out · why it
+    ended.
 
     Where it does not fit, whole parts leave, the least important first; one always stays.
     """
@@ -84,6 +86,8 @@ def _figures(message: Message) -> Iterator[tuple[str, str]]:
     if counts.reused is not None and counts.evaluated is not None:
         yield "reused", f"{counts.reused:,} prompt tokens cached, {counts.evaluated:,} processed"
     yield "drafts", _drafted(message)
+    if limit := _reasoning_limit(message):
+        yield "limit", f"reasoning ended at the limit of {limit:,} token{'' if limit == 1 else 's'}"
     if (version := cuts_of(message.settings)) is not None:
         yield "cut", version.label
     if cut:
@@ -108,6 +112,13 @@ def _drafted(message: Message) -> str:
         return "drafts off: slower"
     gain = f", {figures.gain:.1f}× as fast" if figures.gain is not None else ""
     return f"{figures.accepted:,} of {figures.proposed:,} drafts accepted{gain}"
+
+
+def _reasoning_limit(message: Message) -> int:
+    """After how many tokens its reasoning was closed by force; 0: it was not."""
+    found = message.settings.get(REASONING)
+    limit = found.get("limit") if isinstance(found, dict) else None
+    return limit if isinstance(limit, int) and limit > 0 else 0
 
 
 def _left_out(message: Message) -> int:

@@ -15,12 +15,13 @@ from app.chat.conversations.shelf import Shelf
 from app.chat.documents.text_mode import TextMode
 from app.chat.events import ContextCounted
 from app.chat.inspection.questions import Questions
+from app.chat.replies.next_reply import NextReply
 from app.chat.replies.prompts import chat_prompt
 from app.chat.settings.levels import resolved_for
 from app.chat.surroundings import ALWAYS, Still, Surroundings
 from app.chat.weights.loading import Loader
 from app.engine.protocol.messages import CountPrompt, PromptCount
-from app.engine.protocol.prompt_messages import Prompt
+from app.engine.protocol.prompt_messages import ChatMessage, Prompt
 from models.records import ConversationKind
 
 COUNT_DELAY_S: Final = 0.3
@@ -37,7 +38,9 @@ class ContextCounter:
         questions: Questions,
         attachments: Attachments,
         text: TextMode,
+        next_reply: NextReply,
     ) -> None:
+        self._next = next_reply
         self._around = around
         self._shelf = shelf
         self._loader = loader
@@ -76,8 +79,11 @@ class ContextCounter:
         if not path and not draft.strip():
             self._say(ContextCounted(0, loaded.n_ctx, last_cut=""))
             return
-        settings = resolved_for(self._around, self._loader, self._shelf.open).settings
-        prompt = chat_prompt(self._shelf.open, path, settings, self._loader.weights_hash, draft)
+        chat, changes = self._shelf.open, self._next.changes(self._shelf.open)
+        settings = resolved_for(self._around, self._loader, chat, changes).settings
+        thoughts = self._next.thoughts(chat)
+        begun = ChatMessage("assistant", "", thoughts) if thoughts else None
+        prompt = chat_prompt(chat, path, settings, self._loader.weights_hash, draft, begun)
         self._ask(prompt)
 
     def _ask(self, prompt: Prompt) -> None:

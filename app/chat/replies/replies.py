@@ -30,6 +30,7 @@ from app.chat.events import AnswersBegan, Noticed, SendQueued
 from app.chat.replies.beam_versions import BEAMS
 from app.chat.replies.cut_versions import CUTS, with_cuts
 from app.chat.replies.growing import Growing
+from app.chat.replies.next_reply import NextReply
 from app.chat.replies.prompts import clean_message, is_encodable
 from app.chat.replies.queue import MessageQueue
 from app.chat.replies.recorded import at_first, at_start
@@ -104,7 +105,9 @@ class Replies:
         attachments: Attachments,
         growing: Growing,
         is_held: Callable[[Reply], bool],
+        next_reply: NextReply,
     ) -> None:
+        self._next = next_reply
         self._around = around
         self._shelf = shelf
         self._paths = paths
@@ -268,7 +271,15 @@ class Replies:
         shelf, conversation_id = self._shelf, message.conversation_id
         stored = self._store.append_message(message, keep_in_view=True)
         path = (*above, message)
-        waiting = Waiting(conversation_id, path, leaf_id=message.id, on_saved=saved)
+        changes, beginning = self._next.take(conversation_id)
+        waiting = Waiting(
+            conversation_id,
+            path,
+            answers=(changes,),
+            beginning=beginning,
+            leaf_id=message.id,
+            on_saved=saved,
+        )
         self._waiting[conversation_id] = waiting  # before views are told and ask `is_busy`
         if message.parent_id == shelf.leaf_id:
             shelf.add(message)
@@ -377,6 +388,9 @@ class Replies:
         else:
             path, version = self._shelf.path_to(message_id), self._n_below(message_id)
         if path:
+            if answers == ({},) and place is None:
+                changes, begun = self._next.take(message.conversation_id)
+                answers, beginning = (changes,), beginning or begun
             self._waiting[message.conversation_id] = Waiting(
                 message.conversation_id,
                 path,

@@ -233,6 +233,8 @@ def _why_not_told(steps: Sequence[Step], *, is_gone: bool) -> str:
 def _draw(
     token: TokenTrace, stages: Sequence[Stage], fall: Waterfall, last: StageEvidence
 ) -> DrawEvidence:
+    if token.inserted:
+        return DrawEvidence(None, (), "The engine wrote this to end the reasoning at its limit.")
     if token.chosen:
         return DrawEvidence(None, (), "You chose this token, so no number was drawn.")
     if isinstance(stages[-1], Greedy):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from app.insight.tour.facts import Facts
-from app.insight.tour.token import BY_HAND, MOST_PROBABLE
+from app.insight.tour.token import BY_ENGINE, BY_HAND, MOST_PROBABLE
 
 UNKNOWN: Final = "–"
 
@@ -51,5 +51,6 @@ def figure_of(stage: Stage, facts: Facts) -> str:
     if fact is None:
         return UNKNOWN
     if stage.fact == "choice":
-        return {BY_HAND: "by hand", MOST_PROBABLE: "greedy"}.get(fact.text, f"drawn {fact.text}")
+        words = {BY_HAND: "by hand", BY_ENGINE: "limit", MOST_PROBABLE: "greedy"}
+        return words.get(fact.text, f"drawn {fact.text}")
     return stage.figure.format(fact.text)

@@ -20,6 +20,7 @@ from app.insight.trace.tokens_shown import hexadecimal, percent, visible
 from models.records import Message
 
 BY_HAND = "chosen by you"
+BY_ENGINE = "written to end the reasoning"
 MOST_PROBABLE = "the most probable"
 
 
@@ -71,6 +72,8 @@ def probability(logprob: float) -> Fact:
 
 def _choice(token: TokenTrace) -> Fact:
     """How it was chosen: by hand, by the number that was drawn, or greedily."""
+    if token.inserted:
+        return said(BY_ENGINE)
     if token.chosen:
         return said(BY_HAND)
     if token.uniform is None:

@@ -70,6 +70,15 @@ def test_what_drafts_gained_is_said() -> None:
     ]
 
 
+def test_where_reasoning_was_closed_is_said() -> None:
+    message = replace(REPLY, settings={"reasoning": {"n_tokens": 24, "limit": 24}})
+    assert figures_text(message) == "reasoning ended at the limit of 24 tokens"
+    assert figures_text(message, lambda words: False) != ""
+    odd_ones = ({}, [], {"limit": "x"}, {"limit": -1}, {"n_tokens": 3, "limit": 0})
+    for odd in odd_ones:
+        assert figures_text(replace(REPLY, settings={"reasoning": odd})) == ""
+
+
 def test_what_was_not_measured_is_not_shown() -> None:
     assert figures_text(REPLY) == ""
     assert figures_text(replace(REPLY, counts=MessageCounts(generated=1))) == "1 token"

@@ -33,10 +33,13 @@ MAX_PLAIN: Final = 512
 
 CHOSEN: Final = "chosen by you"
 DRAFTED: Final = "drafted"
+INSERTED: Final = "written to end the reasoning"
 
 
 def origin(token: TokenTrace) -> str:
     """How it came to stand there, where the sampler did not simply draw it."""
+    if token.inserted:
+        return INSERTED
     return CHOSEN if token.chosen else DRAFTED if token.drafted else ""
 
 

@@ -34,6 +34,7 @@ from ui.section.tokens.model import (
     COLUMNS,
     DRAFTED,
     ID,
+    INSERTED,
     NUMBER,
     RANK,
     TOKEN,
@@ -213,6 +214,7 @@ class ReplyTokens(Panel):
         self.model.signs = {
             CHOSEN: icon("hand-pointing", colors.accent),
             DRAFTED: icon("lightning", colors.dim),
+            INSERTED: icon("brain", colors.dim),
         }
         tighten(self.table, self._theme)
         show_rows(self.table, FEWEST_ROWS)

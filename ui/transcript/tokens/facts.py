@@ -15,6 +15,7 @@ from app.insight.trace.message_tokens import MessageTokens
 from app.insight.trace.tokens_shown import hexadecimal, percent, surprise_at_draw, visible
 
 N_ALTERNATIVES: Final = 5
+INSERTED: Final = "Not drawn: the engine wrote it to end the reasoning at its limit."
 RECORDED: Final = "Recorded live; before samplers, at temperature 1."
 CHOSEN: Final = "Chosen by you; measured before samplers, at temperature 1."
 NOT_READ: Final = "Load the model that wrote this to see the text of its tokens and to branch."
@@ -63,7 +64,7 @@ def facts_of(
     bits = surprise_at_draw(trace)
     if bits is not None:
         details.append(f"surprise when drawn {bits:.2f} bits")
-    recorded = CHOSEN if trace.chosen else RECORDED
+    recorded = INSERTED if trace.inserted else CHOSEN if trace.chosen else RECORDED
     caption = recorded if words is not None else f"{recorded} {NOT_READ}"
     found = _alternatives(trace, words, may_branch and words is not None)
     return TokenFacts(visible(piece), figures, " · ".join(details), _bytes(piece), found, caption)

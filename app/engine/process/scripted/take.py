@@ -117,6 +117,7 @@ class Take:
             return ""
         assert isinstance(self.command.prompt, ChatPrompt)
         self.reasoning_limit = self.command.prompt.reasoning_budget
+        self._text.counts_thought = False
         return ended_sentence(self.reasoning_limit)
 
     def go_over(self, part: str) -> list[Piece]:

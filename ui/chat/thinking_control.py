@@ -1,0 +1,200 @@
+"""The composer's control for thinking: a button that says what counts, and its menu.
+
+It is there where the chat's template knows something about reasoning, and nowhere else. What can be
+chosen comes from the template; where the choice goes (the next reply, the chat, the model) is
+chosen in the same menu.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from PySide6.QtCore import QObject
+from PySide6.QtGui import QAction, QActionGroup
+from PySide6.QtWidgets import QMenu
+
+from app.chat.events import ThinkingChanged
+from app.chat.settings.thinking import Scope
+from app.engine.protocol.thinking_messages import AUTO, OFF, ON
+from ui.shell.actions import Action, Actions
+from ui.widgets.icon_button import IconButton
+
+if TYPE_CHECKING:
+    from app.bridge import Bridge
+    from app.chat.desk import Desk
+    from ui.chat.chat_column import ChatColumn
+    from ui.look.theme import Theme
+
+KEY: Final = "Ctrl+Alt+K"
+BEGIN_KEY: Final = "Ctrl+Alt+S"
+_KEYS: Final = {AUTO: "Ctrl+Alt+U", ON: "Ctrl+Alt+Y", OFF: "Ctrl+Alt+N"}
+SCOPES: Final[tuple[tuple[Scope, str], ...]] = (
+    ("message", "Next reply only"),
+    ("chat", "This chat"),
+    ("weights", "This model, in all chats"),
+)
+LIMITS: Final = (256, 1_024, 4_096, 16_384)
+_LEVELS: Final = {"message": "next reply", "chat": "this chat", "weights": "this model"}
+
+
+def choice_words(name: str) -> str:
+    """A choice as it stands in the menu.
+
+    >>> choice_words("off"), choice_words("xhigh")
+    ('Off', 'Xhigh')
+    """
+    return {AUTO: "Auto", ON: "On", OFF: "Off"}.get(name, name[:1].upper() + name[1:])
+
+
+class ThinkingControl(QObject):
+    def __init__(self, desk: Desk, bridge: Bridge, theme: Theme, chat: ChatColumn) -> None:
+        super().__init__(chat)
+        self._desk = desk
+        self._theme = theme
+        self._chat = chat
+        self.button = IconButton(theme, "brain", "Thinking", text="Auto")
+        self.button.setObjectName("thinking_button")
+        self.menu = QMenu(self.button)
+        self.menu.setObjectName("thinking_menu")
+        self.menu.aboutToShow.connect(self._fill)
+        self.button.setMenu(self.menu)
+        chat.composer.add_control(self.button)
+        bridge.on(ThinkingChanged, self.show)
+        self.show()
+
+    def add_actions(self, actions: Actions) -> None:
+        def choose(name: str, title: str) -> Action:
+            return Action(
+                f"thinking_{name or 'auto'}",
+                title,
+                _KEYS[name],
+                partial(self._desk.thinking.choose, name),
+                partial(self._offers, name),
+            )
+
+        def is_there() -> bool:
+            return self.button.isVisible()
+
+        actions.add(Action("thinking", "Thinking…", KEY, self.open, is_there))
+        actions.add(choose(AUTO, "Thinking: auto"))
+        actions.add(choose(ON, "Thinking: on"))
+        actions.add(choose(OFF, "Thinking: off"))
+        actions.add(
+            Action(
+                "begin_reasoning", "Start the reasoning yourself…", BEGIN_KEY, self.begin, is_there
+            )
+        )
+
+    def _offers(self, name: str) -> bool:
+        choices = self._desk.thinking.offer.choices
+        return bool(choices) and (not name or name in choices)
+
+    # --- acts -----------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Show the menu, as a click does."""
+        if self.button.isVisible():
+            self.button.showMenu()
+
+    def begin(self) -> None:
+        from ui.chat.reasoning_start import ReasoningStart
+
+        thinking = self._desk.thinking
+        dialog = ReasoningStart(self._theme, thinking.thoughts, self._chat.window())
+        dialog.written.connect(thinking.begin_with)
+        dialog.finished.connect(self._chat.composer.focus)
+        dialog.open()
+
+    # --- showing --------------------------------------------------------------------------------
+
+    def show(self) -> None:
+        thinking = self._desk.thinking
+        offer, chosen = thinking.offer, thinking.chosen
+        is_known = chosen in offer.choices
+        word = choice_words(chosen if is_known else AUTO)
+        if thinking.thoughts:
+            word += " · begun"
+        said = [f"Thinking: {word}"]
+        if offer.choices and not is_known and offer.auto:
+            said[0] += f" ({offer.auto})"
+        if is_known and thinking.chosen_at in _LEVELS:
+            said[0] += f", {_LEVELS[thinking.chosen_at]}"
+        if thinking.limit:
+            said.append(f"Reasoning ends after {thinking.limit:,} tokens")
+        if thinking.thoughts:
+            said.append(f"Starts with “{_short(thinking.thoughts)}”")
+        self.button.setText(f" {word}")
+        self.button.setAccessibleName(said[0])
+        self.button.setAccessibleDescription(". ".join(said[1:]))
+        self.button.setToolTip("\n".join(said))
+        self.button.set_lit((is_known and chosen != OFF) or bool(thinking.thoughts))
+        self.button.setVisible(offer.has_reasoning)
+
+    def _fill(self) -> None:
+        menu, thinking = self.menu, self._desk.thinking
+        menu.clear()
+        offer, chosen = thinking.offer, thinking.chosen
+        if offer.choices:
+            _head(menu, "Thinking")
+            auto = f"Auto ({offer.auto})" if offer.auto else "Auto"
+            names = [
+                (AUTO, auto),
+                *((name, choice_words(name)) for name in _in_order(offer.choices)),
+            ]
+            counts = chosen if chosen in offer.choices else AUTO
+            self._group(menu, names, counts, thinking.choose)
+            menu.addSeparator()
+        limits = menu.addMenu("Limit reasoning")
+        known = sorted({*LIMITS, thinking.limit} - {0})
+        rows = [(0, "No limit"), *((n, f"{n:,} tokens") for n in known)]
+        self._group(limits, rows, thinking.limit, thinking.limit_to)
+        begun = (
+            "Edit the start of the reasoning…"
+            if thinking.thoughts
+            else ("Start the reasoning yourself…")
+        )
+        menu.addAction(begun).triggered.connect(self.begin)
+        if thinking.thoughts:
+            menu.addAction("Let the model start").triggered.connect(lambda: thinking.begin_with(""))
+        _head(menu, "Applies to")
+        self._group(menu, SCOPES, thinking.scope, self._set_scope)
+
+    def _group(
+        self,
+        menu: QMenu,
+        rows: Iterable[tuple[object, str]],
+        current: object,
+        act: Callable[..., object],
+    ) -> None:
+        """One of these is checked; choosing another does it."""
+        group = QActionGroup(menu)
+        for value, words in rows:
+            entry = QAction(words, group)
+            entry.setCheckable(True)
+            entry.setChecked(value == current)
+            entry.triggered.connect(lambda _checked, value=value: act(value))
+            menu.addAction(entry)
+
+    def _set_scope(self, scope: Scope) -> None:
+        self._desk.thinking.scope = scope
+
+
+def _head(menu: QMenu, words: str) -> None:
+    """Words above a group; a section of Qt's shows none in most styles."""
+    menu.addSeparator()
+    menu.addAction(words).setEnabled(False)
+
+
+def _in_order(choices: Iterable[str]) -> list[str]:
+    """On before off, as everywhere; then the efforts."""
+    found = list(choices)
+    return [name for name in (ON, OFF) if name in found] + [
+        name for name in found if name not in (ON, OFF)
+    ]
+
+
+def _short(text: str) -> str:
+    words = " ".join(text.split())
+    return words if len(words) <= 60 else words[:60] + "…"

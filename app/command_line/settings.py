@@ -19,7 +19,8 @@ import msgspec
 
 from app.chat.settings.resolved import LOADING
 from app.chat.settings.settings import Settings, changed, names
-from app.engine.protocol.loading_messages import LoadOptions, Lora
+from app.engine.protocol.adapter_messages import Lora
+from app.engine.protocol.loading_messages import LoadOptions
 from app.engine.protocol.messages import Generate
 from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt
 from app.engine.protocol.stages import (

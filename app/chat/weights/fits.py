@@ -22,12 +22,12 @@ from app.chat.events import MemoryChanged
 from app.chat.inspection.questions import Questions
 from app.chat.surroundings import ALWAYS, Surroundings
 from app.chat.weights.loading import Loader
+from app.engine.protocol.adapter_messages import Lora
 from app.engine.protocol.loading_messages import (
     Device,
     DevicesRead,
     Loaded,
     LoadOptions,
-    Lora,
     ReadDevices,
 )
 from app.engine.protocol.messages import Hello

@@ -15,7 +15,8 @@ import msgspec
 from app.chat.settings.resolved import LOADING
 from app.chat.settings.settings import Settings, as_stored
 from app.engine.planning.load_checks import check_options
-from app.engine.protocol.loading_messages import LoadOptions, Lora, RopeScaling
+from app.engine.protocol.adapter_messages import Lora
+from app.engine.protocol.loading_messages import LoadOptions, RopeScaling
 from app.refusal import Refusal, bad_setting
 from app.strict_reading import field_types, read_fields
 

@@ -13,7 +13,8 @@ from typing import Final
 
 from app.engine.planning.placement import DeviceMemory
 from app.engine.planning.sizes import CACHE_TYPES, PLAIN_TYPES, Outline
-from app.engine.protocol.loading_messages import LoadOptions, Lora, RopeScaling
+from app.engine.protocol.adapter_messages import Lora
+from app.engine.protocol.loading_messages import LoadOptions, RopeScaling
 from app.refusal import bad_setting
 
 MAX_SLOTS: Final = 64

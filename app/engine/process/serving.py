@@ -38,7 +38,7 @@ from app.engine.process.native import native
 from app.engine.process.native.native import NativeLog
 from app.engine.process.native.weights import LoadCancelled, Weights, load
 from app.engine.process.probe.cut_replies import CutReplies
-from app.engine.process.probe.room import ProbeRoom
+from app.engine.process.probe.room import Examples, ProbeRoom
 from app.engine.process.pulse import Pulse
 from app.engine.process.sampling.grammar import checked_grammar
 from app.engine.process.sampling.registry import prepare
@@ -53,6 +53,7 @@ from app.engine.prompts.thinking import inspected, with_thinking
 from app.engine.prompts.tokens import inside_ids
 from app.engine.prompts.turn_end import turn_end
 from app.engine.protocol import wire
+from app.engine.protocol.adapter_messages import MakeVector, check_groups
 from app.engine.protocol.beam_messages import SearchBeams
 from app.engine.protocol.bounds import shown_text
 from app.engine.protocol.cache_messages import CacheCommand
@@ -91,7 +92,7 @@ from app.engine.protocol.messages import (
     Tokenize,
     Tokens,
 )
-from app.engine.protocol.prompt_messages import ChatPrompt, Prompt, ReadPrompt
+from app.engine.protocol.prompt_messages import ChatPrompt, ContextPolicy, Prompt, ReadPrompt
 from app.engine.protocol.template_messages import TemplateFailed
 from app.engine.protocol.thinking_messages import ReadThinking, ThinkingOffer
 from app.engine.templates.client import TemplateClient
@@ -103,7 +104,7 @@ _LOG_BURST: Final = 400
 _LOG_PER_S: Final = 40.0
 
 TextQuestion = Tokenize | CountPrompt | ReadPrompt | ReadThinking | ReadVocabulary | CheckGrammar
-TextCommand = Generate | TextQuestion | ReadDevices
+TextCommand = Generate | TextQuestion | ReadDevices | MakeVector
 
 _NOT_LOADED: Final = "No model is loaded. Load a GGUF file first."
 _UNLOADED: Final = "The model was unloaded before the reply was finished."
@@ -117,6 +118,15 @@ class _Prepared:
     prompt: BuiltPrompt | None
     failed: Failed | None
     timeline: Timeline
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """The examples of a `MakeVector` as token IDs, or why they are not."""
+
+    id: int
+    examples: Examples | None
+    failed: Failed | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +147,7 @@ class _Wake:
     """Put into the inbox so that the context thread looks at what the flags say."""
 
 
-Job = Command | _Prepared | _StopInside | _Foreseen | _Wake
+Job = Command | _Prepared | _Told | _StopInside | _Foreseen | _Wake
 
 
 TOKENISE: Final = ("context", "text")
@@ -281,6 +291,11 @@ class Serving:
             self._open[command.id] = now
             self._questions.add(command.id)
             self._texts.put((1, next(self._counter), command, now))
+            self._pulse.begin()
+        elif isinstance(command, MakeVector):
+            self._open[command.id] = now
+            self._looks.add(command.id)
+            self._texts.put((2, next(self._counter), command, now))
             self._pulse.begin()
         elif not isinstance(command, Shutdown):
             self._open[command.id] = now
@@ -458,6 +473,8 @@ class Serving:
             self._guard(job.id, lambda: self._ask_inside(job))
         elif isinstance(job, SearchBeams):
             self._guard(job.id, lambda: self._search_beams(job))
+        elif isinstance(job, _Told):
+            self._guard(job.id, lambda: self._find_direction(job))
         elif isinstance(job, _StopInside):
             if self._inside is not None:
                 self._inside.stop(job.target)
@@ -569,6 +586,15 @@ class Serving:
         else:
             self._beams.ask(command)
 
+    def _find_direction(self, told: _Told) -> None:
+        if told.id not in self._looks:  # stopped meanwhile
+            return
+        if told.examples is None or self._inside is None:
+            self._looks.discard(told.id)
+            self._emit(told.failed or Failed(told.id, "not_loaded", _NOT_LOADED))
+        else:
+            self._inside.ask(told.examples)
+
     def _prepare(self, command: Generate) -> None:
         """Hand the prompt to the text thread; what runs goes on meanwhile."""
         if self._weights is None:
@@ -611,6 +637,8 @@ class Serving:
                 break
             if isinstance(command, Generate):
                 self._inbox.put(self._build(command, arrived))
+            elif isinstance(command, MakeVector):
+                self._inbox.put(self._tell_examples(command))
             elif isinstance(command, ReadDevices):  # whatever is loaded, or loading
                 self._read_devices(command)
             else:
@@ -623,6 +651,7 @@ class Serving:
             with self._weights_lock:
                 if self._weights is not None:
                     limit_memory()
+                    self._weights.check_adapters(generate.adapters)
                     prompt = self._render(generate, self._weights)
                     prompt = self._with_turn_end(generate, prompt, self._weights)
                     prepare(generate.sampling, self._weights.vocabulary, self._weights.n_ctx)
@@ -632,12 +661,33 @@ class Serving:
             failed = Failed(generate.id, *reason_of(error))
         return _Prepared(generate, None, failed, timeline)
 
+    def _tell_examples(self, command: MakeVector) -> _Told:
+        """Each prompt as token IDs; the weights may be needed for a reply in between."""
+        positive: list[list[int]] = []
+        negative: list[list[int]] = []
+        groups = ((positive, command.positive), (negative, command.negative))
+        try:
+            check_groups(command.positive, command.negative, command.method)
+            for group, prompts in groups:
+                for prompt in prompts:
+                    if command.id not in self._looks:  # stopped meanwhile
+                        return _Told(command.id, None)
+                    with self._weights_lock:
+                        if self._weights is None:
+                            return _Told(command.id, None)
+                        group.append(self._rendered(prompt, "stop", self._weights).ids)
+        except Exception as error:  # noqa: BLE001 - it ends this request
+            return _Told(command.id, None, Failed(command.id, *reason_of(error)))
+        return _Told(command.id, Examples(command.id, positive, negative, command.method))
+
     def _render(
         self, command: Generate | CountPrompt | ReadPrompt, weights: Weights
     ) -> BuiltPrompt:
         """The prompt as it fits. Raises TemplateFailed or PromptTooLong."""
-        template, vocabulary = _template(command.prompt, weights), weights.vocabulary
-        wanted = command.prompt
+        return self._rendered(command.prompt, command.context_policy, weights)
+
+    def _rendered(self, wanted: Prompt, policy: ContextPolicy, weights: Weights) -> BuiltPrompt:
+        template, vocabulary = _template(wanted, weights), weights.vocabulary
         own = wanted.template if isinstance(wanted, ChatPrompt) else None
         prompt, notes = with_thinking(
             wanted, template if own is None else own, vocabulary, self._templates.inspect
@@ -646,7 +696,7 @@ class Serving:
             prompt,
             lambda prompt: build_prompt(prompt, vocabulary, template, self._templates.render),
             weights.n_ctx,
-            command.context_policy,
+            policy,
         )
         return replace(built, notes=[*notes, *built.notes]) if notes else built
 

@@ -12,6 +12,7 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
+from app.engine.protocol.adapter_messages import Adapters
 from app.engine.protocol.bounds import Bounds, check_number
 from app.engine.protocol.frames import (
     FEW,
@@ -45,6 +46,7 @@ class SearchBeams(WireMessage, frozen=True, tag=True):
     grammar and `min_tokens` count from. `length_penalty` α: a text of n tokens scores Σ log p ÷ nᵅ.
     Of `sampling` only what forbids tokens counts: banned tokens, grammar or schema, `min_tokens`,
     `ban_end_token`. `end_ids`: tokens that end a text, besides the file's own.
+    `adapters`: as in `Generate`.
     """
 
     id: Amount
@@ -55,6 +57,7 @@ class SearchBeams(WireMessage, frozen=True, tag=True):
     length_penalty: float = 0.6
     sampling: Sampling = msgspec.field(default_factory=Sampling)
     end_ids: list[int] = msgspec.field(default_factory=list)
+    adapters: Adapters | None = None
 
 
 class BeamNode(WireMessage, frozen=True, tag=True):

@@ -36,6 +36,7 @@ from typing import Annotated, Final
 
 import msgspec
 
+from app.engine.protocol.adapter_messages import Adapters
 from app.engine.protocol.cut_messages import Cut, CutMode
 from app.engine.protocol.embedding_messages import EmbeddingCommand, ReadRotations
 from app.engine.protocol.frames import (
@@ -118,7 +119,8 @@ class LookInside(WireMessage, frozen=True, tag=True):
     is too large for one frame comes in several. `targets`: tokens that each layer of the lens is
     asked about. `cuts`: parts that are cut at this token, by zero or by their mean over the last
     positions of the first `mean_tokens` tokens (None: all); everything before was computed with
-    them. Answered beside a running reply, which goes first. -> Inside"""
+    them. `adapters`: as in `Generate`. Answered beside a running reply, which goes first. -> Inside
+    """
 
     id: Amount
     token_ids: list[int]
@@ -129,6 +131,7 @@ class LookInside(WireMessage, frozen=True, tag=True):
     cuts: list[Cut] = msgspec.field(default_factory=list)
     cut_mode: CutMode = "mean"
     mean_tokens: int | None = None
+    adapters: Adapters | None = None
 
 
 class ReadGraph(WireMessage, frozen=True, tag=True):
@@ -145,6 +148,7 @@ class AttributeToken(WireMessage, frozen=True, tag=True):
     token_ids: list[int]
     target: int | None = None
     other: int | None = None
+    adapters: Adapters | None = None
 
 
 class Missing(WireMessage, frozen=True, tag=True):

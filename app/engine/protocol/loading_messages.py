@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from app.engine.protocol.adapter_messages import Lora
 from app.engine.protocol.cache_messages import CacheShape
 from app.engine.protocol.frames import (
     FEW,
@@ -17,7 +18,6 @@ from app.engine.protocol.frames import (
     Amount,
     Count,
     Name,
-    Scale,
     Seconds,
     Sentence,
     TokenId,
@@ -25,13 +25,6 @@ from app.engine.protocol.frames import (
     Word,
 )
 from app.engine.protocol.saved_messages import SavedFolder
-
-
-class Lora(WireMessage, frozen=True, tag=True):
-    """A LoRA adapter (a GGUF file of its own) and how strongly it is applied."""
-
-    path: Name
-    scale: Scale = 1.0
 
 
 class RopeScaling(WireMessage, frozen=True, tag=True):

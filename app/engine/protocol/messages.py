@@ -22,6 +22,7 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
+from app.engine.protocol.adapter_messages import Adapters, AdapterUsed, MakeVector, VectorMade
 from app.engine.protocol.beam_messages import BeamsFound, BeamsGrew, SearchBeams
 from app.engine.protocol.cache_messages import (
     CacheMap,
@@ -148,6 +149,7 @@ class Generate(WireMessage, frozen=True, tag=True):
     context of their own, to be held against them.
     `is_stored`: its chat is stored, so its KV state may be written to disk; no other's ever is.
     `drafts`: propose tokens and check them in one pass (speculative decoding).
+    `adapters`: what changes the weights (None: those that they were loaded with).
     """
 
     id: Amount
@@ -172,6 +174,7 @@ class Generate(WireMessage, frozen=True, tag=True):
     cut_mode: CutMode = "mean"
     is_stored: bool = False
     drafts: Drafts | None = None
+    adapters: Adapters | None = None
 
 
 class Stop(WireMessage, frozen=True, tag=True):
@@ -281,6 +284,7 @@ Command = (
     | ProfileStep
     | CompareFlash
     | SearchBeams
+    | MakeVector
     | Shutdown
 )
 
@@ -300,7 +304,8 @@ class Summary(WireMessage, frozen=True, tag=True):
     from the command's arrival to the end; empty where nobody recorded it. `reasoning_tokens`: so
     many of the reply's tokens were reasoning, tags not counted, with those that it went on from;
     `reasoning_limit`: it was closed there by force (0: it was not). `shifts`: each time that the
-    window was full in the middle of the reply, and what left the prompt then.
+    window was full in the middle of the reply, and what left the prompt then. `adapters`: what it
+    was written with.
     """
 
     stop_reason: Word
@@ -333,6 +338,7 @@ class Summary(WireMessage, frozen=True, tag=True):
     drafts: DraftReport | None = None
     reasoning_tokens: Count = 0
     reasoning_limit: Count = 0
+    adapters: Annotated[list[AdapterUsed], FEW] = msgspec.field(default_factory=list)
 
 
 def tokens_per_s(generated: int, decode_s: float) -> float:
@@ -413,6 +419,7 @@ Result = (
     | StepProfiled
     | FlashCompared
     | BeamsFound
+    | VectorMade
     | DevicesRead
     | Done
 )
@@ -438,8 +445,8 @@ class Hello(WireMessage, frozen=True, tag=True):
 
 class Progress(WireMessage, frozen=True, tag=True):
     """phase: load (done/total are bytes or percent), prefill, measure, replay, inside or beams
-    (tokens), embedding (rows). Sent often enough to serve as a sign of life; `id` is the request it
-    belongs to."""
+    (tokens), embedding (rows), examples. Sent often enough to serve as a sign of life; `id` is the
+    request it belongs to."""
 
     id: Amount
     phase: Word

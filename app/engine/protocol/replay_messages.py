@@ -11,6 +11,7 @@ from typing import Annotated, Final
 
 import msgspec
 
+from app.engine.protocol.adapter_messages import Adapters
 from app.engine.protocol.frames import (
     FEW,
     Amount,
@@ -69,6 +70,7 @@ class ReplayDraws(WireMessage, frozen=True, tag=True):
     asked: list[AskedDraw]
     until_change: bool = False
     explain: bool = False
+    adapters: Adapters | None = None
 
 
 class ReplayedDraw(WireMessage, frozen=True, tag=True):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from app.engine.protocol.adapter_messages import check_adapters
 from app.engine.protocol.bounds import BadSetting, Bounds, check_list, check_number
 from app.engine.protocol.cut_messages import check_cuts
 from app.engine.protocol.draft_messages import check_drafts
@@ -53,6 +54,7 @@ def check_request(generate: Generate, n_vocab: int | None = None) -> None:
     check_stages(generate.sampling, n_vocab)
     check_cuts(generate.cuts or ())
     check_drafts(generate.drafts)
+    check_adapters(generate.adapters)
     for field, label, bounds in _NUMBERS:
         check_number(getattr(generate, field), label, field, bounds)
     if isinstance(generate.prompt, ChatPrompt):

@@ -12,9 +12,10 @@ import pytest
 from app.chat.settings.formats import template_of
 from app.command_line import cli
 from app.command_line.settings import KNOWN, AskSettings
+from app.engine.protocol.adapter_messages import Lora
 from app.engine.protocol.cut_messages import Cut
 from app.engine.protocol.draft_messages import Drafts
-from app.engine.protocol.loading_messages import LoadOptions, Lora, RopeScaling
+from app.engine.protocol.loading_messages import LoadOptions, RopeScaling
 from app.engine.protocol.messages import Generate
 from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt
 from app.engine.protocol.stages import (

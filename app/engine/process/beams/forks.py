@@ -64,13 +64,15 @@ class Forks:
 
     # --- the text -----------------------------------------------------------------------------
 
-    def copy_prefix(self, ids: Sequence[int], slots: Sequence[Cells]) -> None:
-        """Take over the longest beginning of the text that a slot holds. The last token is always
-        read: its scores are kept nowhere."""
+    def copy_prefix(self, ids: Sequence[int], slots: Sequence[Cells], adapters: str) -> None:
+        """Take over the longest beginning of the text that a slot holds, computed with the same
+        adapters. The last token is always read: its scores are kept nowhere."""
         before = ids[:-1]
         spare = next((cells.sequence for cells in slots if not cells.ids), None)
 
         def usable(cells: Cells) -> int:
+            if cells.adapters != adapters:
+                return 0
             return usable_in_copy(cells, before, has_spare=spare is not None)
 
         source = max(slots, key=usable, default=None)

@@ -156,7 +156,8 @@ class BeamRoom:
         try:
             forks = self._forks = self._open(command, length)
             yield None
-            forks.copy_prefix(command.token_ids, list(self._slots()))
+            adapters = self._weights.adapter_set(command.adapters).key
+            forks.copy_prefix(command.token_ids, list(self._slots()), adapters)
             while forks.n_left(command.token_ids):
                 yield None
                 self._read(forks, command)
@@ -233,7 +234,8 @@ class BeamRoom:
         refusal = Refusal("out_of_memory", NO_ROOM.format(needed=bytes_words(needed)))
         if free_bytes(self._weights) < needed:
             raise refusal
-        context = self._weights.open_beside(n_cells, n_slots=n_sequences)
+        adapters = self._weights.adapter_set(command.adapters)
+        context = self._weights.open_beside(n_cells, n_slots=n_sequences, adapters=adapters)
         if not context:
             raise refusal
         return Forks(self._weights, self._traits, command.id, context, n_sequences)

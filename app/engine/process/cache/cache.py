@@ -273,7 +273,7 @@ class CacheControl:
     ) -> StepMeasured:
         """Raises Refusal or MeasureStopped."""
         self._refuse_beside_replies()
-        ids = self._ids_of(command.conversation)
+        ids, adapters = self._ids_of(command.conversation)
         if len(ids) < 2:
             raise Refusal("bad_setting", TOO_SHORT)
 
@@ -282,7 +282,7 @@ class CacheControl:
 
         go_on = _go_on(is_stopped, is_in_the_way, LEFT_OFF)
         with self._beside():
-            return StepMeter(self._weights, ids, go_on, progress, self._clock).measure()
+            return StepMeter(self._weights, ids, go_on, progress, self._clock, adapters).measure()
 
     def _replay(
         self,
@@ -320,10 +320,13 @@ class CacheControl:
             self._is_measuring = False
             self._weights.abort.clear()
 
-    def _ids_of(self, conversation: str) -> list[int]:
-        held = [s.cells.ids for s in self._slots if s.conversation == conversation]
-        parked = [p.ids.tolist() for p in self._space.parking if p.conversation == conversation]
-        return max([*held, *parked], key=len, default=[])
+    def _ids_of(self, conversation: str) -> tuple[list[int], str]:
+        """And the key of the adapters that they were computed with."""
+        held = [s.cells for s in self._slots if s.conversation == conversation]
+        found = [(cells.ids, cells.adapters) for cells in held]
+        parked = [p for p in self._space.parking if p.conversation == conversation]
+        found += [(copy.ids.tolist(), copy.adapters) for copy in parked]
+        return max(found, key=lambda each: len(each[0]), default=([], ""))
 
     def interrupt(self) -> None:
         """Have a measurement look whether it shall go on. For the thread that reads commands."""

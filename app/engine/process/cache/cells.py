@@ -79,6 +79,8 @@ class Cells:
         self._memory = llama.llama_get_memory(context)
         self.sequence = sequence
         self.traits = traits or Traits()
+        self.adapters = ""
+        """Key of the set that the cells are computed with."""
         self.ids: list[int] = []
         self._runs: list[_Run] = []
         self._growing = 0
@@ -102,13 +104,14 @@ class Cells:
             self._growing = next(_run_numbers)
             self._runs.append(_Run(self._growing, start, len(self.ids)))
 
-    def common_prefix(self, ids: Ids) -> int:
-        """How many leading tokens of `ids` are already here, as a pass over them would give them.
+    def common_prefix(self, ids: Ids, adapters: str = "") -> int:
+        """How many leading tokens of `ids` are already here, computed with these adapters, as a
+        pass over them would give them.
 
         >>> common_length([1, 2, 3, 9], [1, 2, 4])
         2
         """
-        common = common_length(self.ids, ids)
+        common = common_length(self.ids, ids) if adapters == self.adapters else 0
         return common if self._n_exact is None else min(common, self._n_exact)
 
     def usable(self, keep: int) -> str | None:
@@ -200,7 +203,7 @@ class Cells:
         self.clear()
         end = -1 if length == len(other.ids) else length
         llama.llama_memory_seq_cp(self._memory, other.sequence, self.sequence, 0, end)
-        self.ids = other.ids[:length]
+        self.ids, self.adapters = other.ids[:length], other.adapters
         self._runs = [
             _Run(run.number, run.start, min(run.end, length))
             for run in other._runs

@@ -20,6 +20,7 @@ from typing import Any, Final
 from app.amounts import bytes_words
 from app.engine.process.cache.cells import Cells, Traits, common_length
 from app.engine.process.cache.step_meter import free_bytes, needed_bytes
+from app.engine.process.native.adapters import NO_ADAPTERS, AdapterSet
 from app.engine.process.native.native import Batch, llama
 from app.engine.process.native.weights import Weights
 from app.engine.process.sampling.candidates import Candidates
@@ -64,18 +65,20 @@ class KeptScores:
         self._clock = clock
         self._ids: list[int] = []
         self._n_prompt = 0
+        self._adapters = ""
         self._rows: dict[int, Scores] = {}
         self._used_at = 0.0
 
-    def begin(self, ids: Sequence[int], n_prompt: int) -> None:
+    def begin(self, ids: Sequence[int], n_prompt: int, adapters: str = "") -> None:
         """A question about this text: what is behind another beginning is forgotten."""
-        same = common_length(self._ids, ids) if n_prompt == self._n_prompt else 0
-        if same < min(len(ids), len(self._ids)) or n_prompt != self._n_prompt:
+        is_same = n_prompt == self._n_prompt and adapters == self._adapters
+        same = common_length(self._ids, ids) if is_same else 0
+        if same < min(len(ids), len(self._ids)) or not is_same:
             self._rows = {at: row for at, row in self._rows.items() if at <= same}
             self._ids = list(ids)
         elif len(ids) > len(self._ids):
             self._ids = list(ids)
-        self._n_prompt = n_prompt
+        self._n_prompt, self._adapters = n_prompt, adapters
         self._used_at = self._clock()
 
     def get(self, position: int) -> Scores | None:
@@ -108,6 +111,7 @@ class DrawReplay:
     slots: Iterable[Cells] = ()
     traits: Traits = field(default_factory=Traits)
     _context: Any = field(default=None, init=False)
+    _adapters: AdapterSet = field(default=NO_ADAPTERS, init=False)
     _batch: Batch = field(init=False)
     _cells: Cells = field(init=False)
 
@@ -125,7 +129,8 @@ class DrawReplay:
         )
         try:
             chain.see_prompt(command.token_ids[: command.n_prompt])
-            self.kept.begin(command.token_ids, command.n_prompt)
+            self._adapters = self.weights.adapter_set(command.adapters)
+            self.kept.begin(command.token_ids, command.n_prompt, self._adapters.key)
             return self._draws(chain)
         finally:
             chain.close()
@@ -141,7 +146,7 @@ class DrawReplay:
         needed = needed_bytes(self.weights, n_cells)
         if free_bytes(self.weights) < needed:
             raise _no_room(needed)
-        self._context = self.weights.open_beside(n_cells + 1)
+        self._context = self.weights.open_beside(n_cells + 1, adapters=self._adapters)
         if not self._context:
             raise _no_room(needed)
         self._batch = Batch(self.weights.n_ubatch, 1)
@@ -155,7 +160,8 @@ class DrawReplay:
         behind them; and how many it holds."""
 
         def there(cells: Cells) -> int:
-            length, first = common_length(cells.ids, ids), cells.first_position_of_copy
+            length = cells.common_prefix(ids, self._adapters.key)
+            first = cells.first_position_of_copy
             is_usable = self.traits.usable(len(cells.ids), first, length) is None
             return length if length >= _WORTH_COPYING and is_usable else 0
 

@@ -80,7 +80,7 @@ class Keeping:
         if self.states.is_scanning:
             return True
         ids = request.prompt.ids
-        state, longest = self.states.best(ids, len(ids) - 1)
+        state, longest = self.states.best(ids, len(ids) - 1, request.adapters.key)
         if state is None or not _is_worth(longest, keep, len(state.ids)):
             return False
         if self.states.fetching in (None, state.number):
@@ -164,7 +164,7 @@ class Keeping:
             and slot.is_stored
             and len(slot.cells) >= PARK_FROM
             and slot.cells.state_bytes() <= self.states.cap_bytes
-            and not self.states.covers(slot.cells.ids)
+            and not self.states.covers(slot.cells.ids, slot.cells.adapters)
         ]
         return sorted(found, key=lambda slot: -slot.used_at)
 
@@ -172,12 +172,18 @@ class Keeping:
         return [
             parked
             for parked in reversed(list(self._space.parking))
-            if parked.is_stored and not self.states.covers(parked.ids)
+            if parked.is_stored and not self.states.covers(parked.ids, parked.adapters)
         ]
 
     def _write(self, parked: Parked) -> None:
         self.states.write(
-            Outgoing(parked.ids, parked.data, parked.first_position, parked.conversation)
+            Outgoing(
+                parked.ids,
+                parked.data,
+                parked.first_position,
+                parked.conversation,
+                parked.adapters,
+            )
         )
 
     def _write_slot(self, slot: Slot) -> None:
@@ -187,10 +193,11 @@ class Keeping:
         with contextlib.suppress(MemoryError):
             data = cells.save()
         if data is None:
-            self.states.leave_out(cells.ids)
+            self.states.leave_out(cells.ids, cells.adapters)
             return
         ids = np.asarray(cells.ids, np.int32)
-        self.states.write(Outgoing(ids, data, first_position, slot.conversation))
+        outgoing = Outgoing(ids, data, first_position, slot.conversation, cells.adapters)
+        self.states.write(outgoing)
 
     def save_all(
         self, end_at: float, is_wanted: Callable[[], bool] = lambda: True, step_s: float = 0.02

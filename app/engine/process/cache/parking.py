@@ -40,7 +40,8 @@ def default_cap(free_bytes: int) -> int:
 class Parked:
     """The copy of one sequence: `ids` are its tokens, `first_position` the oldest one held.
     `conversation`: who wrote it last. `is_stored`: it may be written to disk. `is_from_disk`: it
-    was read there. `number`: what a person calls it by."""
+    was read there. `adapters`: key of the set that it was computed with, without which it is of no
+    use. `number`: what a person calls it by."""
 
     ids: np.ndarray[Any, np.dtype[np.int32]]
     data: State
@@ -48,6 +49,7 @@ class Parked:
     conversation: str = ""
     is_stored: bool = False
     is_from_disk: bool = False
+    adapters: str = ""
     parked_at: float = field(default_factory=time.time)
     number: int = field(default_factory=lambda: next(_numbers))
 
@@ -85,10 +87,10 @@ class Parking:
     def free_bytes(self) -> int:
         return self.cap_bytes - self.size_bytes
 
-    def holds(self, ids: Ids) -> bool:
+    def holds(self, ids: Ids, adapters: str = "") -> bool:
         """Whether a copy already serves whatever these cells could; it counts as used."""
         for parked in self._parked:
-            common = common_length(parked.ids, ids)
+            common = common_length(parked.ids, ids) if parked.adapters == adapters else -1
             if common == len(ids) and self._serves(parked, common):
                 self.touch(parked)
                 return True
@@ -102,10 +104,13 @@ class Parking:
         conversation: str = "",
         *,
         is_stored: bool = False,
+        adapters: str = "",
     ) -> bool:
         """Keep a copy; what is longest unused makes way. False: it is larger than the cap."""
         own = np.asarray(ids, np.int32)
-        return self.take(Parked(own, data, first_position, conversation, is_stored))
+        return self.take(
+            Parked(own, data, first_position, conversation, is_stored, adapters=adapters)
+        )
 
     def take(self, parked: Parked) -> bool:
         """The same for a copy that was made elsewhere."""
@@ -117,10 +122,12 @@ class Parking:
             self._parked.pop(0)
         return True
 
-    def best(self, ids: Ids, most: int) -> tuple[Parked | None, int]:
+    def best(self, ids: Ids, most: int, adapters: str = "") -> tuple[Parked | None, int]:
         """The copy with the longest usable beginning of `ids` (at most `most` tokens)."""
         found, longest = None, 0
         for parked in [*self._parked, *([self.guest] if self.guest is not None else [])]:
+            if parked.adapters != adapters:
+                continue
             keep = min(common_length(parked.ids, ids), most)
             if keep > longest and self._serves(parked, keep):
                 found, longest = parked, keep
@@ -147,5 +154,7 @@ class Parking:
 
     def _replaces(self, new: Parked, old: Parked) -> bool:
         """Whether `new` serves every prompt that `old` could."""
+        if new.adapters != old.adapters:
+            return False
         common = common_length(new.ids, old.ids)
         return common == len(old.ids) and self._serves(new, common)

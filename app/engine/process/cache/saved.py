@@ -62,6 +62,7 @@ class SavedState:
     size_bytes: int
     used_at: float
     is_usable: bool
+    adapters: str = ""
     number: int = field(default_factory=lambda: next(_numbers))
 
 
@@ -73,6 +74,7 @@ class Outgoing:
     data: State
     first_position: int
     conversation: str
+    adapters: str = ""
 
 
 class SavedStates:
@@ -178,13 +180,13 @@ class SavedStates:
     def is_scanning(self) -> bool:
         return self._is_scanning
 
-    def best(self, ids: Ids, most: int) -> tuple[SavedState | None, int]:
+    def best(self, ids: Ids, most: int, adapters: str = "") -> tuple[SavedState | None, int]:
         """The file with the longest usable beginning of `ids` (at most `most` tokens); of two that
         serve as well, the smaller one."""
         found, longest = None, 0
         with self._lock:
             for state in self._states:
-                if not state.is_usable:
+                if not state.is_usable or state.adapters != adapters:
                     continue
                 keep = min(common_length(state.ids, ids), most)
                 is_better = keep > longest or (
@@ -194,12 +196,12 @@ class SavedStates:
                     found, longest = state, keep
         return found, longest
 
-    def covers(self, ids: Ids) -> bool:
+    def covers(self, ids: Ids, adapters: str = "") -> bool:
         """Whether a file serves every prompt that a sequence of these tokens could, or writing one
         was tried in vain, or it was removed by hand: as they stand they are not written again."""
-        if _hash(ids) in self._tried:
+        if _hash(ids, adapters) in self._tried:
             return True
-        return self.best(ids, len(ids))[1] == len(ids)
+        return self.best(ids, len(ids), adapters)[1] == len(ids)
 
     def listed(self) -> list[SavedCopy]:
         """The longest unused first."""
@@ -266,7 +268,13 @@ class SavedStates:
         if head.identity != self._identity:
             return None
         return Parked(
-            head.token_ids, data, head.first_position, head.conversation, True, is_from_disk=True
+            head.token_ids,
+            data,
+            head.first_position,
+            head.conversation,
+            is_stored=True,
+            is_from_disk=True,
+            adapters=head.adapters,
         )
 
     def _touch(self, state: SavedState) -> None:
@@ -322,6 +330,7 @@ class SavedStates:
                 status.st_size,
                 status.st_mtime,
                 head.identity == self._identity,
+                head.adapters,
             )
 
     def drop(self, states: Iterable[SavedState]) -> None:
@@ -414,12 +423,12 @@ class SavedStates:
         """Write a copy; one at a time."""
         assert self._outgoing is None
         self._outgoing = outgoing
-        self.leave_out(outgoing.ids)  # whatever comes of it
+        self.leave_out(outgoing.ids, outgoing.adapters)  # whatever comes of it
         self._writes.put(lambda: self._write(outgoing))
 
-    def leave_out(self, ids: Ids) -> None:
+    def leave_out(self, ids: Ids, adapters: str = "") -> None:
         """Do not write these tokens (again) as they stand."""
-        self._tried.add(_hash(ids))
+        self._tried.add(_hash(ids, adapters))
 
     def _write(self, outgoing: Outgoing) -> None:
         try:
@@ -454,6 +463,7 @@ class SavedStates:
             outgoing.first_position,
             outgoing.data,
             lambda: self._pause(outgoing),
+            outgoing.adapters,
         )
         state = SavedState(
             path,
@@ -463,6 +473,7 @@ class SavedStates:
             path.stat().st_size,
             self._clock(),
             True,
+            outgoing.adapters,
         )
         with self._lock:
             is_dropped = self._is_dropped(outgoing)
@@ -485,6 +496,8 @@ class SavedStates:
         """Whether `new` serves every prompt that `old` could. Only of one chat: what is deleted
         with a chat is all of it, and nothing of another."""
         if not old.is_usable or old.conversation != new.conversation:
+            return False
+        if old.adapters != new.adapters:
             return False
         common = common_length(new.ids, old.ids)
         return common == len(old.ids) and self._serves(new, common)
@@ -511,5 +524,5 @@ class SavedStates:
             thread.join(0.5)
 
 
-def _hash(ids: Ids) -> int:
-    return hash(np.asarray(ids, np.int32).tobytes())
+def _hash(ids: Ids, adapters: str) -> int:
+    return hash((np.asarray(ids, np.int32).tobytes(), adapters))

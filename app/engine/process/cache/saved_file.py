@@ -61,7 +61,8 @@ class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`ids`: the tokens, as int32 little endian. `marks`: of the chunks, one after the other."""
+    """`ids`: the tokens, as int32 little endian. `marks`: of the chunks, one after the other.
+    `adapters`: key of the set that it was computed with."""
 
     identity: Identity
     conversation: str
@@ -69,6 +70,7 @@ class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     first_position: int
     data_bytes: int
     marks: bytes
+    adapters: str = ""
 
     @property
     def token_ids(self) -> np.ndarray[Any, np.dtype[np.int32]]:
@@ -84,6 +86,7 @@ def write(
     first_position: int,
     data: State,
     pause: Callable[[], None] = lambda: None,
+    adapters: str = "",
 ) -> Path:
     """Write a file and return where it lies. `pause` is called between chunks, and may wait or
     raise Interrupted. Raises OSError; nothing is left then."""
@@ -100,6 +103,7 @@ def write(
             first_position,
             len(view),
             bytes(marks),
+            adapters,
         )
     )
     stem = f"{name_start(conversation)}-{secrets.token_hex(8)}"

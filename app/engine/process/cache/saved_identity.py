@@ -8,7 +8,6 @@ and llama.cpp takes the one for long texts where the window is larger than that 
 from __future__ import annotations
 
 import hashlib
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -17,21 +16,15 @@ from app.engine.process.cache.saved_file import Identity
 from app.engine.process.native import native
 from app.engine.process.native.native import llama
 from app.engine.process.native.weights import Weights
-from app.engine.protocol.loading_messages import LoadOptions, Lora
-from app.gguf.fingerprint import fast_hash
-from app.gguf.header import read_header
-from app.gguf.refusal import HeaderRefused
+from app.engine.protocol.loading_messages import LoadOptions
 
 _DIGEST_BYTES: Final = 16
 
 
 def identity_of(weights: Weights, options: LoadOptions) -> Identity | None:
-    """None where the file, or an adapter, can no longer be known again."""
+    """None where the file can no longer be known again. What the state was computed with besides
+    stands with it (`Head.adapters`)."""
     loaded = weights.loaded
-    try:
-        loras = [_known_lora(lora) for lora in options.loras]
-    except (OSError, HeaderRefused):
-        return None
     if not loaded.fast_hash:
         return None
     settings: list[Any] = [
@@ -41,14 +34,9 @@ def identity_of(weights: Weights, options: LoadOptions) -> Identity | None:
         int(llama.llama_model_n_swa(weights.model)),
         msgspec.to_builtins(options.rope),
         loaded.n_ctx > _trained_window(weights),
-        loras,
     ]
     digest = hashlib.blake2b(msgspec.json.encode(settings), digest_size=_DIGEST_BYTES)
     return Identity(native.library_version(), loaded.fast_hash, digest.hexdigest())
-
-
-def _known_lora(lora: Lora) -> tuple[str, float]:
-    return fast_hash(read_header(Path(lora.path).expanduser())), lora.scale
 
 
 def _trained_window(weights: Weights) -> int:

@@ -21,6 +21,7 @@ from typing import Final, Protocol
 
 from app.engine.process.cache.cells import Cells
 from app.engine.process.drafting.state import DraftState, Proposal
+from app.engine.process.native.adapters import NO_ADAPTERS, AdapterSet
 from app.engine.process.native.vocabulary import Vocabulary
 from app.engine.process.sampling.banned import BannedMatcher
 from app.engine.process.sampling.chain import Chain, Moment
@@ -106,6 +107,7 @@ class Request:
     position: int = 0
     timer: threading.Timer | None = None
     notes: list[str] = field(default_factory=list)
+    adapters: AdapterSet = NO_ADAPTERS
 
     @property
     def id(self) -> int:
@@ -313,6 +315,7 @@ class SlotReply:
             drafts=None if self.drafts is None else self.drafts.report(),
             reasoning_tokens=self.text.n_thought,
             reasoning_limit=self.ended_at_limit,
+            adapters=list(self.request.adapters.used),
         )
 
 

@@ -88,16 +88,18 @@ class CellSpace:
     def fits(self, request: Request, *, reuse: bool) -> bool:
         """Whether the prompt fits beside what others will still write. Alone it always does."""
         busy = [slot for slot in self._slots if slot.reply is not None]
-        return self._fits(request.prompt.ids, 1, busy, reuse=reuse)
+        return self._fits(request, request.prompt.ids, 1, busy, reuse=reuse)
 
-    def _fits(self, ids: list[int], more: int, busy: list[Slot], *, reuse: bool) -> bool:
+    def _fits(
+        self, request: Request, ids: list[int], more: int, busy: list[Slot], *, reuse: bool
+    ) -> bool:
         """Whether `ids` and `more` tokens fit beside the busy slots."""
         if not busy:
             return True
         wanted = cells_in_use(slot.cells for slot in busy) + sum(map(self._wanted, busy))
         shared = 0
         for slot in busy if reuse else []:
-            keep = min(slot.cells.common_prefix(ids), len(ids) - 1)
+            keep = min(slot.cells.common_prefix(ids, request.adapters.key), len(ids) - 1)
             if keep > shared and slot.cells.usable(keep) is None:
                 shared = keep
         return wanted + len(ids) - shared + more <= self._n_ctx
@@ -115,12 +117,14 @@ class CellSpace:
     def waits_for_prefix(self, request: Request) -> bool:
         """Whether a slot is just reading what this prompt begins with: then it can be shared in
         a moment, instead of being read twice."""
-        return self._is_being_read(request.prompt.ids)
+        return self._is_being_read(request.prompt.ids, request.adapters.key)
 
-    def _is_being_read(self, ids: list[int]) -> bool:
+    def _is_being_read(self, ids: list[int], adapters: str) -> bool:
         for slot in self._slots:
             reply = slot.reply
             if reply is None or reply.phase is not Phase.READING or slot.cells.traits.is_recurrent:
+                continue
+            if reply.request.adapters.key != adapters:
                 continue
             promised = min(common_length(reply.ids, ids), len(ids) - 1)
             least = SAME_FROM if promised == len(ids) - 1 else PARK_FROM
@@ -136,9 +140,10 @@ class CellSpace:
         plan = Plan(min(idle, key=lambda slot: (len(slot.cells) > 0, slot.used_at)))
         if not reuse:
             return plan
-        self._look_into_slots(plan, request.prompt.ids, request.generate.conversation)
+        ids, adapters = request.prompt.ids, request.adapters.key
+        self._look_into_slots(plan, ids, request.generate.conversation, adapters)
         # The last prompt token is always evaluated again: its scores are not kept.
-        parked, keep = self.parking.best(request.prompt.ids, len(request.prompt.ids) - 1)
+        parked, keep = self.parking.best(ids, len(ids) - 1, adapters)
         if keep > plan.keep:
             plan.keep, plan.parked, plan.slot = keep, parked, None
         if plan.slot is not None and plan.slot.is_idle and self._may_cut(plan, request, idle):
@@ -147,10 +152,12 @@ class CellSpace:
             plan.refused = None
         return plan
 
-    def _look_into_slots(self, plan: Plan, ids: list[int], conversation: str) -> None:
+    def _look_into_slots(
+        self, plan: Plan, ids: list[int], conversation: str, adapters: str
+    ) -> None:
         best = (0, False, False)
         for slot in self._slots:
-            keep = min(slot.cells.common_prefix(ids), len(ids) - 1)
+            keep = min(slot.cells.common_prefix(ids, adapters), len(ids) - 1)
             if not keep:
                 continue
             refused = slot.cells.usable(keep)
@@ -186,6 +193,7 @@ class CellSpace:
                 target.cells.fork_from(plan.slot.cells, plan.keep)
             elif plan.parked is not None and not self._restore(target, plan.parked, plan.keep):
                 refused = PARKED_LOST
+        target.cells.adapters = request.adapters.key
         target.conversation = request.generate.conversation
         target.origins = origins_of(request)
         target.is_stored = request.generate.is_stored
@@ -210,23 +218,23 @@ class CellSpace:
         """Whether a reply that has lost its cells can be read again now. Forks that shared cells
         may not fit together until they share them again, so one reads after the other."""
         assert slot.reply is not None
-        ids = slot.reply.ids
-        if reuse and self._is_being_read(ids):
+        ids, request = slot.reply.ids, slot.reply.request
+        if reuse and self._is_being_read(ids, request.adapters.key):
             return False
-        return self._fits(ids, self._reserve(slot.reply), self._at_work(), reuse=reuse)
+        return self._fits(request, ids, self._reserve(slot.reply), self._at_work(), reuse=reuse)
 
     def restart(self, slot: Slot) -> None:
         """Bring back what is known of what is to be read again: other slots hold it, or it is
         parked. What is shared takes no room, so a copy of more must fit beside what others will
         still write."""
         assert slot.reply is not None
-        plan, ids = Plan(slot), slot.reply.ids
-        self._look_into_slots(plan, ids, slot.conversation)
-        parked, keep = self.parking.best(ids, len(ids) - 1)
+        plan, ids, request = Plan(slot), slot.reply.ids, slot.reply.request
+        self._look_into_slots(plan, ids, slot.conversation, request.adapters.key)
+        parked, keep = self.parking.best(ids, len(ids) - 1, request.adapters.key)
         if (
             parked is not None
             and keep > plan.keep
-            and self._fits(ids, self._reserve(slot.reply), self._at_work(), reuse=False)
+            and self._fits(request, ids, self._reserve(slot.reply), self._at_work(), reuse=False)
         ):
             self._restore(slot, parked, keep)
         elif plan.slot is not None and plan.slot is not slot:  # else it has them already
@@ -297,12 +305,17 @@ class CellSpace:
         """Whether what the slot holds is in host memory now; no copy takes more than this."""
         cells = slot.cells
         cells.cut_to_exact()
-        if self.parking.holds(cells.ids):
+        if self.parking.holds(cells.ids, cells.adapters):
             return True
         if copy_bytes(len(cells), cells.state_bytes()) > most_bytes:
             return False
         first_position = cells.first_position_of_copy
         data = cells.save()
         return data is not None and self.parking.put(
-            cells.ids, data, first_position, slot.conversation, is_stored=slot.is_stored
+            cells.ids,
+            data,
+            first_position,
+            slot.conversation,
+            is_stored=slot.is_stored,
+            adapters=cells.adapters,
         )

@@ -46,13 +46,15 @@ class MeasureStopped(Exception):  # noqa: N818 - whoever asked has stopped it
 @dataclass(slots=True)
 class StepMeter:
     """Times one conversation's tokens. `ask_whether_to_go_on` raises where it shall end;
-    `progress` counts tokens read; `clock` in seconds."""
+    `progress` counts tokens read; `clock` in seconds; `adapters`: key of those it is written with.
+    """
 
     weights: Weights
     ids: list[int]
     ask_whether_to_go_on: Callable[[], None]
     progress: Callable[[int, int], None]
     clock: Callable[[], float]
+    adapters: str = ""
     _context: Any = field(default=None, init=False)
     _batch: Batch = field(init=False)
 
@@ -61,7 +63,8 @@ class StepMeter:
         needed = needed_bytes(self.weights, len(self.ids))
         if free_bytes(self.weights) < needed:
             raise _not_enough(needed)
-        self._context = self.weights.open_beside(len(self.ids) + WARM_UP + STEPS)
+        adapters = self.weights.adapters_by_key(self.adapters)
+        self._context = self.weights.open_beside(len(self.ids) + WARM_UP + STEPS, adapters=adapters)
         if not self._context:
             raise _not_enough(needed)
         try:

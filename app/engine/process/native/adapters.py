@@ -1,57 +1,279 @@
-"""LoRA adapters: small GGUF files that change the weights they were made for.
+"""What changes the weights while they compute: LoRA adapters and control vectors, by reply.
 
-An adapter is read by our own bounded header reader before llama.cpp sees it, so a truncated or
-foreign one is refused with a sentence. What must hold: adapters are loaded before the context is
-made (it sizes its graph by them) and live as long as the weights, which free them.
+A file is read and looked through by our own bounded reader before llama.cpp sees it, so one that is
+truncated, foreign or full of nonsense is refused with a sentence. A LoRA adapter is loaded into the
+weights when a reply first asks for it, and stays as long as they do; llama.cpp makes its graph anew
+when a context gets other ones. What must hold:
+
+* adapters belong to a context, so whoever decodes puts those of its reply in force first, and no
+  pass is shared by replies with different ones (`scheduling/turns.py`);
+* an `AdapterSet` is known by its `key`, which stands with the cells that were computed with it: the
+  same files by their content, scales and layers, and nothing that has no effect. A scale of 0 is
+  no adapter, to the last bit.
 """
 
 from __future__ import annotations
 
 import ctypes
+import hashlib
+import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple
 
+import numpy as np
+
+from app.engine.process.native.adapter_content import Stamp, checked_hash, stamp_of
+from app.engine.process.native.control_vectors import (
+    WEIGHTS_KEY,
+    Directions,
+    check_vector,
+    read_directions,
+)
 from app.engine.process.native.logparse import last_error, names_lack_of_memory
-from app.engine.process.native.native import llama
-from app.engine.protocol.loading_messages import Lora
+from app.engine.process.native.native import NativeLog, llama
+from app.engine.protocol.adapter_messages import (
+    Adapters,
+    AdapterUsed,
+    ControlVector,
+    Lora,
+    check_adapters,
+)
+from app.engine.protocol.bounds import BadSetting
 from app.gguf.header import Header, read_header
 from app.gguf.refusal import HeaderRefused
 from app.refusal import Refusal
 
 _INVOCATION = "adapter.alora.invocation_tokens"
+LORA: Final = "LoRA adapter"
+VECTOR: Final = "control vector"
+_KINDS: Final = {LORA: "lora", VECTOR: "control_vector"}
+MAX_SETS: Final = 256
+"""Sets that are remembered by their key, for cells that were computed with them."""
+
+OTHER_WEIGHTS: Final = "The control vector “{name}” was made with another model than this one."
 
 
-@dataclass(frozen=True, slots=True)
-class Adapter:
-    """An adapter that fits the weights, not yet loaded."""
+@dataclass(frozen=True, slots=True, eq=False)
+class AdapterSet:
+    """What a context computes with. `vector` [n_layer - 1, n_embd]: the sum of all control vectors,
+    each times its scale, in the layers that it acts on. `notes`: sentences for whoever uses it."""
 
-    lora: Lora
+    key: str = ""
+    loras: tuple[tuple[Any, float], ...] = ()
+    vector: Directions | None = None
+    used: tuple[AdapterUsed, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def apply(self, context: Any) -> None:
+        """From now on every pass through `context` is changed by these and no others. Raises
+        Refusal."""
+        count = len(self.loras)
+        pointers = (llama.llama_adapter_lora_p_ctypes * count)(*(h for h, _ in self.loras))
+        scales = (ctypes.c_float * count)(*(scale for _, scale in self.loras))
+        if llama.llama_set_adapters_lora(context, pointers, count, scales) != 0:
+            raise Refusal("native_error", "llama.cpp couldn't apply the LoRA adapters.")
+        if self.vector is None:
+            code = llama.llama_set_adapter_cvec(context, None, 0, 0, 0, 0)
+        else:
+            data = self.vector.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
+            n_layers, n_embd = self.vector.shape
+            code = llama.llama_set_adapter_cvec(
+                context, data, self.vector.size, n_embd, 1, n_layers
+            )
+        if code != 0:
+            raise Refusal("native_error", "llama.cpp couldn't apply the control vector.")
+
+
+NO_ADAPTERS: Final = AdapterSet()
+
+
+class _File(NamedTuple):
+    """A file that fits the weights. `directions`: a control vector's."""
+
+    stamp: Stamp | None
     header: Header
-
-    @property
-    def size_bytes(self) -> int:
-        """What its matrices take in memory."""
-        return sum(tensor.size_bytes for tensor in self.header.tensors)
-
-    @property
-    def note(self) -> str:
-        return f"LoRA adapter “{self.header.name}” is applied with scale {self.lora.scale:g}."
+    hash: str
+    directions: Directions | None = None
 
 
-def read_adapters(loras: list[Lora], weights: Header) -> list[Adapter]:
-    """Read and check the files. Raises Refusal naming the first that does not fit."""
-    shapes = {tensor.name: tensor.shape for tensor in weights.tensors}
-    adapters = []
-    for lora in loras:
+class _Acting(NamedTuple):
+    """A file with a scale that is not 0, and the layers of a control vector."""
+
+    file: _File
+    scale: float
+    first: int
+    last: int
+
+
+class AdapterFiles:
+    """The adapters of one pair of weights. `check` may be called from any thread, the rest from the
+    one that owns the contexts."""
+
+    def __init__(self, weights: Header) -> None:
+        self._weights = weights
+        self._shapes = {tensor.name: tensor.shape for tensor in weights.tensors}
+        self._files: dict[tuple[str, str], _File] = {}
+        self._lock = threading.Lock()
+        self._handles: dict[str, Any] = {}
+        self._sets: dict[str, AdapterSet] = {"": NO_ADAPTERS}
+        self._model: Any = None
+        self._log: NativeLog | None = None
+        self._n_layer = weights.n_layer or 1
+        self.weights_hash = ""
+        """What the weights are known by, once they are loaded."""
+        self.usual = NO_ADAPTERS
+        """What the weights were loaded with."""
+
+    def attach(self, model: Any, log: NativeLog) -> None:
+        """The weights are loaded: adapters may be, too."""
+        self._model, self._log = model, log
+
+    # --- files ------------------------------------------------------------------------------------
+
+    def check(self, wanted: Adapters) -> list[Header]:
+        """Read what has not been read yet; the headers of the LoRA adapters. Raises Refusal naming
+        the first file that does not fit."""
+        check_adapters(wanted)
+        for vector in wanted.vectors:
+            self._file(VECTOR, vector)
+        return [self._file(LORA, lora).header for lora in wanted.loras]
+
+    def _file(self, kind: str, asked: Lora | ControlVector) -> _File:
+        """Raises Refusal."""
+        path = Path(asked.path).expanduser()
+        with self._lock:
+            file = self._files.get((kind, asked.path))
+            if file is None or file.stamp != _stamp(path):
+                file = self._files[kind, asked.path] = self._read(kind, path)
+        if asked.hash and asked.hash != file.hash:
+            raise Refusal(
+                "changed_file",
+                f"The {kind} “{path.name}” has changed since. Restore that file, or choose it anew "
+                "to use it as it is now.",
+                f"{file.hash} is not {asked.hash}",
+            )
+        return file
+
+    def _read(self, kind: str, path: Path) -> _File:
         try:
-            header = read_header(Path(lora.path).expanduser())
+            header = read_header(path)
         except HeaderRefused as refused:
-            sentence = f"A LoRA adapter can't be loaded. {refused.sentence}"
+            sentence = f"A {kind} can't be loaded. {refused.sentence}"
             raise Refusal(refused.kind, sentence, refused.evidence) from refused
-        _check(header, weights, shapes)
-        adapters.append(Adapter(lora, header))
-    return adapters
+        stamp = _stamp(path)
+        if kind == LORA:
+            _check(header, self._weights, self._shapes)
+            return _File(stamp, header, checked_hash(header, kind))
+        check_vector(header, self._weights)
+        found = checked_hash(header, kind)
+        return _File(stamp, header, found, read_directions(header, self._n_layer))
+
+    # --- sets -------------------------------------------------------------------------------------
+
+    def by_key(self, key: str) -> AdapterSet:
+        """The set that cells were computed with."""
+        return self._sets.get(key, NO_ADAPTERS)
+
+    def set_of(self, wanted: Adapters | None) -> AdapterSet:
+        """What these come to, loaded. None: what the weights were loaded with. Raises Refusal."""
+        if wanted is None:
+            return self.usual
+        check_adapters(wanted)
+        loras, vectors = self._acting(LORA, wanted.loras), self._acting(VECTOR, wanted.vectors)
+        used = (*_used(LORA, loras), *_used(VECTOR, vectors))
+        words = [f"{u.kind} {u.hash} {u.scale.hex()} {u.first} {u.last}" for u in used]
+        key = hashlib.blake2b("\n".join(words).encode(), digest_size=16).hexdigest()
+        key = key if words else ""
+        if key not in self._sets:
+            loaded = tuple((self._handle(acting.file), acting.scale) for acting in loras)
+            notes = tuple(note for acting in vectors if (note := self._note(acting.file.header)))
+            self._sets[key] = AdapterSet(key, loaded, self._vector(vectors), used, notes)
+            while len(self._sets) > MAX_SETS:
+                del self._sets[next(k for k in self._sets if k)]
+        return self._sets[key]
+
+    def _acting(self, kind: str, asked: Sequence[Lora | ControlVector]) -> list[_Acting]:
+        """Each file once, by its hash; what is asked for twice counts twice. As float32, which is
+        what llama.cpp computes with. Raises Refusal."""
+        found: dict[tuple[str, int, int], _Acting] = {}
+        for each in asked:
+            file, first, last = self._file(kind, each), 0, 0
+            if isinstance(each, ControlVector):
+                first, last = each.first or 1, each.last or self._n_layer - 1
+                self._check_layers(first, last)
+            place = (file.hash, first, last)
+            before = found[place].scale if place in found else 0.0
+            scale = float(np.float32(before + each.scale))
+            found[place] = _Acting(file, scale, first, last)
+        return [found[place] for place in sorted(found) if found[place].scale]
+
+    def _check_layers(self, first: int, last: int) -> None:
+        if not 1 <= first <= last < self._n_layer:
+            raise BadSetting(
+                "adapters",
+                f"A control vector acts on the layers 1 to {self._n_layer - 1} of this model, not "
+                f"{first} to {last}.",
+            )
+
+    def _vector(self, vectors: list[_Acting]) -> Directions | None:
+        if not vectors:
+            return None
+        total = np.zeros((self._n_layer - 1, self._weights.n_embd or 0), np.float32)
+        for file, scale, first, last in vectors:
+            assert file.directions is not None
+            total[first - 1 : last] += np.float32(scale) * file.directions[first - 1 : last]
+        if not np.isfinite(total).all():
+            raise BadSetting("adapters", "The control vectors' scales are too large. Lower them.")
+        return total
+
+    def _note(self, header: Header) -> str:
+        """A direction means something in the weights that it was found in, and nothing in others of
+        the same shape. Files from elsewhere don't say which those were."""
+        made_with = header.metadata.get(WEIGHTS_KEY)
+        if not isinstance(made_with, str) or not self.weights_hash:
+            return ""
+        return "" if made_with == self.weights_hash else OTHER_WEIGHTS.format(name=header.name)
+
+    def _handle(self, file: _File) -> Any:
+        """Loaded into the weights, which own it from now on. Raises Refusal."""
+        if file.hash in self._handles:
+            return self._handles[file.hash]
+        path = file.header.path
+        assert self._model is not None
+        assert self._log is not None
+        if _stamp(path) != file.stamp:
+            raise Refusal("changed_file", f"The LoRA adapter “{path.name}” is being written. Wait.")
+        with self._log.recording() as lines:
+            handle = llama.llama_adapter_lora_init(
+                self._model, str(path).encode("utf-8", "surrogateescape")
+            )
+        if not handle:
+            evidence = last_error(lines)
+            is_memory = names_lack_of_memory(evidence)
+            raise Refusal(
+                "out_of_memory" if is_memory else "native_error",
+                f"llama.cpp couldn't load the LoRA adapter “{path.name}”. "
+                + ("Free some memory or remove it." if is_memory else "Remove it."),
+                evidence,
+            )
+        self._handles[file.hash] = handle
+        return handle
+
+
+def _used(kind: str, found: list[_Acting]) -> list[AdapterUsed]:
+    return [
+        AdapterUsed(_KINDS[kind], str(a.file.header.path), a.file.hash, a.scale, a.first, a.last)
+        for a in found
+    ]
+
+
+def _stamp(path: Path) -> Stamp | None:
+    try:
+        return stamp_of(path.stat())
+    except (OSError, ValueError):
+        return None
 
 
 def _check(adapter: Header, weights: Header, shapes: dict[str, tuple[int, ...]]) -> None:
@@ -112,33 +334,3 @@ def _fits(
     if target.endswith("token_embd.weight"):
         return matrix[0] == b[1] and matrix[1] == a[1]
     return matrix[0] == a[0] and matrix[1] == b[1] and a[1] == b[0]
-
-
-def load_adapters(model: Any, adapters: list[Adapter], lines: list[str]) -> list[Any]:
-    """Load them into the weights; the weights own them from now on. Raises Refusal."""
-    handles = []
-    for adapter in adapters:
-        path = str(adapter.header.path).encode("utf-8", "surrogateescape")
-        handle = llama.llama_adapter_lora_init(model, path)
-        if not handle:
-            evidence = last_error(lines)
-            is_memory = names_lack_of_memory(evidence)
-            raise Refusal(
-                "out_of_memory" if is_memory else "native_error",
-                f"llama.cpp couldn't load the LoRA adapter “{adapter.header.path.name}”. "
-                + ("Free some memory or remove it." if is_memory else "Remove it."),
-                evidence,
-            )
-        handles.append(handle)
-    return handles
-
-
-def apply_adapters(context: Any, adapters: list[Adapter], handles: list[Any]) -> None:
-    """From now on every pass through `context` is changed by the adapters."""
-    if not handles:
-        return
-    count = len(handles)
-    pointers = (llama.llama_adapter_lora_p_ctypes * count)(*handles)
-    scales = (ctypes.c_float * count)(*(adapter.lora.scale for adapter in adapters))
-    if llama.llama_set_adapters_lora(context, pointers, count, scales) != 0:
-        raise Refusal("native_error", "llama.cpp couldn't apply the LoRA adapters.")

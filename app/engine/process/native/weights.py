@@ -22,7 +22,7 @@ from app.engine.planning.load_plan import LoadPlan, estimate_of, plan_load
 from app.engine.planning.placement import unused_graphics_note
 from app.engine.planning.sizes import cache_layers
 from app.engine.process.native import native
-from app.engine.process.native.adapters import apply_adapters, load_adapters, read_adapters
+from app.engine.process.native.adapters import NO_ADAPTERS, AdapterFiles, AdapterSet
 from app.engine.process.native.logparse import (
     LoadReport,
     last_error,
@@ -34,6 +34,7 @@ from app.engine.process.native.logparse import (
 )
 from app.engine.process.native.native import GGML_TYPES, AbortFlag, NativeLog, llama
 from app.engine.process.native.vocabulary import Vocabulary
+from app.engine.protocol.adapter_messages import Adapters
 from app.engine.protocol.cache_messages import CacheShape
 from app.engine.protocol.loading_messages import Loaded, LoadOptions, MemoryPart, RopeScaling
 from app.gguf.fingerprint import fast_hash
@@ -70,15 +71,19 @@ class Weights:
         abort: AbortFlag,
         open_context: Callable[[int, int, Any, FlashAttention | None], Any] | None = None,
         log: NativeLog | None = None,
+        adapters: AdapterFiles | None = None,
     ) -> None:
         """`open_context(n_ctx, n_slots, watch, flash_attention)`: another one like `context`, or
-        nothing. `log`: where llama.cpp says what it takes."""
+        nothing. `log`: where llama.cpp says what it takes. `adapters`: those for these weights;
+        the usual ones are in force."""
         self.model = model
         self.context = context
         self.loaded = loaded
         self.abort = abort
         self._open_context = open_context
         self._log = log
+        self._adapters = adapters
+        self._in_force = self.usual_adapters.key
         self.vocabulary = Vocabulary(llama.llama_model_get_vocab(model))
         self.vocabulary.eog_ids = loaded.eog_ids  # found once, or the first reply would wait
         self.n_ctx = loaded.n_ctx
@@ -109,14 +114,52 @@ class Weights:
     def n_embd(self) -> int:
         return self.loaded.n_embd
 
-    def open_beside(self, n_ctx: int, *, n_slots: int = 1, watch: Any = None) -> Any:
+    # --- adapters -----------------------------------------------------------------------------
+
+    @property
+    def usual_adapters(self) -> AdapterSet:
+        """What the weights were loaded with."""
+        return self._adapters.usual if self._adapters is not None else NO_ADAPTERS
+
+    def check_adapters(self, wanted: Adapters | None) -> None:
+        """Read and check their files; from any thread. Raises Refusal."""
+        if wanted is not None and self._adapters is not None:
+            self._adapters.check(wanted)
+
+    def adapter_set(self, wanted: Adapters | None) -> AdapterSet:
+        """What these come to, loaded; None: the usual ones. Raises Refusal."""
+        return self._adapters.set_of(wanted) if self._adapters is not None else NO_ADAPTERS
+
+    def adapters_by_key(self, key: str) -> AdapterSet:
+        """Those that cells were computed with."""
+        return self._adapters.by_key(key) if self._adapters is not None else NO_ADAPTERS
+
+    def use(self, adapters: AdapterSet) -> None:
+        """Compute with these from the next decode on. Raises Refusal."""
+        if adapters.key != self._in_force:
+            self._in_force = ""
+            adapters.apply(self.context)
+            self._in_force = adapters.key
+
+    # --- contexts -----------------------------------------------------------------------------
+
+    def open_beside(
+        self,
+        n_ctx: int,
+        *,
+        n_slots: int = 1,
+        watch: Any = None,
+        adapters: AdapterSet | None = None,
+    ) -> Any:
         """Another context on these weights, for `n_slots` sequences of `n_ctx` tokens together, as
         this one in all else; whoever asks frees it. `watch`: an evaluation callback, kept alive by
-        the caller. A false value where there is no room for it."""
+        the caller. `adapters`: what it computes with (None: the usual ones). A false value where
+        there is no room for it."""
         context = None
         if self._open_context is not None:
             context = self._open_context(n_ctx, n_slots, watch, None)
         if context:
+            (self.usual_adapters if adapters is None else adapters).apply(context)
             llama.llama_set_n_threads(context, self.n_threads, self.n_threads)
         return context
 
@@ -132,6 +175,7 @@ class Weights:
         with self._log.recording() as lines:
             context = self._open_context(n_ctx, 1, None, "on" if flash_attention else "off")
         if context:
+            self.usual_adapters.apply(context)
             llama.llama_set_n_threads(context, self.n_threads, self.n_threads)
         return context, read_load(lines)
 
@@ -164,15 +208,18 @@ def load(
     started = time.perf_counter()
     check_options(options)
     header = read_for_load(path)
-    adapters = read_adapters(options.loras, header)
-    adapter_bytes = sum(adapter.size_bytes for adapter in adapters)
+    adapters = AdapterFiles(header)
+    usual = Adapters(loras=options.loras)
+    files = adapters.check(usual)
+    adapter_bytes = sum(tensor.size_bytes for file in files for tensor in file.tensors)
     plan_ = plan_load(header, options, native.machine(), adapter_bytes=adapter_bytes)
     on_planned(estimate_of(plan_))
     with log.recording() as lines:
         model = _load_model(path, header, options, plan_, on_progress, is_cancelled, lines)
         try:
             _refuse_what_cannot_chat(model, header)
-            handles = load_adapters(model, adapters, lines)
+            adapters.attach(model, log)
+            adapters.usual = adapters.set_of(usual)
             abort = AbortFlag()
 
             def open_context(
@@ -183,21 +230,24 @@ def load(
             ) -> Any:
                 flash = flash_attention or options.flash_attention
                 own = msgspec.structs.replace(options, flash_attention=flash)
-                made = _new_context(model, own, plan_, abort, n_ctx, n_slots, watch)
-                if made:
-                    apply_adapters(made, adapters, handles)
-                return made
+                return _new_context(model, own, plan_, abort, n_ctx, n_slots, watch)
 
             context = open_context(plan_.placement.n_ctx, plan_.n_slots)
             if not context:
                 raise _context_failure(plan_, lines)
+            adapters.usual.apply(context)
         except BaseException:
             llama.llama_model_free(model)
             raise
         report = read_load(lines)
-    notes = [*plan_.notes, *_notes_after(options, report), *(a.note for a in adapters)]
+    named = [
+        f"LoRA adapter “{file.name}” is applied with scale {lora.scale:g}."
+        for file, lora in zip(files, options.loras, strict=True)
+    ]
+    notes = [*plan_.notes, *_notes_after(options, report), *named]
     loaded = _describe(model, context, header, options, report, plan_, notes, started)
-    return Weights(model, context, loaded, abort, open_context, log)
+    adapters.weights_hash = loaded.fast_hash
+    return Weights(model, context, loaded, abort, open_context, log, adapters)
 
 
 # --- before native code ---------------------------------------------------------------------------

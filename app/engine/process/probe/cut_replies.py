@@ -68,6 +68,7 @@ class CutWeights(Weights):
         self.__dict__.update(weights.__dict__)
         self.context = lent.context
         self.n_slots = 1
+        self._in_force = lent.adapters
         self._lent = lent
         self._cutting = cutting
         self._first = first
@@ -265,6 +266,7 @@ class CutReplies:
         Refusal."""
         generate, ids = waiting.generate, waiting.prompt.ids
         n_ctx = self._weights.n_ctx
+        self._probe.use(self._weights.adapter_set(generate.adapters))
         most = min(len(ids) + generate.max_tokens, n_ctx) if generate.max_tokens else n_ctx
         needs_means = bool(generate.cuts) and generate.cut_mode == "mean"
 
@@ -295,6 +297,6 @@ class CutReplies:
             LoadOptions(parked_bytes=0, governor=False),
             self._wake,
         )
-        scheduler.begin_with(lent.ids)
+        scheduler.begin_with(lent.ids, self._probe.adapters.key)
         waiting.timeline.mark("settling", self._clock())
         yield scheduler

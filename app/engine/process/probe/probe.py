@@ -27,6 +27,7 @@ from app.amounts import bytes_words
 from app.engine.planning.estimate import MEAN_OVER, cells_beside, mean_cells
 from app.engine.process.cache.cells import Cells, Traits, common_length, usable_in_copy
 from app.engine.process.cache.step_meter import free_bytes, needed_bytes
+from app.engine.process.native.adapters import AdapterSet
 from app.engine.process.native.native import Batch, llama
 from app.engine.process.native.weights import MAX_OUTPUTS, Weights
 from app.engine.process.probe.attention import (
@@ -126,7 +127,8 @@ class Looked:
 
 
 class Lent(NamedTuple):
-    """The context, for somebody who writes in it. Its first sequence holds `ids`. `graphs`: nodes
+    """The context, for somebody who writes in it, with `adapters` (a key) in force. Its first
+    sequence holds `ids`. `graphs`: nodes
     and map of a decode of one token, and of several whose last one asks for scores."""
 
     context: Any
@@ -134,6 +136,7 @@ class Lent(NamedTuple):
     graphs: tuple[tuple[list[Node], GraphMap], tuple[list[Node], GraphMap]]
     ids: list[int]
     means: Means | None
+    adapters: str
 
 
 class Again:
@@ -170,6 +173,8 @@ class Probe:
         self._traits = traits or Traits()
         self._clock = clock
         self._watch = Watch()
+        self.adapters = weights.usual_adapters
+        """What it computes with."""
         most = max(weights.n_ubatch, _SEQUENCES)
         self._chunk, self._lens_rows = min(_CHUNK, most), min(_LENS_ROWS, most)
         self._context: Any = None
@@ -208,6 +213,13 @@ class Probe:
         self._many = None
         self._of_text = {}
 
+    def use(self, adapters: AdapterSet) -> None:
+        """Compute with these. The graph is another one then, and so is all that was read."""
+        if adapters.key != self.adapters.key:
+            self.close()
+            self._means = None
+        self.adapters = adapters
+
     def _room_for(self, n_tokens: int) -> int:
         return cells_beside(n_tokens, self._weights.n_ctx, self._weights.n_layer)
 
@@ -225,7 +237,7 @@ class Probe:
         if free_bytes(self._weights) < needed:
             raise refusal
         self._context = self._weights.open_beside(
-            n_ctx, watch=self._watch.callback, n_slots=_SEQUENCES
+            n_ctx, watch=self._watch.callback, n_slots=_SEQUENCES, adapters=self.adapters
         )
         if not self._context:
             raise refusal
@@ -385,8 +397,9 @@ class Probe:
         keep = common_length(self._cells.ids, before)
         if self._cells.usable(keep) is not None:
             keep = 0
-        slots = list(self._slots())
-        spare = next((cells.sequence for cells in slots if not cells.ids), None)
+        every = list(self._slots())
+        slots = [cells for cells in every if cells.adapters == self.adapters.key]
+        spare = next((cells.sequence for cells in every if not cells.ids), None)
 
         def usable(cells: Cells) -> int:
             return usable_in_copy(cells, before, has_spare=spare is not None)
@@ -671,7 +684,14 @@ class Probe:
         except Exception:
             self.close()
             raise
-        return Lent(self._context, self._watch, (one, several), list(self._cells.ids), means)
+        return Lent(
+            self._context,
+            self._watch,
+            (one, several),
+            list(self._cells.ids),
+            means,
+            self.adapters.key,
+        )
 
     def take_back(self) -> None:
         """Whoever wrote in the context is done: only what was there before is left."""

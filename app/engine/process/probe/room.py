@@ -10,6 +10,7 @@ import time
 import traceback
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -25,11 +26,13 @@ from app.engine.process.probe.answers.embedding import Embedding
 from app.engine.process.probe.answers.flash import compare_flash
 from app.engine.process.probe.answers.profile import profile_step
 from app.engine.process.probe.answers.rotation import told_rotations
+from app.engine.process.probe.answers.steering import make_vector
 from app.engine.process.probe.file_tensors import FileTensors
 from app.engine.process.probe.graph import SOME_LAYERS, GraphMap
 from app.engine.process.probe.probe import Asked, Looked, Probe
 from app.engine.process.probe.tensors import Values
 from app.engine.process.scheduling.admission import check_ids, reason_of
+from app.engine.protocol.adapter_messages import VectorMade, VectorMethod, check_groups
 from app.engine.protocol.cut_messages import check_cuts
 from app.engine.protocol.embedding_messages import (
     EmbeddingCommand,
@@ -89,8 +92,22 @@ Answering = Iterator[
     | EmbeddingResult
     | StepProfiled
     | FlashCompared
+    | VectorMade
     | None
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class Examples:
+    """A `MakeVector` whose prompts are token IDs by now."""
+
+    id: int
+    positive: list[list[int]]
+    negative: list[list[int]]
+    method: VectorMethod
+
+
+Question = InsideCommand | Examples
 
 
 class ProbeRoom:
@@ -113,12 +130,13 @@ class ProbeRoom:
         self._clock = clock
         self._probe = Probe(weights, slots, traits, clock)
         self._tensors: FileTensors | None = None
-        self._embedding = Embedding(self._file_tensors, [ADAPTED] if weights.loaded.loras else [])
-        self._waiting: OrderedDict[int, InsideCommand] = OrderedDict()
+        notes = [ADAPTED] if weights.usual_adapters.loras else []
+        self._embedding = Embedding(self._file_tensors, notes)
+        self._waiting: OrderedDict[int, Question] = OrderedDict()
         self._running: tuple[int, Answering] | None = None
         self._rests_until = 0.0
 
-    def ask(self, command: InsideCommand) -> None:
+    def ask(self, command: Question) -> None:
         """Queue a question; it ends by Finished, Stopped or Failed."""
         self._waiting[command.id] = command
 
@@ -161,7 +179,7 @@ class ProbeRoom:
             request_id, command = self._waiting.popitem(last=False)
             if not self._may_begin(request_id):
                 return
-            self._running = (request_id, self._answering(command))
+            self._running = (request_id, self._begun(command))
         request_id, answering = self._running
         try:
             result = next(answering)
@@ -179,7 +197,14 @@ class ProbeRoom:
         took = self._clock() - began
         self._rests_until = self._clock() + took * (1 / _SHARE - 1)
 
-    def _answering(self, command: InsideCommand) -> Answering:
+    def _begun(self, command: Question) -> Answering:
+        """With the adapters of the reply that is asked about, where it is one."""
+        if not isinstance(command, EmbeddingCommand):
+            wanted = getattr(command, "adapters", None)
+            self._probe.use(self._weights.adapter_set(wanted))
+        yield from self._answering(command)
+
+    def _answering(self, command: Question) -> Answering:
         if isinstance(command, LookInside):
             return self._look(command)
         if isinstance(command, MeasureHeads):
@@ -192,6 +217,8 @@ class ProbeRoom:
             return self._rotations()
         if isinstance(command, MachineCommand):
             return self._measure(command)
+        if isinstance(command, Examples):
+            return self._make_vector(command)
         return self._offer()
 
     def _progress(self, request_id: int, phase: str = "inside") -> Callable[[int, int], None]:
@@ -208,6 +235,15 @@ class ProbeRoom:
         else:
             self._probe.close()  # its memory may be needed
             yield from compare_flash(weights, command.token_ids, progress)
+
+    def _make_vector(self, examples: Examples) -> Answering:
+        check_groups(examples.positive, examples.negative, examples.method)
+        for ids in (*examples.positive, *examples.negative):
+            check_ids(ids, self._weights.vocabulary.n_vocab)
+        progress = self._progress(examples.id, "examples")
+        yield from make_vector(
+            self._probe, examples.positive, examples.negative, examples.method, progress
+        )
 
     def _measure_heads(self) -> Answering:
         vocabulary, loaded = self._weights.vocabulary, self._weights.loaded
@@ -307,7 +343,7 @@ class ProbeRoom:
     def _why_no_norms(self) -> str:
         """Why the size of values can't be told; empty where it can."""
         loaded = self._weights.loaded
-        if loaded.loras:
+        if self._probe.adapters.loras:
             return ADAPTED_VALUES
         return "" if loaded.type_v in PLAIN_TYPES else ROUNDED_VALUES
 

@@ -55,6 +55,9 @@ READ_AGAIN: Final = "llama.cpp failed at this step, so the chat was processed ag
 GAVE_WAY: Final = (
     "Other replies filled the context window, so this one paused until there was room."
 )
+TAKE_TURNS: Final = (
+    "Replies with other adapters are being written, so they and this one take turns."
+)
 DECODE_FAILED: Final = "llama.cpp failed. Try again; if it fails again, reload the model."
 INTERNAL: Final = "Something went wrong in the engine. Try again; the log has the details."
 NO_MEMORY: Final = (

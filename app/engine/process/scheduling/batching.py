@@ -40,15 +40,15 @@ class Batching:
         self._max_outputs = max_outputs
         self._drafting = drafting
 
-    def build(self, give_way: Callable[[Slot], None]) -> list[Row]:
-        """The rows of the next step, already in the batch. `give_way(slot)` takes the cells of a
-        reply where others need them: of the newest ones, and no more than needed, so that the
-        oldest one always gets on."""
+    def build(self, give_way: Callable[[Slot], None], adapters: str = "") -> list[Row]:
+        """The rows of the next step, already in the batch: of the replies with these adapters.
+        `give_way(slot)` takes the cells of a reply where others need them: of the newest ones, and
+        no more than needed, so that the oldest one always gets on."""
         self._batch.clear()
-        rows = self._writers(give_way)
+        rows = self._writers(give_way, adapters)
         reading = self._in_phase(Phase.READING)
         if reading:
-            rows += self._readers(reading, len(rows), give_way)
+            rows += self._readers(reading, len(rows), give_way, adapters)
         elif any(row.reply.drafts is not None for row in rows):
             self._drafting.propose(rows, self._spare(len(rows)))
         for row in rows:
@@ -70,11 +70,18 @@ class Batching:
     def _in_phase(self, phase: Phase) -> list[Slot]:
         return [s for s in self._slots if s.reply is not None and s.reply.phase is phase]
 
-    def _writers(self, give_way: Callable[[Slot], None]) -> list[Row]:
-        writing = self._in_phase(Phase.WRITING)
+    @property
+    def adapters(self) -> list[str]:
+        """Those of each reply that has something to compute, the oldest first."""
+        at_work = [*self._in_phase(Phase.WRITING), *self._in_phase(Phase.READING)]
+        return [_adapters(slot) for slot in sorted(at_work, key=_began)]
+
+    def _writers(self, give_way: Callable[[Slot], None], adapters: str) -> list[Row]:
+        writing = _with(adapters, self._in_phase(Phase.WRITING))
         while writing and self._space.make_room(len(writing)) < len(writing):
-            give_way(max([*writing, *self._in_phase(Phase.READING)], key=_began))
-            writing = self._in_phase(Phase.WRITING)
+            others = [*self._in_phase(Phase.WRITING), *self._in_phase(Phase.READING)]
+            give_way(max(others, key=_began))
+            writing = _with(adapters, self._in_phase(Phase.WRITING))
         return [
             Row(slot, slot.reply, [slot.reply.next_token], wants_scores=True)
             for slot in writing
@@ -82,11 +89,20 @@ class Batching:
         ]
 
     def _readers(
-        self, reading: list[Slot], n_writers: int, give_way: Callable[[Slot], None]
+        self,
+        reading: list[Slot],
+        n_writers: int,
+        give_way: Callable[[Slot], None],
+        adapters: str,
     ) -> list[Row]:
-        while not n_writers and len(reading) > 1 and not self._space.make_room(1):
+        while len(reading) > 1 and not self._in_phase(Phase.WRITING):
+            if self._space.make_room(1):
+                break
             give_way(max(reading, key=_began))  # each would wait for the other one's end
             reading = self._in_phase(Phase.READING)
+        reading = _with(adapters, reading)
+        if not reading:
+            return []
         reading.sort(key=_began)
         replies = [slot.reply for slot in reading if slot.reply is not None]
         chunk = self._pace.chunk(somebody_writes=n_writers > 0)
@@ -110,6 +126,14 @@ class Batching:
                 ids = reply.ids[at : at + share]
                 rows.append(Row(slot, reply, ids, at + share == len(reply.ids)))
         return rows
+
+
+def _adapters(slot: Slot) -> str:
+    return slot.reply.request.adapters.key if slot.reply is not None else ""
+
+
+def _with(adapters: str, slots: list[Slot]) -> list[Slot]:
+    return [slot for slot in slots if _adapters(slot) == adapters]
 
 
 def _began(slot: Slot) -> tuple[float, int]:

@@ -46,6 +46,7 @@ from app.engine.process.scheduling.admission import (
     DECODE_FAILED,
     GAVE_WAY,
     READ_AGAIN,
+    TAKE_TURNS,
     UNCLOSED,
     admit,
     reason_of,
@@ -55,6 +56,7 @@ from app.engine.process.scheduling.drafting import Drafting
 from app.engine.process.scheduling.pace import Pace
 from app.engine.process.scheduling.rows import Row
 from app.engine.process.scheduling.threads import Threads
+from app.engine.process.scheduling.turns import Turns
 from app.engine.process.scheduling.waiting import WaitingRoom, awaits
 from app.engine.process.scheduling.writing import Calls, Writer
 from app.engine.process.trace.lanes import LaneRecorder
@@ -149,6 +151,7 @@ class Scheduler:
             self._slots, self._space, self._pace, self._batch, outputs, self._drafting
         )
         self._scorer: PromptScorer | None = None
+        self._turns = Turns()
         self._threads = Threads(weights, governed=options.governor)
         self._latest = Pass()
         self._lanes = LaneRecorder(weights.n_slots, clock)
@@ -172,6 +175,7 @@ class Scheduler:
         n_vocab, n_ctx = self._vocabulary.n_vocab, self._weights.n_ctx
         try:
             admit(generate, prompt.ids, n_vocab=n_vocab, n_ctx=n_ctx, vocabulary=self._vocabulary)
+            request.adapters = self._weights.adapter_set(generate.adapters)
         except Refusal as refused:
             self._send(Failed(request.id, refused.kind, refused.sentence, refused.evidence))
             return request
@@ -220,10 +224,11 @@ class Scheduler:
             ]
         return self._lanes.read(since, waiting)
 
-    def begin_with(self, ids: list[int]) -> None:
-        """The context's first sequence holds these tokens already."""
+    def begin_with(self, ids: list[int], adapters: str = "") -> None:
+        """The context's first sequence holds these tokens already, computed with these adapters."""
         if ids:
             self._slots[0].cells.extend(ids)
+            self._slots[0].cells.adapters = adapters
 
     @property
     def is_held(self) -> bool:
@@ -244,7 +249,7 @@ class Scheduler:
         self._sweep()
         self._begin_again()
         self._admit()
-        rows = self._batching.build(self._give_way)
+        rows = self._rows()
         self._is_stuck = self._is_stuck and not rows
         if not rows or not self._take_off(rows):
             self._tell()
@@ -275,6 +280,15 @@ class Scheduler:
             self._crash(rows, code)
         if self._on_processor or not self.has_work:
             self._tell()
+
+    def _rows(self) -> list[Row]:
+        """The next step's, with their adapters in force. Where those whose turn it is can compute
+        nothing (there is no room), others can."""
+        for adapters in self._turns.order(self._batching.adapters, self._clock()):
+            if rows := self._batching.build(self._give_way, adapters):
+                self._weights.use(rows[0].reply.request.adapters)
+                return rows
+        return []
 
     def _emit(self, item: Event | TokenRecord) -> None:
         self._news.append(item)
@@ -452,6 +466,8 @@ class Scheduler:
             self._note(reply, "no_effect", sentence)
         for sentence in schema_notes(sampling.json_schema):
             self._note(reply, "schema_not_held", sentence)
+        for sentence in self._notes_on_adapters(reply.request):
+            self._note(reply, "adapters", sentence)
         timeline = reply.request.timeline
         if plan.parked is not None:
             timeline.mark("settling", self._clock())
@@ -475,6 +491,11 @@ class Scheduler:
         timeline.mark("settling", self._clock())
         self._flush(reply, reply.begin(self._vocabulary.shown_piece))
         self._progress(slot, reply)
+
+    def _notes_on_adapters(self, request: Request) -> list[str]:
+        others = (slot.reply.request for slot in self._slots if slot.reply is not None)
+        is_apart = any(other.adapters.key != request.adapters.key for other in others)
+        return [*request.adapters.notes, *([TAKE_TURNS] if is_apart else [])]
 
     def _isolate(self) -> None:
         """An empty cache, so that a run meets what the last one met."""

@@ -41,6 +41,7 @@ from app.engine.process.scripted.take import Said, Take
 from app.engine.prompts.fitting import PromptTooLong, counted, fit_prompt
 from app.engine.prompts.prompt import BuiltPrompt
 from app.engine.protocol import wire
+from app.engine.protocol.adapter_messages import AdapterUsed, MakeVector
 from app.engine.protocol.beam_messages import BeamsFound, SearchBeams
 from app.engine.protocol.cache_messages import ChangeCache, MeasureStep, ReadCache, StepMeasured
 from app.engine.protocol.draft_messages import Rejected
@@ -111,7 +112,7 @@ if TYPE_CHECKING:
 
 _LEAVE_AFTER_S: Final = 0.2
 
-_Slow = LookInside | EmbeddingCommand | MachineCommand
+_Slow = LookInside | EmbeddingCommand | MachineCommand | MakeVector
 """What is answered after a while."""
 
 
@@ -295,6 +296,8 @@ class ScriptedEngine:
         phase, total = "embedding", len(self._vocabulary.pieces)
         if isinstance(job, LookInside | MachineCommand):
             phase, total = "inside", len(job.token_ids) - 1
+        elif isinstance(job, MakeVector):
+            phase, total = "examples", len(job.positive) + len(job.negative)
         try:
             for chunk in range(1, inside.chunks + 1):
                 self._steering.wait(job.id, inside.ms / inside.chunks / 1000)
@@ -313,7 +316,7 @@ class ScriptedEngine:
             self._answer(job.id, tell(n_tokens, n_threads))
         else:
             try:
-                self._answer(job.id, self._network().embedding(job))
+                self._answer(job.id, self._found(job))
             except Refusal as refused:
                 self._fail(job.id, refused)
 
@@ -336,6 +339,14 @@ class ScriptedEngine:
             self._send(Stopped(job.id, Done()))
         except Refusal as refused:
             self._fail(job.id, refused)
+
+    def _found(self, job: EmbeddingCommand | MakeVector) -> Result:
+        """Raises Refusal."""
+        if not isinstance(job, MakeVector):
+            return self._network().embedding(job)
+        from app.engine.process.scripted.adapters import made_vector
+
+        return made_vector(job)
 
     def _network(self) -> MadeUpNetwork:
         """Made when somebody looks: importing numpy takes longer than most scripts."""
@@ -430,6 +441,10 @@ class ScriptedEngine:
         for note in built.notes:
             self._send(Note(command.id, note.kind, note.sentence))
         take = Take(command, self._loaded, prompt_tokens, built)
+        try:
+            take.adapters = self._adapters(command)
+        except Refusal as refused:
+            return self._fail(command.id, refused)
         if command.reuse_prefix:
             take.reused, take.reuse_source = self._cache.reused(command.conversation, ids)
             take.reused = min(take.reused, prompt_tokens)
@@ -460,6 +475,14 @@ class ScriptedEngine:
         self._said.append(take.said())
         self._flush(take)
         return self._send(Finished(command.id, take.summary(take.stop_reason)))
+
+    @staticmethod
+    def _adapters(command: Generate) -> list[AdapterUsed]:
+        if command.adapters is None:
+            return []
+        from app.engine.process.scripted.adapters import scripted_adapters
+
+        return scripted_adapters(command.adapters)
 
     def _choose_reply(self, prompt: Prompt) -> ScriptReply:
         text = ""

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from app.engine.protocol.adapter_messages import MakeVector
 from app.engine.protocol.beam_messages import SearchBeams
 from app.engine.protocol.cache_messages import MeasureStep
 from app.engine.protocol.embedding_messages import EmbeddingCommand
@@ -45,7 +46,8 @@ class Steering:
         | LookInside
         | EmbeddingCommand
         | MachineCommand
-        | SearchBeams,
+        | SearchBeams
+        | MakeVector,
     ) -> None:
         """A request that may be stopped from now on, also before it is played."""
         with self._changed:

@@ -19,6 +19,7 @@ from app.engine.prompts.midway import (
 )
 from app.engine.prompts.prompt import BuiltPrompt
 from app.engine.prompts.tokens import PromptPart
+from app.engine.protocol.adapter_messages import AdapterUsed
 from app.engine.protocol.draft_messages import Drafts
 from app.engine.protocol.loading_messages import Loaded
 from app.engine.protocol.messages import Generate, Summary, tokens_per_s
@@ -68,6 +69,7 @@ class Take:
         self.command = command
         self.prompt_tokens = self._prompt_tokens = prompt_tokens
         self.reused = 0
+        self.adapters: list[AdapterUsed] = []
         self.reuse_source = ""
         self.token_ids: list[int] = []
         self.forced = deque(command.forced_ids)
@@ -310,4 +312,5 @@ class Take:
             prompt_ids=self._prompt.ids if self.command.score_prompt else None,
             timeline=self._timeline.spans(now, self._since),
             drafts=self._drafts.report() if self._drafts.passes or self.command.drafts else None,
+            adapters=list(self.adapters),
         )

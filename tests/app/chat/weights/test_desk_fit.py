@@ -17,7 +17,8 @@ from app.chat import events
 from app.chat.weights import fits
 from app.engine.planning import host_memory
 from app.engine.planning.fit import Fit, Verdict
-from app.engine.protocol.loading_messages import LoadOptions, Lora, ReadDevices
+from app.engine.protocol.adapter_messages import Lora
+from app.engine.protocol.loading_messages import LoadOptions, ReadDevices
 from app.gguf.header import read_header
 from app.library import outlines
 

@@ -16,7 +16,8 @@ from app.chat.weights.load_settings import (
     load_value,
     usual_load,
 )
-from app.engine.protocol.loading_messages import LoadOptions, Lora, RopeScaling
+from app.engine.protocol.adapter_messages import Lora
+from app.engine.protocol.loading_messages import LoadOptions, RopeScaling
 from app.refusal import Refusal
 
 SET: dict[str, Any] = {

@@ -17,6 +17,7 @@ from scripted_talk import PATIENCE_S, ScriptedTalk
 
 from app.engine.client.supervisor import EngineState
 from app.engine.protocol import messages as protocol, wire
+from app.engine.protocol.adapter_messages import AdapterUsed, Lora, VectorMade
 from app.engine.protocol.beam_messages import BeamNode, BeamsFound, BeamsGrew
 from app.engine.protocol.cache_messages import (
     CacheLayers,
@@ -52,7 +53,7 @@ from app.engine.protocol.inside_messages import (
     TokenAttributed,
 )
 from app.engine.protocol.lane_messages import Lanes, LaneVisit, LaneWaiting
-from app.engine.protocol.loading_messages import Device, DevicesRead, Loaded, Lora, MemoryPart
+from app.engine.protocol.loading_messages import Device, DevicesRead, Loaded, MemoryPart
 from app.engine.protocol.machine_messages import FlashCompared, FlashSide, StepProfiled
 from app.engine.protocol.messages import (
     Alive,
@@ -166,6 +167,7 @@ SUMMARY = Summary(
     cut=[CutMessage("m", "user", 3)],
     prompt_ids=[5],
     timeline=[Span("decode", 0.0, 1.0)],
+    adapters=[AdapterUsed("lora", "/l.gguf", "ab", 1.0)],
 )
 PARTS = [MemoryPart("CPU", "kv", 64)]
 LOADED = Loaded(
@@ -207,6 +209,7 @@ RESULTS: list[WireMessage] = [
     StepProfiled(9, 5, 2, 0.1, 0.2, [1.0, 1.0], [0.0, 0.0], [2.0, 2.0], 3.0, 9.0, 8.0),
     FlashCompared(9, 8, 2, SIDE, SIDE, 0.1),
     BeamsFound(9, 8, 1, 3, 12, [2, 1], 2, "length", 0.1, 0.2, 2, ["A note."]),
+    VectorMade(2, 2, 1, 1, "mean", NUMBERS, [1.0], [0.5], ["A note."]),
 ]
 EVENTS: list[WireMessage] = [
     Hello(1, "llama.cpp", "1", 1, [DEVICE], 2, ["A note."], repacked=["Q4_0"]),
@@ -311,6 +314,8 @@ put = msgspec.structs.replace
 FAR = 2**31
 NO_FIT: dict[str, WireMessage] = {
     "a node before its parent": BeamsGrew(1, 1, [put(NODE, parent=2)]),
+    "a direction too few": VectorMade(3, 2, 1, 1, "mean", NUMBERS, [1.0], [0.5]),
+    "a layer that says nothing": VectorMade(2, 2, 1, 1, "mean", NUMBERS, [], [0.5]),
     "a layer without its times": StepProfiled(
         9, 5, 2, 0.1, 0.2, [1.0, 1.0], [0.0], [2.0, 2.0], 3.0, 9.0, 8.0
     ),

@@ -19,6 +19,7 @@ from made_prompts import scores, shown
 from made_traces import trace_of
 
 from app.engine.protocol import messages as protocol, wire
+from app.engine.protocol.adapter_messages import VectorMade
 from app.engine.protocol.beam_messages import BeamNode
 from app.engine.protocol.cache_messages import CacheMap, CacheSlot
 from app.engine.protocol.embedding_messages import (
@@ -135,6 +136,9 @@ _TOGETHER: dict[type[WireMessage], st.SearchStrategy[WireMessage]] = {
             *(Array.of("i4", [7] * n), _row(n), _row(n), _row(n), Array.of("u1", [255] * n)),
             *([9, 3], 2.0, 1.0, 5.5),
         )
+    ),
+    VectorMade: st.integers(0, 3).map(
+        lambda n: VectorMade(n + 1, 2, 1, 1, "mean", _row(2 * n), [1.0] * n, [0.5] * n)
     ),
 }
 """Structs whose fields must fit each other."""

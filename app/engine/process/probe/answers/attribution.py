@@ -88,7 +88,7 @@ def attribute(
     if target is None:
         target = _best(arrays["logits"], () if other is None else (other,))
     other = _best(arrays["logits"], (target,)) if other is None else other
-    work = _Attributing(graph, looked, tensors(), has_lora=bool(weights.loaded.loras))
+    work = _Attributing(graph, looked, tensors(), has_lora=bool(probe.adapters.loras))
     yield from work.run(target, other)
     yield Attributed(looked, work.attribution(target, other))
 

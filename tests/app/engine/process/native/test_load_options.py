@@ -24,7 +24,8 @@ from app.engine.process.native import native
 from app.engine.process.native.native import NativeLog
 from app.engine.process.native.weights import Weights
 from app.engine.process.trace.scores import scores_of
-from app.engine.protocol.loading_messages import Device, LoadOptions, Lora, RopeScaling
+from app.engine.protocol.adapter_messages import Lora
+from app.engine.protocol.loading_messages import Device, LoadOptions, RopeScaling
 from app.gguf.header import read_header
 from app.refusal import Refusal
 

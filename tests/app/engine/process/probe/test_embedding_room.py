@@ -198,7 +198,7 @@ def test_what_an_adapter_adds_is_said_to_be_left_out(tmp_path: Path, native_log:
     from native_session import load_quietly
 
     from app.engine.process.probe.room import ADAPTED
-    from app.engine.protocol.loading_messages import Lora
+    from app.engine.protocol.adapter_messages import Lora
 
     tiny_llama(tmp_path / "m.gguf", vocabulary=bpe_vocabulary(["hello"]))
     tiny_lora(tmp_path / "l.gguf")

@@ -21,8 +21,8 @@ from app.engine.process.probe.probe import Asked, Probe
 from app.engine.process.probe.room import ProbeRoom
 from app.engine.process.scheduling.scheduler import traits_of
 from app.engine.protocol import wire
+from app.engine.protocol.adapter_messages import Lora
 from app.engine.protocol.inside_messages import AttributeToken, TokenAttributed
-from app.engine.protocol.loading_messages import Lora
 from app.engine.protocol.messages import Event, Failed, Finished
 from app.insight.inside.attribution import Attribution
 from app.refusal import Refusal

@@ -71,6 +71,7 @@ from app.chat.settings.template_preview import TemplatePreviews
 from app.chat.settings.thinking import Thinking
 from app.chat.surroundings import ALWAYS, Emit, Post, Surroundings
 from app.chat.tour.page import TourPages
+from app.chat.weights.control_vectors import ControlVectors
 from app.chat.weights.draft_partners import DraftPartners
 from app.chat.weights.file_check import Check
 from app.chat.weights.fits import Fits
@@ -221,6 +222,9 @@ class Desk:
         )
         self.chain: Final = Chain(self.levels)
         self.presets: Final = Presets(around, shelf, self.levels)
+        self.vectors: Final = ControlVectors(
+            around, shelf, loader, self.questions, self.levels, data_dir
+        )
         self.defaults: Final = WeightsDefaults(around, shelf, loader, count_soon)
         self.previews: Final = TemplatePreviews(around)
         self.room: Final = RoomMaker(
@@ -309,6 +313,7 @@ class Desk:
                 self.folders.see_clock()
         self._last_chat.close()
         self.downloads.close()
+        self.vectors.close()
         around.is_closing = True
         self.previews.close()
         self.partners.close()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from app.engine.protocol.loading_messages import Loaded
 from app.engine.protocol.messages import TokenTrace
@@ -23,6 +24,9 @@ from models.records import (
     TreeNode,
     Whereabouts,
 )
+
+if TYPE_CHECKING:
+    from app.gguf.vector_file import KnownVector
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,6 +347,14 @@ class PresetsListed:
 
 
 @dataclass(frozen=True, slots=True)
+class VectorsListed:
+    """All control vectors that were made here, the newest first. Answers `desk.vectors.list` and
+    follows every change."""
+
+    vectors: tuple[KnownVector, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class FoldersChanged:
     """All folders of the sidebar, by name; `parent_id` says which lie in which."""
 
@@ -515,6 +527,7 @@ Event = (
     | LevelsChanged
     | ThinkingChanged
     | PresetsListed
+    | VectorsListed
     | FoldersChanged
     | SearchAnswered
     | MessageSought

@@ -63,6 +63,7 @@ def beams_asked(options: argparse.Namespace, request: Generate) -> SearchBeams |
         ),
         sampling=request.sampling,
         end_ids=request.stop_ids,
+        adapters=request.adapters,
     )
     check_beams(asked.width, asked.length, asked.length_penalty)
     return asked

@@ -97,6 +97,12 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
         help="end at this token, by its ID (may be repeated)",
     )
     add("--lora", action="append", metavar="FILE[:SCALE]", help="adapter (may be repeated)")
+    add(
+        "--control-vector",
+        action="append",
+        metavar="FILE[:SCALE[:FROM-TO]]",
+        help="steer the model in these layers (may be repeated)",
+    )
     add("--policy", choices=get_args(ContextPolicy), help="if the context window is full")
     add("--grammar-file", metavar="FILE", help="GBNF grammar for the answer")
     add("--json-schema", metavar="FILE", help="JSON schema for the answer")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, get_args
@@ -18,8 +19,8 @@ from typing import Any, Final, get_args
 import msgspec
 
 from app.chat.settings.resolved import LOADING
-from app.chat.settings.settings import Settings, changed, names
-from app.engine.protocol.adapter_messages import Lora
+from app.chat.settings.settings import A, Settings, changed, names
+from app.engine.protocol.adapter_messages import MAX_LAYER, Adapters, ControlVector, Lora
 from app.engine.protocol.loading_messages import LoadOptions
 from app.engine.protocol.messages import Generate
 from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt
@@ -103,6 +104,11 @@ class AskSettings:
         """How to load. What `load` says goes before the plain names."""
         return msgspec.structs.replace(self.window.load_options(), **self.load)
 
+    def adapters(self) -> Adapters:
+        """What changes the weights. `load` may say which LoRA adapters, too."""
+        loras = self.load.get("loras", self.window.loras)
+        return Adapters(list(loras), list(self.window.control_vectors))
+
     def sampling(self) -> Sampling:
         base = self.window.sampling()
         if self.chain is not None:
@@ -130,6 +136,7 @@ class AskSettings:
             conversation="ask",
             stop_in_reasoning=self.window.stop_in_reasoning,
             drafts=self.window.drafting,
+            adapters=self.adapters(),
             **fields,
         )
 
@@ -180,6 +187,9 @@ class AskSettings:
         for name in names():
             if name in values and name not in _READ_ELSEWHERE:
                 self.window = changed(self.window, name, values[name])
+        for name in ("loras", "control_vectors"):
+            files = [_typed(each) for each in getattr(self.window, name)]
+            self.window = changed(self.window, name, files)
 
     @staticmethod
     def _fields(
@@ -198,10 +208,7 @@ class AskSettings:
         read = read_struct(LoadOptions, options, "“load”")
         self.load |= {name: getattr(read, name) for name in options}
         if "loras" in self.load:
-            self.load["loras"] = [
-                msgspec.structs.replace(lora, path=str(typed_path(lora.path)) if lora.path else "")
-                for lora in self.load["loras"]
-            ]
+            self.load["loras"] = [_typed(lora) for lora in self.load["loras"]]
 
     def _take_chain(self, values: dict[str, Any]) -> None:
         both = [name for name in _DESCRIBES_SAMPLING if name in values]
@@ -236,6 +243,10 @@ class AskSettings:
                 self._change_stage(option, getattr(self.window, name))
         if options.lora:
             self.load["loras"] = [_lora(text) for text in options.lora]
+            self.window = changed(self.window, "loras", self.load["loras"])
+        if options.control_vector:
+            vectors = [_control_vector(text) for text in options.control_vector]
+            self.window = changed(self.window, "control_vectors", vectors)
         for option in ("repeatable", "score_prompt"):
             if getattr(options, option):
                 self.generate_fields[option] = True
@@ -363,19 +374,50 @@ def _messages(value: object) -> list[ChatMessage]:
 def _lora(text: str) -> Lora:
     """FILE or FILE:SCALE.
 
-    >>> _lora("/a/b.gguf:0.5")
-    Lora(path='/a/b.gguf', scale=0.5)
+    >>> _lora("/a/b.gguf:0.5").scale
+    0.5
     """
+    path, scale = _scaled(text, "LoRA adapter")
+    return Lora(path, scale)
+
+
+_LAYERS: Final = re.compile(r"(\d+)-(\d+)")
+
+
+def _control_vector(text: str) -> ControlVector:
+    """FILE, FILE:SCALE or FILE:SCALE:FROM-TO.
+
+    >>> found = _control_vector("/a/b.gguf:-1.5:8-20")
+    >>> found.path, found.scale, found.first, found.last
+    ('/a/b.gguf', -1.5, 8, 20)
+    """
+    rest, _, last = text.rpartition(":")
+    layers = _LAYERS.fullmatch(last)
+    if layers is None or not rest:
+        return ControlVector(*_scaled(text, "control vector"))
+    first, to = (min(int(number), MAX_LAYER + 1) for number in layers.groups())
+    return ControlVector(*_scaled(rest, "control vector"), first, to)
+
+
+def _scaled(text: str, words: str) -> tuple[str, float]:
+    """FILE or FILE:SCALE."""
     path, colon, scale = text.rpartition(":")
     try:
         number = float(scale) if colon and path else None
     except ValueError:
         number = None
     if number is None:
-        return Lora(str(typed_path(text)))
+        return str(typed_path(text)), 1.0
     if not math.isfinite(number):
-        raise bad_setting(f"The scale of the LoRA adapter in “{text}” must be a number.")
-    return Lora(str(typed_path(path)), number)
+        raise bad_setting(f"The scale of the {words} in “{text}” must be a number.")
+    return str(typed_path(path)), number
+
+
+def _typed(adapter: A) -> A:
+    """With the path as somebody typed it made whole."""
+    return msgspec.structs.replace(
+        adapter, path=str(typed_path(adapter.path)) if adapter.path else ""
+    )
 
 
 def _text_of(name: str, option: str) -> str:

@@ -98,7 +98,7 @@ def test_every_control_shows_what_it_was_told(person: Any, file: Path) -> None:
         "load.rope.freq_base": 10_000.0, "load.rope.freq_scale": 0.5,
         "load.rope.yarn_orig_ctx": 4096, "load.rope.yarn_ext_factor": 1.0,
         "load.rope.yarn_attn_factor": 1.5, "load.rope.yarn_beta_fast": 32.0,
-        "load.rope.yarn_beta_slow": 1.0, "load.loras": [{"path": "/a.gguf", "scale": 0.5}],
+        "load.rope.yarn_beta_slow": 1.0,
     }  # fmt: skip
     for name, value in told.items():
         assert desk.defaults.change(path, name, value) == "", name

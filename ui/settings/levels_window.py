@@ -32,7 +32,8 @@ from app.chat.settings.settings import as_stored, checked
 from app.refusal import Refusal
 from models.records import Message
 from ui.look.theme import Theme
-from ui.settings.fields import ChoiceField, Field, NumberField
+from ui.settings.adapter_field import AnyField
+from ui.settings.fields import ChoiceField, NumberField
 from ui.settings.rows import Page, SettingRow
 from ui.settings.shaping import loading_cards, setting_words, shaping_cards
 from ui.shell.tab_order import put_in_order
@@ -187,7 +188,7 @@ class LevelsWindow(WindowBeside):
             page.add_card(*(self._row(*row) for row in card))
         return page
 
-    def _row(self, name: str, label: str, field: Field) -> SettingRow:
+    def _row(self, name: str, label: str, field: AnyField) -> SettingRow:
         row = SettingRow(self._theme, name, label, " ", field, self._apply, self)
         reset = IconButton(self._theme, "arrow-counter-clockwise", f"Reset {label}", parent=self)
         reset.setObjectName(f"reset_{name}")

@@ -16,7 +16,8 @@ from PySide6.QtWidgets import (
 )
 
 from ui.look.theme import Theme
-from ui.settings.fields import ChoiceField, Field, TextField
+from ui.settings.adapter_field import AdapterField, AnyField
+from ui.settings.fields import ChoiceField, TextField
 from ui.shell.tab_order import stops_in
 from ui.widgets.kit import plain_label
 from ui.widgets.steady_area import SteadyArea
@@ -34,7 +35,7 @@ class SettingRow(QWidget):
         name: str,
         label: str,
         hint: str,
-        field: Field,
+        field: AnyField,
         apply: Apply,
         parent: QWidget | None = None,
     ) -> None:
@@ -43,7 +44,7 @@ class SettingRow(QWidget):
         self.name = name
         self.field = field
         self._apply = apply
-        self._is_wide_field = isinstance(field, TextField)
+        self._is_wide_field = isinstance(field, TextField | AdapterField)
         self._beside: list[QWidget] = []
         self._label = QLabel(label, self)
         self._label.setBuddy(field)

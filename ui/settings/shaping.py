@@ -5,6 +5,7 @@ Where a value is set (which level, which weights) is the business of whoever sho
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from PySide6.QtWidgets import QWidget
@@ -14,10 +15,10 @@ from app.chat.settings.drafting import DRAFTING, drafting_name
 from app.chat.settings.formats import FORMATS
 from app.chat.settings.settings import CACHE_TYPE_NAMES
 from ui.look.theme import Theme
+from ui.settings.adapter_field import AdapterField, AnyField
 from ui.settings.chain_field import ChainField, lines_of
 from ui.settings.fields import (
     ChoiceField,
-    Field,
     LinesField,
     ListField,
     NumberField,
@@ -26,7 +27,7 @@ from ui.settings.fields import (
 )
 
 MAX_SHOWN = 40
-Row = tuple[str, str, Field]
+Row = tuple[str, str, AnyField]
 """Name of the setting, its label, its control."""
 
 
@@ -79,6 +80,10 @@ def sampling_cards(theme: Theme, parent: QWidget) -> list[list[Row]]:
             ),
         ],
         [
+            ("loras", "LoRA adapters", AdapterField(theme, "loras", parent)),
+            ("control_vectors", "Control vectors", AdapterField(theme, "control_vectors", parent)),
+        ],
+        [
             ("grammar", "Grammar (GBNF)", TextField("None")),
             ("json_schema", "JSON schema", TextField("None")),
         ],
@@ -112,6 +117,8 @@ def setting_words(name: str, value: Any) -> str:
         return "on" if value else "off"
     if name == "chain":
         return " → ".join(line.split(" ")[0] for line in lines_of(value)) or "default"
+    if name in ("loras", "control_vectors"):
+        value = [f"{Path(each.path).stem} × {each.scale:g}" for each in value]
     if isinstance(value, tuple | list):
         value = ", ".join(value)
     if name in ("max_tokens", "n_ctx", "n_threads") and value == 0:

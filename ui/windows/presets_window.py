@@ -65,6 +65,8 @@ NAMES = {
     "repeatable": "Repeatable",
     "drafts": "Speculative decoding",
     "draft_tokens": "Draft tokens at once",
+    "loras": "LoRA adapters",
+    "control_vectors": "Control vectors",
 }
 
 

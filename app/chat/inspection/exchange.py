@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from app.chat.inspection.questions import Newest, Questions
 from app.chat.surroundings import Still, Surroundings
 from app.chat.weights.file_work import answer, begin
+from app.engine.protocol.adapter_messages import Adapters
 from app.engine.protocol.inside_messages import Inside, LookInside
 
 if TYPE_CHECKING:
@@ -44,9 +45,11 @@ class Exchanges:
         progress: Callable[[int, int], None] = lambda done, total: None,
         *,
         still: Still,
+        adapters: Adapters | None = None,
     ) -> None:
         """What changes for the last of `token_ids` where the tokens of two places [first, end)
-        before it are exchanged. `progress`: tokens that have been read, of both texts."""
+        before it are exchanged. `progress`: tokens that have been read, of both texts. `adapters`:
+        those of its reply."""
         from app.insight.inside.exchange import exchanged  # numpy, when somebody asks
 
         is_newest = self._newest.begin()
@@ -65,7 +68,7 @@ class Exchanges:
 
         def look(ids: list[int], n_before: int, take: Callable[[Inside], None]) -> None:
             self._newest.request_id = self._questions.ask(
-                LookInside(0, ids, WANTED),
+                LookInside(0, ids, WANTED, adapters=adapters),
                 Inside,
                 take,
                 failed,

@@ -11,14 +11,16 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from app.chat.inspection.prompt_reading import PromptOf, PromptReading
 from app.chat.inspection.questions import Kept, Newest, Questions
+from app.chat.replies.adapters import adapters_of
 from app.chat.replies.cut_versions import cuts_of
 from app.chat.surroundings import Still
 from app.chat.weights.loading import Loader
+from app.engine.protocol.adapter_messages import Adapters
 from app.engine.protocol.cut_messages import Cut
 from app.engine.protocol.frames import MAX_FRAME_BYTES
 from app.engine.protocol.inside_messages import (
@@ -80,7 +82,7 @@ class ReadText:
     """What the engine read for a reply, then wrote: `ids` of all of it. The prompt's tokens come
     first; of a branch it ends with the `n_head` first tokens of the reply's trace. A *place* counts
     from the first token of the prompt, an *index* in the trace. `note`: what is to be known of what
-    is seen of it."""
+    is seen of it. `adapters`: what it was written with."""
 
     message_id: str
     weights_hash: str
@@ -89,6 +91,7 @@ class ReadText:
     n_head: int
     written: tuple[bytes, ...]
     note: str = ""
+    adapters: Adapters = field(default_factory=Adapters)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -215,7 +218,14 @@ class Insides:
             cut = cuts_of(message.settings)
             note = WRITTEN_WITH_CUTS if cut is not None and cut.parts else ""
             self._text = ReadText(
-                message.id, self._loader.weights_hash, prompt.tokens, ids, n_head, pieces, note
+                message.id,
+                self._loader.weights_hash,
+                prompt.tokens,
+                ids,
+                n_head,
+                pieces,
+                note,
+                adapters_of(message.settings),
             )
             then(self._text)
 
@@ -275,6 +285,7 @@ class Insides:
                 text.ids[: place + 1].tolist(),
                 list(steps[0]),
                 [] if seen.target is None else [seen.target],
+                adapters=text.adapters,
             )
             self._newest.request_id = self._questions.ask(
                 command,
@@ -320,7 +331,9 @@ class Insides:
             then(replace(found, place=place))
 
         targets = [] if seen.target is None else [seen.target]
-        command = LookInside(0, text.ids[: place + 1].tolist(), ["lens"], targets)
+        command = LookInside(
+            0, text.ids[: place + 1].tolist(), ["lens"], targets, adapters=text.adapters
+        )
         self._questions.ask(command, Inside, take, failed, still=still)
 
     def stop(self) -> None:
@@ -377,7 +390,14 @@ class Insides:
             take({}, known.missing)
             return
         self._newest_row.request_id = self._questions.ask(
-            LookInside(0, text.ids[: place + 1].tolist(), want, layers=[layer], only_layers=True),
+            LookInside(
+                0,
+                text.ids[: place + 1].tolist(),
+                want,
+                layers=[layer],
+                only_layers=True,
+                adapters=text.adapters,
+            ),
             Inside,
             told,
             failed,
@@ -449,7 +469,9 @@ class Insides:
 
             then(written_of(told))
 
-        command = AttributeToken(0, text.ids[: place + 1].tolist(), text.target(place), other)
+        command = AttributeToken(
+            0, text.ids[: place + 1].tolist(), text.target(place), other, text.adapters
+        )
         self._questions.ask(command, TokenAttributed, take, failed, still=still)
 
     def without(
@@ -479,6 +501,7 @@ class Insides:
             ["logits"],
             cuts=list(cuts),
             mean_tokens=min(text.n_prompt, place + 1),  # read once for all tokens of the reply
+            adapters=text.adapters,
         )
         self._questions.ask(command, Inside, take, failed, still=still)
 
@@ -492,7 +515,7 @@ class Insides:
     def _at(self, text: ReadText, place: int) -> tuple[tuple[object, ...], Seen]:
         """By what a place is kept, and what is known of it so far."""
         target = text.target(place)
-        key = (text.weights_hash, text.ids[: place + 1].tobytes(), target)
+        key = (text.weights_hash, repr(text.adapters), text.ids[: place + 1].tobytes(), target)
         self.take_state()
         return key, self._kept.get(key) or Seen(place, target, {}, {})
 

@@ -16,6 +16,7 @@ from typing import Final
 from app.chat.inspection.questions import Questions
 from app.chat.replies.growing import Growing
 from app.chat.surroundings import ALWAYS
+from app.engine.protocol.adapter_messages import Adapters
 from app.engine.protocol.cache_messages import ChangeCache
 from app.engine.protocol.messages import Done, Generate, PromptScores, Summary
 from app.engine.protocol.prompt_messages import IdsPrompt
@@ -57,10 +58,11 @@ class PromptScoring:
         take: Callable[[PromptScores], None],
         then: Callable[[], None],
         failed: Callable[[str], None],
+        adapters: Adapters | None = None,
     ) -> None:
-        """Read a prompt once more to learn how surprising each of its tokens is: `take` gets the
-        scores in chunks, then either `then` or `failed` is called, unless
-        somebody says `stop`."""
+        """Read a prompt once more, with the adapters of its reply, to learn how surprising each of
+        its tokens is: `take` gets the scores in chunks, then either `then` or `failed` is called,
+        unless somebody says `stop`."""
         if len(token_ids) < 2:
             failed(TOO_SHORT)
         elif self._growing.is_any:
@@ -70,7 +72,7 @@ class PromptScoring:
         else:
             self._now = reading = _Reading(take, then, failed)
             reading.request_id = self._questions.ask(
-                _request(token_ids),
+                _request(token_ids, adapters),
                 Summary,
                 lambda _summary: self._end(reading, None),
                 lambda sentence: self._end(reading, sentence),
@@ -111,7 +113,7 @@ class PromptScoring:
             reading.failed(sentence)
 
 
-def _request(token_ids: Sequence[int]) -> Generate:
+def _request(token_ids: Sequence[int], adapters: Adapters | None) -> Generate:
     return Generate(
         id=0,
         prompt=IdsPrompt(list(token_ids)),
@@ -120,4 +122,5 @@ def _request(token_ids: Sequence[int]) -> Generate:
         conversation=CONVERSATION,
         alternatives=0,
         score_prompt=True,
+        adapters=adapters,
     )

@@ -19,6 +19,7 @@ import msgspec
 
 from app.chat.inspection.prompt_reading import PromptOf, PromptReading
 from app.chat.inspection.questions import Newest, Questions
+from app.chat.replies.adapters import adapters_of
 from app.chat.replies.cut_versions import CUTS
 from app.chat.surroundings import Surroundings
 from app.engine.protocol.messages import TokenTrace
@@ -121,7 +122,10 @@ class Question:
         written = [self.traces[at].token_id for at in range(n_head, last + 1)]
         n_prompt = len(prompt_ids) - _n_begun(self)
         asked = self.asked(indices, len(prompt_ids))
-        return ReplayDraws(0, [*prompt_ids, *written], n_prompt, self.sampling, asked, **how)
+        adapters = adapters_of(self.message.settings)
+        return ReplayDraws(
+            0, [*prompt_ids, *written], n_prompt, self.sampling, asked, adapters=adapters, **how
+        )
 
 
 def banned_at(token: TokenTrace, n_vocab: int) -> tuple[list[int], bool]:

@@ -222,6 +222,7 @@ class Beams:
                 length=self.options.length,
                 length_penalty=self.options.length_penalty,
                 sampling=settings.sampling(),
+                adapters=settings.adapters,
             ),
             BeamsFound,
             self._take_found,

@@ -79,6 +79,7 @@ def generate_request(
         repeatable=settings.repeatable,
         drafts=settings.drafting,
         stop_in_reasoning=settings.stop_in_reasoning,
+        adapters=settings.adapters,
     )
 
 

@@ -13,6 +13,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any, Final
 
+from app.chat.replies.adapters import loras_of_load, with_hashes
 from app.chat.settings.formats import OWN
 from app.chat.settings.resolved import SHAPING, Resolved
 from app.chat.settings.settings import Settings, as_stored, from_stored
@@ -85,7 +86,6 @@ def at_start(resolved: Resolved, generate: Generate, loaded: Loaded | None) -> d
     recorded["context_policy"] = generate.context_policy
     if loaded is not None:
         recorded["load"] = {name: getattr(loaded, name) for name in _LOADED}
-        recorded["load"]["loras"] = [as_stored(lora) for lora in loaded.loras]
     return recorded
 
 
@@ -117,6 +117,7 @@ def at_end(recorded: dict[str, Any], summary: Summary) -> dict[str, Any]:
             }
             for shift in summary.shifts
         ]
+    ended |= with_hashes(recorded, summary.adapters)
     if summary.n_threads and "load" in recorded:
         ended["load"] = {**recorded["load"], "n_threads": summary.n_threads}
     return ended
@@ -131,6 +132,7 @@ def settings_of(recorded: Mapping[str, Any], present: Settings) -> tuple[Setting
     if "sampling" not in recorded:
         return present, "Not all settings of this reply were recorded."
     values = {name: recorded[name] for name in SHAPING if name in recorded}
+    values |= loras_of_load(recorded)
     values |= _sampling_values(recorded["sampling"])
     settings, refused = from_stored(values)
     if refused or not settings.chain:

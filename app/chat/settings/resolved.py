@@ -59,6 +59,8 @@ SHAPING: Final = (
     "repeatable",
     "drafts",
     "draft_tokens",
+    "loras",
+    "control_vectors",
     "chat_format",
     "chat_template",
 )

@@ -13,11 +13,12 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, cast, get_args
+from typing import Any, Final, Literal, TypeVar, cast, get_args
 
 import msgspec
 
 from app.chat.settings import formats
+from app.engine.protocol.adapter_messages import Adapters, ControlVector, Lora, check_adapters
 from app.engine.protocol.draft_messages import MAX_DRAFT, Drafts
 from app.engine.protocol.frames import clean_text
 from app.engine.protocol.loading_messages import LoadOptions
@@ -37,7 +38,10 @@ from app.engine.protocol.stages import (
 from app.engine.protocol.template_variables import MAX_CHARACTERS, read_variables
 from app.hub.address import checked_endpoint
 from app.refusal import Refusal, bad_setting
-from app.strict_reading import STAGE, read_stage, snake
+from app.strict_reading import STAGE, read_stage, read_struct, snake
+
+A = TypeVar("A", Lora, ControlVector)
+Check = Callable[[object], Any]
 
 MAX_SEED: Final = 2**32 - 2
 MAX_STOP_STRINGS: Final = 16
@@ -80,6 +84,8 @@ class Settings:
     it does by itself; `reasoning_budget`: after so many tokens reasoning is closed, 0: never;
     `template_variables`: more names for the template, a JSON object.
     `drafts`: who proposes tokens for speculative decoding; `draft_tokens`: how many at once.
+    `loras`, `control_vectors`: what changes the weights; those that the weights' own level says are
+    loaded together with them.
     `chain`: the sampling stages in the user's order; empty, the usual chain is made of the
     numbers from `temperature` to `repeat_last_n`. Fonts are families, empty the system's; sizes
     are pixels at 100 %. `trash_days` 0: the trash is never emptied by itself.
@@ -123,6 +129,8 @@ class Settings:
     repeatable: bool = False
     drafts: str = "off"
     draft_tokens: int = 8
+    loras: tuple[Lora, ...] = ()
+    control_vectors: tuple[ControlVector, ...] = ()
     chat_format: str = ""
     chat_template: str = ""
     system_prompt: str = SYSTEM_PROMPT
@@ -162,7 +170,13 @@ class Settings:
             type_k=self.type_k,
             type_v=self.type_v,
             flash_attention=cast("Literal['auto', 'on', 'off']", self.flash_attention),
+            loras=list(self.loras),
         )
+
+    @property
+    def adapters(self) -> Adapters:
+        """What changes the weights, as the engine is asked for it."""
+        return Adapters(list(self.loras), list(self.control_vectors))
 
     @property
     def policy(self) -> Policy:
@@ -373,6 +387,26 @@ def _pair(tags: str) -> tuple[str, str]:
     return opening.strip(), closing.strip()
 
 
+def _adapter_files(words: str, kind: type[A], as_adapters: Callable[[list[A]], Adapters]) -> Check:
+    """Structs, or the objects that a file has for them."""
+
+    def check(value: object) -> tuple[A, ...]:
+        if not isinstance(value, list | tuple):
+            raise bad_setting(f"{words} must be a list of files.")
+        found: list[A] = []
+        for number, item in enumerate(value, 1):
+            read = item if isinstance(item, kind) else read_struct(kind, item, f"file {number}")
+            if clean_text(read.path) != read.path or "\0" in read.path:
+                raise bad_setting(
+                    "This file's name contains unreadable characters. Rename it first."
+                )
+            found.append(read)
+        check_adapters(as_adapters(found))
+        return tuple(found)
+
+    return check
+
+
 def _paths(value: object) -> tuple[str, ...]:
     """Absolute paths that a text can hold, each once."""
     if not isinstance(value, list | tuple):
@@ -460,6 +494,10 @@ _CHECKS: Final[dict[str, Callable[[object], Any]]] = {
     "repeatable": _flag("Repeatable"),
     "drafts": _one_of("Speculative decoding", "off", "lookup", "model"),
     "draft_tokens": _whole("The number of draft tokens", 1, MAX_DRAFT),
+    "loras": _adapter_files("LoRA adapters", Lora, lambda loras: Adapters(loras=loras)),
+    "control_vectors": _adapter_files(
+        "Control vectors", ControlVector, lambda vectors: Adapters(vectors=vectors)
+    ),
     "chat_format": _one_of("The chat format", *formats.NAMES),
     "chat_template": _text("The chat template", MAX_TEMPLATE_LENGTH),
     "system_prompt": _text("The system prompt", MAX_SYSTEM_PROMPT_LENGTH),

@@ -1,4 +1,4 @@
-"""How weights are loaded beyond what the app has settings for: batches, devices, RoPE, adapters.
+"""How weights are loaded beyond what the app has settings for: batches, devices, RoPE.
 
 These stand with the weights that they are for, as `settings["load"]`: an object of `LoadOptions`'
 own names, `rope` as an object too. What a stored one says is untrusted: a value that cannot be
@@ -15,13 +15,16 @@ import msgspec
 from app.chat.settings.resolved import LOADING
 from app.chat.settings.settings import Settings, as_stored
 from app.engine.planning.load_checks import check_options
-from app.engine.protocol.adapter_messages import Lora
 from app.engine.protocol.loading_messages import LoadOptions, RopeScaling
 from app.refusal import Refusal, bad_setting
 from app.strict_reading import field_types, read_fields
 
 LOAD: Final = "load"
-BEYOND: Final = tuple(name for name in LoadOptions.__struct_fields__ if name not in LOADING)
+_OF_REPLIES: Final = "loras"
+"""A setting of replies, too (`app.chat.settings.resolved`). It once stood among these."""
+BEYOND: Final = tuple(
+    name for name in LoadOptions.__struct_fields__ if name not in LOADING and name != _OF_REPLIES
+)
 """The options that no setting of the app is for."""
 ROPE: Final = "rope."
 """`rope.kind` and the like: one part of the RoPE scaling."""
@@ -33,8 +36,17 @@ def load_value(stored: object, name: str) -> Any:
     options = load_options(Settings(), stored)
     if name.startswith(ROPE):
         return getattr(options.rope, name.removeprefix(ROPE))
-    value = getattr(options, name)
-    return value if name != "loras" else list(value)
+    return getattr(options, name)
+
+
+def with_loras_in_place(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """What is stored for weights, with the LoRA adapters that an older version kept among the load
+    options where they stand now."""
+    settings, load = dict(stored), stored.get(LOAD)
+    if isinstance(load, Mapping) and _OF_REPLIES in load:
+        settings[LOAD] = {name: load[name] for name in load if name != _OF_REPLIES}
+        settings.setdefault(_OF_REPLIES, load[_OF_REPLIES])
+    return settings
 
 
 def load_options(settings: Settings, stored: object) -> LoadOptions:
@@ -84,19 +96,8 @@ def _alone(name: str, options: LoadOptions) -> LoadOptions:
 
 
 def _read(name: str, value: object) -> Any:
-    if name == "loras" and isinstance(value, list):
-        return [_lora(each) for each in value]
     if name == "rope":
         if not isinstance(value, Mapping):
             raise bad_setting("The RoPE scaling must be an object.")
         return RopeScaling(**read_fields(dict(value), field_types(RopeScaling), "this model"))
     return read_fields({name: value}, field_types(LoadOptions), "this model")[name]
-
-
-def _lora(value: object) -> Lora:
-    if isinstance(value, Mapping):
-        path, scale = value.get("path"), value.get("scale", 1.0)
-        is_number = isinstance(scale, int | float) and not isinstance(scale, bool)
-        if isinstance(path, str) and is_number:
-            return Lora(path, float(scale))
-    raise bad_setting("A LoRA adapter must be a file and a scale, as in “/folder/a.gguf:0.5”.")

@@ -25,7 +25,7 @@ from app.chat.replies.prompts import clean_message, is_encodable
 from app.chat.settings.resolved import resolve
 from app.chat.surroundings import Surroundings, now
 from app.chat.weights.file_check import Check, refusal_of
-from app.chat.weights.load_settings import LOAD, load_options
+from app.chat.weights.load_settings import LOAD, load_options, with_loras_in_place
 from app.engine.client.engine import Engine
 from app.engine.client.supervisor import EngineState, StateChanged
 from app.engine.protocol.loading_messages import Device, Loaded, LoadOptions
@@ -180,7 +180,7 @@ class Loader:
         if known is None and path:
             twins = (self._known.get(other) for other in self._other_paths(path))
             known = next((twin for twin in twins if twin is not None), None)
-        return dict(known.settings) if known is not None else {}
+        return with_loras_in_place(known.settings) if known is not None else {}
 
     def change_settings(self, values: Mapping[str, Any], path: str = "") -> bool:
         """Keep other settings for the weights that are loaded, or for those in a file that need not

@@ -94,8 +94,9 @@ class WeightsDefaults:
             name
             for name in LoadOptions.__struct_fields__
             if getattr(used, name) != getattr(wanted, name)
-            # Another number of threads counts at once.
+            # Another number of threads counts at once, and adapters are a reply's.
             and not (name == "n_threads" and wanted.n_threads)
+            and name != "loras"
         )
 
     # --- changing -------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import pytest
 from app.chat.settings.formats import template_of
 from app.command_line import cli
 from app.command_line.settings import KNOWN, AskSettings
-from app.engine.protocol.adapter_messages import Lora
+from app.engine.protocol.adapter_messages import Adapters, ControlVector, Lora
 from app.engine.protocol.cut_messages import Cut
 from app.engine.protocol.draft_messages import Drafts
 from app.engine.protocol.loading_messages import LoadOptions, RopeScaling
@@ -109,6 +109,8 @@ def test_everything_of_a_request_can_be_said(settings: Any) -> None:
         "stop_ids": [7, 11],
         "cuts": [{"kind": "head", "layer": 3, "index": 1}, {"kind": "ffn", "layer": 2}],
         "cut_mode": "zero",
+        "loras": [{"path": "/l.gguf", "scale": 0.5}],
+        "control_vectors": [{"path": "/v.gguf", "scale": -2, "first": 3, "last": 9}],
         "grammar": 'root ::= "a"',
         "banned_strings": ["b"],
         "min_tokens": 2,
@@ -178,6 +180,7 @@ def test_everything_of_a_request_can_be_said(settings: Any) -> None:
         cuts=[Cut("head", 3, 1), Cut("ffn", 2)],
         cut_mode="zero",
         drafts=Drafts("model", 5),
+        adapters=Adapters([Lora("/l.gguf", 0.5)], [ControlVector("/v.gguf", -2.0, 3, 9)]),
     )
     # Who steps or branches looks at what was drawn: that is done in the window. `ask` stores no
     # chat, so nothing of it is saved.
@@ -244,6 +247,23 @@ def test_options_go_before_the_load_options_of_the_file(settings: Any, tmp_path:
     assert (options.type_k, options.type_v, options.flash_attention) == ("q8_0", "q4_0", "on")
     assert options.loras == [Lora(f"{tmp_path}/a.gguf", 0.25), Lora("/b.gguf")]
     assert settings({}, "--kv-type", "q8_0").load_options().type_v == "q8_0"
+
+
+def test_adapters_are_a_files_or_an_options(settings: Any, tmp_path: Path) -> None:
+    asked = settings(
+        {"load": {"loras": [{"path": "/old.gguf"}]}},
+        "--lora", f"{tmp_path}/a.gguf:0.25", "--control-vector", "/v.gguf",
+        "--control-vector", "/c:d/w.gguf:-1.5:8-20", "--control-vector", "/x.gguf:2",
+    )  # fmt: skip
+    adapters = asked.generate("", with_trace=False).adapters
+    assert adapters.loras == asked.load_options().loras == [Lora(f"{tmp_path}/a.gguf", 0.25)]
+    assert adapters.vectors == [
+        ControlVector("/v.gguf"),
+        ControlVector("/c:d/w.gguf", -1.5, 8, 20),
+        ControlVector("/x.gguf", 2.0),
+    ]
+    old = settings({"load": {"loras": [{"path": "/old.gguf", "scale": 2}]}})
+    assert old.generate("", with_trace=False).adapters.loras == [Lora("/old.gguf", 2.0)]
 
 
 def test_options_of_the_request(settings: Any, tmp_path: Path) -> None:
@@ -344,6 +364,9 @@ def test_what_does_not_fit_is_named(settings: Any, file: Any, words: list[str]) 
     ("argv", "words"),
     [
         (["--lora", "a.gguf:nan"], ["LoRA", "number"]),
+        (["--control-vector", "a.gguf:nan:1-2"], ["control vector", "number"]),
+        (["--control-vector", "a.gguf:1:9-2"], ["9 to 2"]),
+        (["--control-vector", "a.gguf:1e9"], ["-100 and 100"]),
         (["--grammar-file", "/does/not/exist"], ["--grammar-file"]),
         (["--json-schema", "/does/not/exist"], ["--json-schema"]),
         (["--template", "/does/not/exist"], ["--template"]),

@@ -11,7 +11,7 @@ from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QLineEdit, QWidget
 
 from ui.look.theme import Theme
-from ui.settings.fields import ChoiceField, Field, ListField, NumberField, SwitchField, TextField
+from ui.settings.fields import ChoiceField, Field, ListField, NumberField, SwitchField
 
 MB = 1_000_000
 NO_DEVICES = "none"
@@ -86,44 +86,12 @@ class SharesField(LineField):
             return parts
 
 
-class AdaptersField(TextField):
-    """LoRA adapters, one a line: a file, or `file:scale`."""
-
-    def as_text(self, value: Any) -> str:
-        return "\n".join(
-            lora.path if lora.scale == 1.0 else f"{lora.path}:{lora.scale:g}" for lora in value
-        )
-
-    def from_text(self, text: str) -> object:
-        return [_adapter(line.strip()) for line in text.splitlines() if line.strip()]
-
-
-def _adapter(line: str) -> dict[str, Any]:
-    """
-    >>> _adapter("/a/b.gguf:0.5"), _adapter("C:/b.gguf")
-    ({'path': '/a/b.gguf', 'scale': 0.5}, {'path': 'C:/b.gguf', 'scale': 1.0})
-    """
-    path, colon, scale = line.rpartition(":")
-    try:
-        return {"path": path, "scale": float(scale)} if colon and path else _adapter(f"{line}:1")
-    except ValueError:
-        return {"path": line, "scale": 1.0}
-
-
 def load_rows(theme: Theme, parent: QWidget) -> list[list[LoadRow]]:
     """In cards. What an option of 0 or nothing means is said by its placeholder."""
     return [
         _batches(theme, parent),
         _devices(theme, parent),
         _positions(theme, parent),
-        [
-            (
-                "load.loras",
-                "LoRA adapters",
-                "One file per line, with its scale if not 1: /folder/adapter.gguf:0.5",
-                AdaptersField("None"),
-            )
-        ],
     ]
 
 

@@ -28,7 +28,8 @@ from ui.look.theme import Theme
 from ui.section.card import small_label
 from ui.section.low_room import LowRoom
 from ui.section.segments import Segments
-from ui.settings.fields import Field, NumberField, TextField
+from ui.settings.adapter_field import AnyField
+from ui.settings.fields import NumberField, TextField
 from ui.settings.rows import Page, SettingRow
 from ui.settings.shaping import (
     Row,
@@ -67,7 +68,6 @@ CALLED = {
     "main_device": "main device",
     "cpu_moe_layers": "experts in main memory",
     "rope": "RoPE scaling",
-    "loras": "LoRA adapters",
 }
 """The options of a load in words."""
 WORDS_FROM_PX = 300
@@ -178,7 +178,7 @@ class WeightsSettings(QWidget):
         name, label, field = row
         return self._row(name, label, " ", field)
 
-    def _row(self, name: str, label: str, hint: str, field: Field) -> SettingRow:
+    def _row(self, name: str, label: str, hint: str, field: AnyField) -> SettingRow:
         row = SettingRow(self._theme, name, label, hint, field, self._keep, self)
         reset = IconButton(self._theme, "arrow-counter-clockwise", f"Reset {label}", parent=self)
         reset.setObjectName(f"reset_{name}")

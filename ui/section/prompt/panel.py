@@ -30,6 +30,7 @@ from app.chat.events import (
     PathChanged,
 )
 from app.chat.inspection.prompt_reading import PromptOf
+from app.chat.replies.adapters import adapters_of
 from app.chat.surroundings import ALWAYS
 from app.engine.protocol.messages import PromptScores
 from app.insight.prompt.parts import (
@@ -414,6 +415,7 @@ class PromptPanel(Panel):
                 self._on_scores,
                 self._on_scored,
                 self._on_not_scored,
+                adapters_of(message.settings) if (message := self._looking.message) else None,
             )
         self._refresh_look()
         self._say_token()

@@ -19,12 +19,12 @@ TURN_S: Final = 0.2
 class Turns:
     """
     >>> turns = Turns()
-    >>> [turns.order(["", "a", "a"], now)[0] for now in (0.0, 0.1, 0.2, 0.5, 0.6)]
+    >>> [turns.order(["", "a", "a"], now)[0] for now in (0.0, 0.1, 0.2, 0.5, 0.7)]
     ['', '', 'a', 'a', '']
     """
 
     def __init__(self) -> None:
-        self._has = ""
+        self._has: str | None = None
         self._until = 0.0
         self._waited: dict[str, float] = {}
         """Since when each set has had no turn."""
@@ -36,11 +36,8 @@ class Turns:
         self._waited = {key: self._waited.get(key, now) for key in known}
         if self._has not in known or (now >= self._until and len(known) > 1):
             others = [key for key in known if key != self._has]
-            self._begin(min(others, key=self._waited.__getitem__) if others else "", keys, now)
-        self._waited.pop(self._has, None)
-        rest = sorted((key for key in known if key != self._has), key=self._waited.__getitem__)
-        return [key for key in (self._has, *rest) if key in known]
-
-    def _begin(self, key: str, keys: Sequence[str], now: float) -> None:
-        self._has = key
-        self._until = now + TURN_S * keys.count(key)
+            self._has = min(others, key=self._waited.__getitem__, default=None)
+            self._until = now + TURN_S * sum(key == self._has for key in keys)
+        self._waited = {key: since for key, since in self._waited.items() if key != self._has}
+        rest = sorted(self._waited, key=self._waited.__getitem__)
+        return [self._has, *rest] if self._has is not None else rest

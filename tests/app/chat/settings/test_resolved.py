@@ -83,6 +83,8 @@ def test_every_shaping_setting_can_be_set_for_one_message(name: str) -> None:
         "chat_template": "{{ 1 }}", "stop_in_reasoning": True, "reasoning_tags": ["<a>…</a>"],
         "thinking": "high", "reasoning_budget": 99, "template_variables": '{"a": 1}',
         "drafts": "lookup", "draft_tokens": 4,
+            "loras": [{"path": "/a.gguf", "scale": 0.5}],
+            "control_vectors": [{"path": "/v.gguf", "first": 2, "last": 3}],
     }[name]  # fmt: skip
     found = resolve(Settings(), None, None, {name: other})
     assert found.level_of(name) == "message"

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from app.chat.settings.resolved import resolve
 from app.chat.settings.settings import Settings
 from app.chat.weights.load_settings import (
     BEYOND,
@@ -15,6 +16,7 @@ from app.chat.weights.load_settings import (
     load_options,
     load_value,
     usual_load,
+    with_loras_in_place,
 )
 from app.engine.protocol.adapter_messages import Lora
 from app.engine.protocol.loading_messages import LoadOptions, RopeScaling
@@ -23,7 +25,7 @@ from app.refusal import Refusal
 SET: dict[str, Any] = {
     "n_ubatch": 256, "use_mmap": False, "use_mlock": True, "devices": ["GPU0"],
     "tensor_split": [1, 2.5], "split_mode": "row", "main_device": 1, "cpu_moe_layers": -1,
-    "loras": [{"path": "/a.gguf", "scale": 0.5}], "n_slots": 2, "parked_bytes": 0,
+    "n_slots": 2, "parked_bytes": 0,
     "governor": False, "rope.kind": "yarn", "rope.freq_base": 1e6, "rope.freq_scale": 0.5,
     "rope.yarn_orig_ctx": 4096, "rope.yarn_ext_factor": 1.0, "rope.yarn_attn_factor": 1.0,
     "rope.yarn_beta_fast": 32.0, "rope.yarn_beta_slow": 1.0,
@@ -37,7 +39,10 @@ def test_every_option_of_a_load_can_be_set() -> None:
     stored: dict[str, Any] = {}
     for name, value in SET.items():
         stored = changed_load(stored, name, value)
-    settings = Settings(n_ctx=2048, n_threads=3, n_gpu_layers=0, type_k="q8_0", type_v="q8_0")
+    loras = (Lora("/a.gguf", 0.5),)
+    settings = Settings(
+        n_ctx=2048, n_threads=3, n_gpu_layers=0, type_k="q8_0", type_v="q8_0", loras=loras
+    )
     assert load_options(settings, stored) == LoadOptions(
         n_ctx=2048, n_threads=3, n_gpu_layers=0, type_k="q8_0", type_v="q8_0",
         n_ubatch=256, use_mmap=False, use_mlock=True, devices=["GPU0"], tensor_split=[1.0, 2.5],
@@ -59,8 +64,7 @@ def test_every_option_of_a_load_can_be_set() -> None:
         ("rope.freq_scale", 1e9, "between 0 and 1000"),
         ("split_mode", "heap", "layer"),
         ("tensor_split", [0, 0], "at least one above"),
-        ("loras", ["x"], "a file and a scale"),
-        ("loras", [{"path": "/a", "scale": 1e9}], "scale of a LoRA"),
+        ("loras", [], "Unknown load setting"),
         ("nonsense", 1, "nonsense"),
         ("n_ctx", 1, "n_ctx"),
     ],
@@ -93,3 +97,14 @@ def test_whatever_is_stored_weights_are_loaded_somehow(stored: object) -> None:
 def test_one_bad_value_leaves_the_others_standing() -> None:
     options = load_options(Settings(), {"n_ubatch": "x", "use_mlock": True, "rope": 3})
     assert (options.n_ubatch, options.use_mlock, options.rope) == (None, True, RopeScaling())
+
+
+def test_loras_of_an_older_version_are_a_setting_of_replies_now() -> None:
+    loras = [{"path": "/a.gguf", "scale": 0.5}]
+    old = {"top_k": 3, "load": {"n_ubatch": 64, "loras": loras}}
+    assert with_loras_in_place(old) == {"top_k": 3, "load": {"n_ubatch": 64}, "loras": loras}
+    newer = {"loras": [], "load": {"loras": loras}}
+    assert with_loras_in_place(newer) == {"loras": [], "load": {}}
+    assert with_loras_in_place({"load": 7}) == {"load": 7}
+    settings = resolve(Settings(), with_loras_in_place(old)).settings
+    assert load_options(settings, {}).loras == [Lora("/a.gguf", 0.5)]

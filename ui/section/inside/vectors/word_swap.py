@@ -230,6 +230,7 @@ class WordSwap(QWidget):
             self._fail,
             lambda done, total: self._say(READING.format(share=done / max(total, 1))),
             still=lambda: key == self._asked,
+            adapters=text.adapters,
         )
 
     def _stop(self) -> None:

@@ -1,0 +1,240 @@
+"""A list of adapter files, each with its scale, and for a control vector the layers it acts on.
+
+The scale is dragged or typed. Files come from a dialog; of control vectors those that were made
+here are offered, too, where somebody says which (`offer`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QHBoxLayout, QMenu, QVBoxLayout, QWidget
+
+from app.engine.protocol.adapter_messages import MAX_ADAPTERS
+from ui.look.theme import Theme
+from ui.settings.fields import Field, NumberField
+from ui.shell.dialogs import choose_gguf
+from ui.widgets.elided import ElidedLabel
+from ui.widgets.icon_button import IconButton
+from ui.widgets.kit import plain_label, push_button, rest_timer
+from ui.widgets.slider import Slider
+
+Kind = Literal["loras", "control_vectors"]
+Offer = Callable[[], Sequence[tuple[str, str]]]
+
+SLIDER_STEPS: Final = 20
+"""Of a scale of 1."""
+SLIDER_SCALE: Final = {"loras": 2, "control_vectors": 4}
+"""How far a slider goes to both sides; what is typed may go beyond."""
+APPLY_AFTER_MS: Final = 150
+"""A slider rests this long before its value is applied."""
+_FIELD_PX: Final = 56
+_WORDS: Final = {"loras": "LoRA adapter", "control_vectors": "control vector"}
+GONE: Final = "This file isn't there any more."
+
+
+class AdapterRow(QWidget):
+    """One file. `changed` says what it is now, `removed` that it is not wanted."""
+
+    changed = Signal(object)
+    removed = Signal()
+
+    def __init__(
+        self, theme: Theme, kind: Kind, name: str, file: dict[str, Any], parent: QWidget
+    ) -> None:
+        super().__init__(parent)
+        self._file = file
+        self._is_showing = False
+        self.setObjectName("adapter_row")
+        spoken = f"{_WORDS[kind]} {name}"
+        self.name = ElidedLabel(name, self)
+        self.slider = Slider(Qt.Orientation.Horizontal, self)
+        most = SLIDER_SCALE[kind] * SLIDER_STEPS
+        self.slider.setRange(-most, most)
+        self.slider.setPageStep(SLIDER_STEPS // 2)
+        self.slider.setAccessibleName(f"Scale of {spoken}")
+        self.slider.setObjectName("adapter_slider")
+        self.scale = NumberField(is_whole=False, step=0.1, parent=self)
+        self.scale.setAccessibleName(f"Scale of {spoken}")
+        self.scale.setObjectName("adapter_scale")
+        self.remove = IconButton(theme, "close", f"Remove {spoken}", parent=self)
+        self._timer = rest_timer(self, self._tell_slider, APPLY_AFTER_MS)
+        first = QHBoxLayout()
+        first.addWidget(self.name, 1)
+        first.addWidget(self.remove)
+        second = QHBoxLayout()
+        second.addWidget(plain_label("Scale", self, "small"))
+        second.addWidget(self.slider, 1)
+        second.addWidget(self.scale)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.addLayout(first)
+        column.addLayout(second)
+        self.layers: list[NumberField] = []
+        if kind == "control_vectors":
+            column.addLayout(self._layers(theme, spoken))
+        self.slider.valueChanged.connect(self._on_slid)
+        self.slider.sliderReleased.connect(self._tell_slider)
+        self.scale.changed_by_user.connect(partial(self._tell, "scale"))
+        self.remove.clicked.connect(self.removed)
+        theme.space(column, 2)
+        theme.space(first, 6)
+        theme.space(second, 6)
+        theme.size(self.scale, width=_FIELD_PX)
+        self.show_file(file)
+
+    def _layers(self, theme: Theme, spoken: str) -> QHBoxLayout:
+        row = QHBoxLayout()
+        row.addWidget(plain_label("Layers", self, "small"))
+        for name, words, empty in (("first", "First", "first"), ("last", "Last", "last")):
+            field = NumberField(is_whole=True, automatic=0, placeholder=empty, parent=self)
+            field.setAccessibleName(f"{words} layer of {spoken}")
+            field.setObjectName(f"adapter_{name}")
+            field.changed_by_user.connect(partial(self._tell, name))
+            theme.size(field, width=_FIELD_PX)
+            self.layers.append(field)
+            row.addWidget(field)
+            if name == "first":
+                row.addWidget(plain_label("to", self, "small"))
+        row.addStretch(1)
+        theme.space(row, 6)
+        return row
+
+    def show_file(self, file: dict[str, Any]) -> None:
+        self._file = file
+        path = str(file["path"])
+        known = f"{path}\n{file['hash']}" if file.get("hash") else path
+        self.name.setToolTip(known)
+        self._is_showing = True
+        if not self._timer.isActive() and not self.slider.isSliderDown():
+            self.slider.setValue(round(float(file["scale"]) * SLIDER_STEPS))
+        self.scale.show_value(file["scale"])
+        for field, name in zip(self.layers, ("first", "last"), strict=False):
+            field.show_value(file.get(name, 0))
+        self._is_showing = False
+
+    def _on_slid(self, place: int) -> None:
+        if not self._is_showing:
+            self.scale.show_value(place / SLIDER_STEPS)
+            if not self.slider.isSliderDown():
+                self._timer.start()
+
+    def _tell_slider(self) -> None:
+        self._timer.stop()
+        self._tell("scale", self.slider.value() / SLIDER_STEPS)
+
+    def _tell(self, name: str, value: object) -> None:
+        if self._file.get(name) != value:
+            self.changed.emit({**self._file, name: value})
+
+
+class AdapterField(QWidget):
+    """A setting's control. `value()`: a list of objects, as a settings file has them."""
+
+    changed_by_user = Signal(object)
+
+    def __init__(
+        self,
+        theme: Theme,
+        kind: Kind,
+        parent: QWidget | None = None,
+        *,
+        name_of: Callable[[str], str] = lambda path: Path(path).stem,
+        offer: Offer = lambda: (),
+    ) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._kind: Kind = kind
+        self._name_of = name_of
+        self._offer = offer
+        self._files: list[dict[str, Any]] = []
+        self._folder = Path.home()
+        self.rows: list[AdapterRow] = []
+        words = _WORDS[kind]
+        self.add_button = push_button(
+            f"Add {words}…", self, f"add_{kind}_button", hint="Choose a GGUF file", act=self._on_add
+        )
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(0, 0, 0, 0)
+        self._column.addWidget(self.add_button, 0, Qt.AlignmentFlag.AlignLeft)
+        theme.space(self._column, 8)
+        self.setFocusProxy(self.add_button)
+
+    def show_value(self, value: Any) -> None:
+        files = [_plain(each, self._kind) for each in value or ()]
+        if [file["path"] for file in files] != [file["path"] for file in self._files]:
+            self._files = files
+            self._build()
+            return
+        self._files = files
+        for row, file in zip(self.rows, files, strict=True):
+            row.show_file(file)
+
+    def value(self) -> object:
+        return list(self._files)
+
+    def _build(self) -> None:
+        for row in self.rows:
+            self._column.removeWidget(row)
+            row.hide()
+            row.deleteLater()
+        self.rows = []
+        for place, file in enumerate(self._files):
+            name = self._name_of(str(file["path"]))
+            row = AdapterRow(self._theme, self._kind, name, file, self)
+            row.changed.connect(partial(self._put, place))
+            row.removed.connect(partial(self._put, place, None))
+            self._column.insertWidget(place, row)
+            self.rows.append(row)
+        self.add_button.setEnabled(len(self._files) < MAX_ADAPTERS)
+
+    def _put(self, place: int, file: dict[str, Any] | None) -> None:
+        """Another value for a file; None: it is not wanted. A file that is chosen anew, or has
+        another scale, is taken as it is now."""
+        files = list(self._files)
+        files[place : place + 1] = [] if file is None else [file]
+        if file is None:
+            self.add_button.setFocus()
+        self.changed_by_user.emit(files)
+
+    # --- adding -----------------------------------------------------------------------------------
+
+    def _on_add(self) -> None:
+        offered = self._offer()
+        if not offered:
+            self._choose()
+            return
+        menu = QMenu(self)
+        menu.setObjectName("adapter_menu")
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        for path, name in offered:
+            menu.addAction(name.replace("&", "&&")).triggered.connect(partial(self.add, path))
+        menu.addSeparator()
+        menu.addAction("Choose a file…").triggered.connect(self._choose)
+        menu.popup(self.add_button.mapToGlobal(self.add_button.rect().bottomLeft()))
+
+    def _choose(self) -> None:
+        choose_gguf(self, self._folder, self.add)
+
+    def add(self, path: str, *_: object) -> None:
+        """One more file, with a scale of 1."""
+        self._folder = Path(path).parent
+        self.changed_by_user.emit([*self._files, _plain({"path": path}, self._kind)])
+
+
+def _plain(value: Any, kind: Kind) -> dict[str, Any]:
+    """A struct, or what a file has for one, as an object with all its names."""
+    if not isinstance(value, dict):
+        value = {name: getattr(value, name) for name in value.__struct_fields__}
+    usual: dict[str, Any] = {"path": "", "scale": 1.0, "hash": ""}
+    if kind == "control_vectors":
+        usual |= {"first": 0, "last": 0}
+    return {**usual, **{name: value[name] for name in usual if name in value}}
+
+
+AnyField = Field | AdapterField
+"""What a setting's row may have."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ui.shell.palette import Palette
     from ui.shell.section_acts import SectionActs
     from ui.tour.glossary import Glossary
+    from ui.windows.beams_window import BeamsWindow
     from ui.windows.presets_window import PresetsWindow
 
 
@@ -50,6 +51,7 @@ class LazyWindows(QObject):
         self._levels_window: LevelsWindow | None = None
         self._presets_window: PresetsWindow | None = None
         self._library: LibraryView | None = None
+        self._beams_window: BeamsWindow | None = None
         self._glossary: Glossary | None = None
         self._beside: list[QWidget] = []
 
@@ -95,6 +97,24 @@ class LazyWindows(QObject):
             )
             self._beside.append(self._presets_window)
         self._presets_window.open()
+
+    def show_beams(self, *, at_token: bool = False) -> None:
+        """A beam search: at the last question or the cursor, or at the token that is looked at."""
+        if self._beams_window is None:
+            from ui.windows.beams_window import BeamsWindow
+
+            self._beams_window = BeamsWindow(self._desk, self._bridge, self._theme, self._window)
+            self._beside.append(self._beams_window)
+        origin = None
+        looking = self._section_acts.looked_at() if at_token else None
+        if looking is not None and looking.message is not None and looking.index is not None:
+            origin = self._desk.beams.origin_at(looking.message.id, looking.index)
+        self._beams_window.open(origin)
+
+    def has_token(self) -> bool:
+        """Whether a token of a reply is looked at."""
+        looking = self._section_acts.looked_at()
+        return looking is not None and looking.message is not None and looking.index is not None
 
     def show_library(self, page: str = "") -> None:
         """Weights: on this machine, on the hub, on their way. Without a name, the page that was

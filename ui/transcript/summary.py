@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from app.chat.replies.beam_versions import beams_of
 from app.chat.replies.cut_versions import cuts_of
 from app.chat.replies.recorded import REASONING
 from app.insight.time.drafts import from_stored
@@ -90,6 +91,8 @@ def _figures(message: Message) -> Iterator[tuple[str, str]]:
         yield "limit", f"reasoning ended at the limit of {limit:,} token{'' if limit == 1 else 's'}"
     if (version := cuts_of(message.settings)) is not None:
         yield "cut", version.label
+    if (beam := beams_of(message.settings)) is not None:
+        yield "beams", beam.label
     if cut:
         which = "" if message.settings.get("context_policy") == "keep_ends" else "older "
         where = "" if which else " in the middle"

@@ -50,7 +50,8 @@ class BeamVersion(msgspec.Struct, frozen=True):
         'Beam search: text 2 of 7'
         """
         if not self.rank:
-            return "Beam search: the greedy text"
+            which = "the greedy text" if self.is_greedy else "a pruned branch"
+            return f"Beam search: {which}"
         return f"Beam search: text {self.rank} of {self.n_found}"
 
     @property

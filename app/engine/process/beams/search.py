@@ -127,8 +127,8 @@ def best_of(logprobs: LogProbs, count: int) -> list[tuple[int, float]]:
     """The `count` most probable tokens, best first, the smaller ID first where two are equal;
     fewer where fewer are possible.
 
-    >>> best_of(np.log([0.2, 0.5, 0.0, 0.2]), 2)[1][0]
-    0
+    >>> best_of(np.array([-1.5, -0.5, -np.inf, -1.5]), 2)
+    [(1, -0.5), (0, -1.5)]
     """
     if count < len(logprobs):
         least = np.partition(logprobs, -count)[-count]

@@ -50,6 +50,7 @@ from app.chat.inspection.machine import Machines
 from app.chat.inspection.prompt_reading import PromptReading
 from app.chat.inspection.prompt_scoring import PromptScoring
 from app.chat.inspection.questions import Questions
+from app.chat.inspection.seeds import SeedRuns
 from app.chat.inspection.what_if import WhatIfs
 from app.chat.inspection.words import Words
 from app.chat.replies.again import Again, compared
@@ -259,6 +260,7 @@ class Desk:
         self.embedding: Final = Embeddings(around, loader, self.questions)
         self.word_order: Final = Exchanges(around, self.questions)
         self.scoring: Final = PromptScoring(self.questions, self.growing)
+        self.seeds: Final = SeedRuns(around, shelf, loader, self.questions, self.growing)
         self.temporary: Final = TemporaryChat(
             around, shelf, self.replies, self.attachments, self.edits, self.cache
         )
@@ -438,6 +440,7 @@ class Desk:
 
     def _on_replies_begun(self) -> None:
         self.scoring.give_way()
+        self.seeds.give_way()
         self._settle_rest()
 
     def _settle_rest(self) -> None:
@@ -449,13 +452,14 @@ class Desk:
             return  # one of several
         self._settle_rest()
         self.queue.on_reply_ended(message)
+        self.seeds.go_on()
         self.meter.count_soon()  # the next prompt has this reply in it
 
     # --- what the engine says -------------------------------------------------------------------
 
     def _take(self, event: EngineEvent) -> None:
         """One event of the engine, on the owner's thread."""
-        if self.around.is_closing:
+        if self.around.is_closing or self.seeds.take(event):
             return
         match event:
             case TokenArrived():

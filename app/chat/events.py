@@ -262,6 +262,16 @@ class ReplyQueued:
 
 
 @dataclass(frozen=True, slots=True)
+class SeedsCounted:
+    """More is known of one prompt with many seeds: `desk.seeds` has it. `n_over` of `n_wanted`
+    have ended."""
+
+    n_over: int
+    n_wanted: int
+    is_over: bool
+
+
+@dataclass(frozen=True, slots=True)
 class VersionsRead:
     """All versions of a message, oldest first. Answers desk.tree.read_versions."""
 
@@ -519,6 +529,7 @@ Event = (
     | StoreStateChanged
     | AnswersBegan
     | ReplyQueued
+    | SeedsCounted
     | VersionsRead
     | TreeRead
     | TrashedBranchesListed

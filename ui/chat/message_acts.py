@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ui.chat.chat_column import ChatColumn
     from ui.chat.compare import Comparison
     from ui.chat.compare_ask import AskSeveral
+    from ui.chat.seeds_window import SeedsWindow
     from ui.look.theme import Theme
 
 Saved = Callable[[], None]
@@ -63,6 +64,7 @@ class MessageActs(QObject):
         self._comparison: Comparison | None = None
         self._map: BranchMap | None = None
         self._asking: AskSeveral | None = None
+        self._seeds: SeedsWindow | None = None
         self.editing = Editing(chat.transcript, desk.edits)
         chat.transcript.act_requested.connect(self.do)
         bridge.on(PathChanged, self._on_path_changed)
@@ -82,6 +84,7 @@ class MessageActs(QObject):
             ("continue_reply", "Continue the reply", "Ctrl+G", "continue", may),
             ("edit_message", "Edit the message", "Ctrl+E", "edit", may),
             ("several_answers", "Generate several replies", "Ctrl+D", "answers", may),
+            ("try_seeds", "Many seeds: how often each token comes", "Ctrl+Alt+S", "seeds", has),
             ("compare_versions", "Compare versions", "Ctrl+Alt+D", "compare", has),
             ("branch_off", "Branch to a new chat", "Ctrl+Shift+B", "branch_off", may),
             ("branch_map", "Branch map", "Ctrl+M", "map", has),
@@ -158,6 +161,8 @@ class MessageActs(QObject):
                 self.insert(message.id, is_above=True)
             case "answers":
                 self.ask_for_answers(message)
+            case "seeds":
+                self.show_seeds(message)
             case "compare":
                 desk.tree.read_versions(message_id)
             case "map":
@@ -254,6 +259,20 @@ class MessageActs(QObject):
         self._asking = dialog
         desk.presets.list()
         dialog.open()
+
+    def show_seeds(self, message: Message) -> None:
+        from ui.chat.seeds_window import SeedsWindow
+
+        if self._seeds is None:
+            self._seeds = SeedsWindow(self._desk, self._bridge, self._theme, self._chat.window())
+            self._seeds.version_wanted.connect(self._on_version_wanted)
+        path = self._desk.shelf.path
+        asked_id = message.parent_id if message.role is Role.ASSISTANT else message.id
+        question = next((m.content for m in path if m.id == asked_id), "")
+        self._seeds.open_for(message.id, question)
+
+    def _on_version_wanted(self, message_id: str, seed: int) -> None:
+        self._desk.replies.answer(message_id, ({"seed": seed},))
 
     def _on_asked(self) -> None:
         self._asking = None

@@ -12,6 +12,7 @@ from typing import Final
 from app.chat.conversations.shelf import Shelf
 from app.chat.inspection.prompt_scoring import CONVERSATION as SCORED
 from app.chat.inspection.questions import Questions
+from app.chat.inspection.seeds import CONVERSATION as SEEDS
 from app.chat.surroundings import ALWAYS, Still, Surroundings
 from app.engine.protocol.cache_messages import (
     CacheMap,
@@ -26,6 +27,7 @@ from app.engine.protocol.saved_messages import DropSaved
 ELSEWHERE: Final = "another chat"
 """A conversation that is in no list: a temporary one, or one that is in the trash."""
 
+FOR_SEEDS: Final = "one prompt with many seeds"
 FOR_SURPRISE: Final = "a prompt, processed for its surprise"
 
 FORGET_S: Final = 0.3
@@ -102,5 +104,7 @@ class CacheLook:
         """What a conversation that has cells is called."""
         if conversation_id == SCORED:
             return FOR_SURPRISE
+        if conversation_id == SEEDS:
+            return FOR_SEEDS
         conversation = self._shelf.conversation(conversation_id)
         return ELSEWHERE if conversation is None else conversation.title

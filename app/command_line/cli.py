@@ -116,6 +116,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
         help="same settings and seed give the same answer to the last bit",
     )
     add("--drafts", metavar="KIND", help="speculative decoding: off, lookup or model")
+    add("--draft-model", metavar="FILE", help="smaller model with the same vocabulary, to draft")
     add("--draft-tokens", type=int, metavar="N", help="tokens proposed at once, 1 to 15")
     add("--score-prompt", action="store_true", help="with --json: score the tokens of the prompt")
     add_beam_options(parser)

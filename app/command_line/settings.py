@@ -207,6 +207,8 @@ class AskSettings:
                     raise bad_setting(f"“{name}” appears twice: inside and outside “load”.")
         read = read_struct(LoadOptions, options, "“load”")
         self.load |= {name: getattr(read, name) for name in options}
+        if self.load.get("draft"):
+            self.load["draft"] = str(typed_path(self.load["draft"]))
         if "loras" in self.load:
             self.load["loras"] = [_typed(lora) for lora in self.load["loras"]]
 
@@ -241,6 +243,10 @@ class AskSettings:
             self.window = changed(self.window, name, value)
             if self.chain is not None and option in _STAGE_OF:
                 self._change_stage(option, getattr(self.window, name))
+        if options.draft_model is not None:
+            self.load["draft"] = str(typed_path(options.draft_model))
+            if options.drafts is None:
+                self.window = changed(self.window, "drafts", "model")
         if options.lora:
             self.load["loras"] = [_lora(text) for text in options.lora]
             self.window = changed(self.window, "loras", self.load["loras"])

@@ -3,7 +3,7 @@
 Every known and found file is looked at by itself; its vocabulary is read out of the file and
 compared token by token (`app.gguf.vocabulary`), not by name or family: as many tokens, the same
 texts and types in the same order, the same tokens that begin and end, the same rule of adding them.
-Padding and masks may differ. The choice is only kept: the engine does not draft yet.
+Padding and masks may differ. The engine looks once more when it has loaded both.
 
 On a thread of its own: a vocabulary of 262,144 tokens takes a second. What was read is remembered
 as a mark of some bytes.
@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-NOT_USED_YET: Final = (
-    "Speculative decoding isn't available in this version yet. Your choice is saved for when it is."
+EFFECT: Final = (
+    "A draft model proposes tokens, and this model checks several in one pass. The text doesn't "
+    "change. It takes memory of its own, and switches itself off where it is slower. Applies after "
+    "reloading."
 )
 LOOKING: Final = "Comparing vocabularies…"
 NONE_SMALLER: Final = "No smaller model was found on this computer to use as a draft model."

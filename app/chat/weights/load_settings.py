@@ -22,8 +22,10 @@ from app.strict_reading import field_types, read_fields
 LOAD: Final = "load"
 _OF_REPLIES: Final = "loras"
 """A setting of replies, too (`app.chat.settings.resolved`). It once stood among these."""
+DRAFT: Final = "draft"
+"""The path of the draft model, which stands beside `load`."""
 BEYOND: Final = tuple(
-    name for name in LoadOptions.__struct_fields__ if name not in LOADING and name != _OF_REPLIES
+    name for name in LoadOptions.__struct_fields__ if name not in (*LOADING, _OF_REPLIES, DRAFT)
 )
 """The options that no setting of the app is for."""
 ROPE: Final = "rope."

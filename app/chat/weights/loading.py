@@ -15,6 +15,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from app.chat.events import (
     EngineStateChanged,
     LoadProgressed,
@@ -25,7 +27,7 @@ from app.chat.replies.prompts import clean_message, is_encodable
 from app.chat.settings.resolved import resolve
 from app.chat.surroundings import Surroundings, now
 from app.chat.weights.file_check import Check, refusal_of
-from app.chat.weights.load_settings import LOAD, load_options, with_loras_in_place
+from app.chat.weights.load_settings import DRAFT, LOAD, load_options, with_loras_in_place
 from app.engine.client.engine import Engine
 from app.engine.client.supervisor import EngineState, StateChanged
 from app.engine.protocol.loading_messages import Device, Loaded, LoadOptions
@@ -207,7 +209,9 @@ class Loader:
     def options_of(self, path: str) -> LoadOptions:
         """How to load: as the app's settings say, or these weights' own."""
         own = self.settings_of_weights(path)
-        return load_options(resolve(self._around.settings, own).settings, own.get(LOAD))
+        options = load_options(resolve(self._around.settings, own).settings, own.get(LOAD))
+        draft = own.get(DRAFT)
+        return msgspec.structs.replace(options, draft=draft if isinstance(draft, str) else "")
 
     @property
     def options_in_use(self) -> LoadOptions | None:

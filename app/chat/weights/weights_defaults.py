@@ -22,7 +22,7 @@ from app.chat.events import LevelsChanged, Noticed
 from app.chat.settings.resolved import LOADING, SHAPING, Resolved, resolve
 from app.chat.settings.settings import as_stored, checked
 from app.chat.surroundings import Surroundings
-from app.chat.weights.load_settings import LOAD, changed_load, load_options, load_value
+from app.chat.weights.load_settings import DRAFT, LOAD, changed_load, load_options, load_value
 from app.chat.weights.loading import Loader
 from app.engine.planning.load_checks import check_options
 from app.engine.protocol.frames import clean_text
@@ -30,7 +30,6 @@ from app.engine.protocol.loading_messages import LoadOptions
 from app.refusal import Refusal, bad_setting
 
 NOTES: Final = "notes"
-DRAFT: Final = "draft"
 IN_LOAD: Final = f"{LOAD}."
 """What a name of a further load option begins with."""
 MAX_NOTES_LENGTH: Final = 20_000

@@ -52,7 +52,8 @@ class LoadOptions(WireMessage, frozen=True, tag=True):
     `cpu_moe_layers`: experts of the first n layers stay in host memory (-1: of all).
     `n_slots`: replies at once. `parked_bytes`: cap of the host memory for parked KV state (None:
     an eighth of what is free, at most 2 GiB; 0: none is parked).
-    `governor`: steer the number of threads while decoding.
+    `governor`: steer the number of threads while decoding. `draft`: path of smaller weights with
+    the same vocabulary, which then draft for these.
     """
 
     n_ctx: int | None = None
@@ -74,6 +75,7 @@ class LoadOptions(WireMessage, frozen=True, tag=True):
     n_slots: int | None = None
     parked_bytes: int | None = None
     governor: bool = True
+    draft: str = ""
 
 
 class LoadWeights(WireMessage, frozen=True, tag=True):
@@ -111,7 +113,7 @@ class DevicesRead(WireMessage, frozen=True, tag=True):
 class MemoryPart(WireMessage, frozen=True, tag=True):
     """One measured allocation, from llama.cpp's log, or an estimated one.
 
-    `what`: weights, kv, compute, output, adapter.
+    `what`: weights, kv, compute, output, adapter, draft (all of a draft model there).
     """
 
     device: Name
@@ -125,6 +127,7 @@ class Loaded(WireMessage, frozen=True, tag=True):
     `size_bytes`: of the file, or of all files of a set. `templates` names the file's chat
     templates, its main one first as "default". `fast_hash` is `app.gguf.fingerprint`'s; empty if
     the file could not be read again. `cache`: what each cell of the KV cache is made of.
+    `draft`: the name of the draft model that stands beside them.
     """
 
     path: Name
@@ -160,3 +163,4 @@ class Loaded(WireMessage, frozen=True, tag=True):
     devices: Annotated[list[Name], FEW] = msgspec.field(default_factory=list)
     templates: Annotated[list[Name], MANY] = msgspec.field(default_factory=list)
     cache: CacheShape | None = None
+    draft: Name = ""

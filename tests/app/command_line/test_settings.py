@@ -210,6 +210,7 @@ def test_every_load_option_can_be_said(settings: Any, tmp_path: Path) -> None:
         n_slots=2,
         parked_bytes=1000,
         governor=False,
+        draft=str(tmp_path / "small.gguf"),
     )
     assert all(
         getattr(options, name) != getattr(LoadOptions(), name)

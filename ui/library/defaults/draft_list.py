@@ -1,4 +1,5 @@
-"""Which weights shall draft for these: those with the same vocabulary, found by themselves."""
+"""Which weights shall draft for these: those with the same vocabulary, found by themselves. The
+choice also sets speculative decoding for these weights, or ends it."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QListWidget, QListWidgetItem, QVBoxLayout, QWidget
 
 from app.amounts import bytes_words
-from app.chat.weights.draft_partners import LOOKING, NOT_USED_YET, Partners
-from app.chat.weights.weights_defaults import DRAFT
+from app.chat.weights.draft_partners import EFFECT, LOOKING, Partners
+from app.chat.weights.load_settings import DRAFT
 from ui.look.theme import Theme
 from ui.section.card import small_label
 
@@ -35,7 +36,7 @@ class DraftList(QWidget):
         self._path = ""
         self._partners: Partners | None = None
         self.setObjectName("draft_list")
-        self.words = small_label(NOT_USED_YET, self)
+        self.words = small_label(EFFECT, self)
         self.words.setTextFormat(Qt.TextFormat.PlainText)
         self.list = QListWidget(self)
         self.list.setObjectName("draft_partners")
@@ -104,5 +105,11 @@ class DraftList(QWidget):
     def _on_chosen(self, item: QListWidgetItem | None) -> None:
         if item is None:
             return
-        refusal = self._apply(DRAFT, item.data(_PATH))
-        self.words.setText(refusal or NOT_USED_YET)
+        path = item.data(_PATH)
+        refusal = self._apply(DRAFT, path)
+        if not refusal and (path or self._is_by_model()):
+            refusal = self._apply("drafts", "model" if path else "off")
+        self.words.setText(refusal or EFFECT)
+
+    def _is_by_model(self) -> bool:
+        return bool(self._desk.defaults.resolved(self._path).settings.drafts == "model")

@@ -11,7 +11,8 @@ spent on it. (Prompt lookup decoding: A. Saxena, 2023; n-grams of prompt and rep
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 _SHORTEST: Final = 3
@@ -21,7 +22,7 @@ _LONGEST: Final = 32
 _PLACES: Final = 8
 """The latest ones of a run are kept."""
 
-_FIRST: Final = ((3, 0.45), (4, 0.5), (5, 0.55), (7, 0.65), (10, 0.75), (16, 0.85))
+BY_LENGTH: Final = ((3, 0.45), (4, 0.5), (5, 0.55), (7, 0.65), (10, 0.75), (16, 0.85))
 """From this length of a match on, the chance of the next token, before anything was seen."""
 
 _WEIGHT: Final = 6.0
@@ -29,23 +30,29 @@ _MOST_SEEN: Final = 64.0
 
 
 class Chances:
-    """How often the next token was told right, by the length of the match before it."""
+    """How often the next token was told right, by what is known of it: the length of the match
+    before it, or what a draft model gives it. `first`: from such a value on, the chance before
+    anything was seen."""
 
-    def __init__(self) -> None:
-        self._hits = [_WEIGHT * chance for _, chance in _FIRST]
-        self._seen = [_WEIGHT] * len(_FIRST)
+    def __init__(self, first: Sequence[tuple[float, float]] = BY_LENGTH) -> None:
+        self._least = [least for least, _ in first]
+        self._hits = [_WEIGHT * chance for _, chance in first]
+        self._seen = [_WEIGHT] * len(first)
 
-    def learn(self, length: int, hit: bool) -> None:
-        at = _class_of(length)
+    def learn(self, known: float, hit: bool) -> None:
+        at = self._class_of(known)
         self._hits[at] += hit
         self._seen[at] += 1
         if self._seen[at] > _MOST_SEEN:
             self._hits[at] /= 2
             self._seen[at] /= 2
 
-    def of(self, length: int) -> float:
-        at = _class_of(length)
+    def of(self, known: float) -> float:
+        at = self._class_of(known)
         return self._hits[at] / self._seen[at]
+
+    def _class_of(self, known: float) -> int:
+        return max(bisect_right(self._least, known) - 1, 0)
 
 
 class Lookup:
@@ -112,7 +119,3 @@ class Lookup:
                 length += 1
             if length > self.length:
                 self._at, self.length = place, length
-
-
-def _class_of(length: int) -> int:
-    return max(sum(least <= length for least, _ in _FIRST) - 1, 0)

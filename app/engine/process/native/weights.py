@@ -10,11 +10,13 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import msgspec
 
+from app.engine.planning.draft_plan import as_draft, plan_beside_draft
 from app.engine.planning.load_checks import (
     check_options,
 )
@@ -90,6 +92,8 @@ class Weights:
         self.n_ubatch = loaded.n_ubatch
         self.n_slots = loaded.n_slots
         self.n_threads = loaded.n_threads
+        self.draft: Weights | None = None
+        """Smaller ones with the same vocabulary, which draft for these."""
 
     @property
     def chat_template(self) -> str | None:
@@ -185,6 +189,9 @@ class Weights:
         self.n_threads = n_threads
 
     def close(self) -> None:
+        if self.draft is not None:
+            self.draft.close()
+            self.draft = None
         if self.context is not None:
             llama.llama_free(self.context)
             llama.llama_model_free(self.model)
@@ -212,8 +219,12 @@ def load(
     usual = Adapters(loras=options.loras)
     files = adapters.check(usual)
     adapter_bytes = sum(tensor.size_bytes for file in files for tensor in file.tensors)
-    plan_ = plan_load(header, options, native.machine(), adapter_bytes=adapter_bytes)
-    on_planned(estimate_of(plan_))
+    beside = _plan_draft(header, options, adapter_bytes)
+    if beside.plan is None:
+        plan_ = plan_load(header, options, native.machine(), adapter_bytes=adapter_bytes)
+    else:
+        plan_ = beside.plan
+    on_planned([*estimate_of(plan_), *beside.parts])
     with log.recording() as lines:
         model = _load_model(path, header, options, plan_, on_progress, is_cancelled, lines)
         try:
@@ -247,7 +258,86 @@ def load(
     notes = [*plan_.notes, *_notes_after(options, report), *named]
     loaded = _describe(model, context, header, options, report, plan_, notes, started)
     adapters.weights_hash = loaded.fast_hash
-    return Weights(model, context, loaded, abort, open_context, log, adapters)
+    weights = Weights(model, context, loaded, abort, open_context, log, adapters)
+    if beside.options is None:
+        return _with_draft(weights, None, beside.note, [])
+    try:
+        draft = load(
+            options.draft,
+            beside.options,
+            log=log,
+            on_progress=lambda done, total: None,
+            is_cancelled=is_cancelled,
+        )
+    except Refusal as refused:
+        return _with_draft(weights, None, _NO_DRAFT.format(why=refused.sentence), [])
+    except BaseException:
+        weights.close()
+        raise
+    if not _same_vocabulary(weights.vocabulary, draft.vocabulary):
+        draft.close()
+        return _with_draft(weights, None, _NO_DRAFT.format(why=_OTHER_VOCABULARY), [])
+    return _with_draft(weights, draft, "", beside.parts)
+
+
+_NO_DRAFT: Final = "The draft model can't be used. {why}"
+_OTHER_VOCABULARY: Final = "Its vocabulary differs from this model's."
+_CANNOT_DRAFT: Final = "It can't drop part of its state, which drafting needs."
+
+
+@dataclass(frozen=True, slots=True)
+class _Beside:
+    """What was decided about a draft model: nothing where none is wished for, or a `note` why it
+    is left out."""
+
+    plan: LoadPlan | None = None
+    options: LoadOptions | None = None
+    parts: Sequence[MemoryPart] = ()
+    note: str = ""
+
+
+def _plan_draft(header: Header, options: LoadOptions, adapter_bytes: int) -> _Beside:
+    """A draft model that cannot be had stops no load."""
+    if not options.draft:
+        return _Beside()
+    try:
+        draft = read_for_load(options.draft)
+        planned = plan_beside_draft(
+            header, draft, options, native.machine(), adapter_bytes=adapter_bytes
+        )
+    except Refusal as refused:
+        return _Beside(note=_NO_DRAFT.format(why=refused.sentence))
+    return _Beside(*planned)
+
+
+def _same_vocabulary(one: Vocabulary, other: Vocabulary) -> bool:
+    """Whether every ID is the same text of the same type, and replies end with the same ones."""
+    if one.n_vocab != other.n_vocab or one.eog_ids != other.eog_ids:
+        return False
+    return one.table() == other.table()
+
+
+def _with_draft(
+    weights: Weights, draft: Weights | None, note: str, planned: Sequence[MemoryPart]
+) -> Weights:
+    """The weights with what came of their draft model."""
+    loaded = weights.loaded
+    if draft is not None and (
+        llama.llama_model_is_recurrent(draft.model) or llama.llama_model_is_hybrid(draft.model)
+    ):
+        draft.close()
+        draft, note, planned = None, _NO_DRAFT.format(why=_CANNOT_DRAFT), ()
+    if note:
+        loaded = msgspec.structs.replace(loaded, notes=[*loaded.notes, note])
+    if draft is not None:
+        loaded = msgspec.structs.replace(
+            loaded,
+            draft=draft.loaded.name,
+            memory=[*loaded.memory, *as_draft(draft.loaded.memory)],
+            estimate=[*loaded.estimate, *planned],
+        )
+    weights.loaded, weights.draft = loaded, draft
+    return weights
 
 
 # --- before native code ---------------------------------------------------------------------------

@@ -18,14 +18,16 @@ not be taken back, and nobody else waits longer than for a chunk of a prompt.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from itertools import takewhile
 from typing import Final
 
 from app.engine.process.cache.cells import Traits
 from app.engine.process.cache.slot import Phase, SlotReply
-from app.engine.process.drafting.lookup import Lookup
-from app.engine.process.drafting.state import PLAIN, DraftState, Proposal
+from app.engine.process.drafting.lookup import Chances, Lookup
+from app.engine.process.drafting.partner import DraftFailed, Partner
+from app.engine.process.drafting.state import PLAIN, TRIAL, DraftState, Proposal
 from app.engine.process.drafting.worth import PassTimes, best_count
 from app.engine.process.native.weights import Weights
 from app.engine.process.scheduling.pace import MAX_STEP_S
@@ -36,19 +38,36 @@ _PLAIN_AFTER: Final = 48
 _PLAIN_AFTER_S: Final = 2.0
 """After so many passes with proposals, or so long, some come without."""
 
+_LONGEST_STREAK: Final = 3
+"""Times in a row that a draft model was slower; it rests for one reply then, three, seven."""
+
+BY_SHARE: Final = ((0.0, 0.3), (0.3, 0.45), (0.5, 0.6), (0.7, 0.75), (0.85, 0.88), (0.95, 0.95))
+"""From what a draft model gives its token on, the chance that it is drawn, before any was."""
+
 CANNOT_CUT: Final = (
     "Speculative decoding is off: this model can't drop rejected tokens from its state."
 )
 NOT_REPEATABLE: Final = (
     "Speculative decoding is off for this reply: passes of varying size aren't repeatable."
 )
+RESTS: Final = (
+    "The draft model was slower in the last replies, so it rests for this one and is tried again "
+    "later."
+)
+FAILED: Final = "The draft model failed, so this reply went on without it ({why})."
 NO_MODEL: Final = "No draft model is loaded, so this reply was generated without one."
 
 
 class Drafting:
     """Of the replies of one context."""
 
-    def __init__(self, weights: Weights, traits: Traits) -> None:
+    def __init__(self, weights: Weights, traits: Traits, clock: Callable[[], float]) -> None:
+        self._draft = weights.draft
+        self._clock = clock
+        self._partner: Partner | None = None
+        self._by_share = Chances(BY_SHARE)
+        self._streak = 0
+        self._rest = 0
         self._is_eog = weights.vocabulary.is_eog
         self._traits = traits
         self._times = PassTimes()
@@ -63,9 +82,16 @@ class Drafting:
             return None, CANNOT_CUT
         if generate.repeatable:
             return None, NOT_REPEATABLE
-        if wish.kind == "model":
+        if wish.kind == "lookup":
+            return DraftState(wish), ""
+        if self._draft is None:
             return None, NO_MODEL
-        return DraftState(wish), ""
+        self._partner = self._partner or Partner(self._draft, self._clock)
+        state = DraftState(wish, self._partner.name)
+        if self._rest and not wish.always:
+            self._rest -= 1
+            state.off = RESTS
+        return state, ""
 
     # --- before a pass --------------------------------------------------------------------------
 
@@ -77,16 +103,20 @@ class Drafting:
             if reply.drafts is None or room <= 0 or not _may_draft(reply, reply.drafts):
                 continue
             room_here = min(room, reply.drafts.wish.most, _left(reply) - 1)
-            found = self._proposals(reply, reply.drafts, room_here, len(rows), n_rows)
+            found: list[Proposal] = []
+            if room_here > 0:
+                find = self._looked_up if reply.drafts.kind == "lookup" else self._drafted
+                found = find(row, reply.drafts, room_here, len(rows), n_rows)
             if found:
                 row.proposed = tuple(found)
                 row.tokens = [*row.tokens, *(each.token_id for each in found)]
                 room -= len(found)
                 n_rows += len(found)
 
-    def _proposals(
-        self, reply: SlotReply, drafts: DraftState, most: int, writers: int, n_rows: int
+    def _looked_up(
+        self, row: Row, drafts: DraftState, most: int, writers: int, n_rows: int
     ) -> list[Proposal]:
+        reply = row.reply
         if drafts.lookup is None:
             drafts.lookup = Lookup([*reply.request.prompt.ids, *reply.generated])
         lookup, n_before = drafts.lookup, len(reply.request.prompt.ids)
@@ -97,32 +127,76 @@ class Drafting:
             if drafts.off or drafts.plain_due:
                 return []
             chances = [lookup.chances.of(lookup.length + ahead) for ahead in range(len(ids))]
-            longest_s = MAX_STEP_S if writers > 1 else float("inf")
-            count = best_count(
-                chances, self._times.of, writers=writers, rows=n_rows, longest_s=longest_s
-            )
-            ids = ids[:count]
+            ids = ids[: self._best(chances, writers, n_rows)]
         return [Proposal(token_id) for token_id in ids]
+
+    def _best(self, chances: Sequence[float], writers: int, n_rows: int) -> int:
+        longest_s = MAX_STEP_S if writers > 1 else float("inf")
+        return best_count(
+            chances, self._times.of, writers=writers, rows=n_rows, longest_s=longest_s
+        )
+
+    def _drafted(
+        self, row: Row, drafts: DraftState, most: int, writers: int, n_rows: int
+    ) -> list[Proposal]:
+        """While another token is worth its share of a pass, the draft model gives one more."""
+        always = drafts.wish.always
+        if self._partner is None or (not always and (drafts.off or drafts.plain_due)):
+            return []
+        partner, times, both, count = self._partner, self._times, 1.0, 0
+
+        def goes_on(share: float) -> bool:
+            nonlocal both, count
+            both *= self._by_share.of(share)
+            count += 1
+            more_s = partner.token_s + times.of(n_rows + count + 1) - times.of(n_rows + count)
+            return always or both * times.of(n_rows) / writers > more_s
+
+        ids = [*row.slot.cells.ids, *row.tokens]
+        try:
+            found = partner.propose(row.slot.cells.sequence, ids, most, goes_on)
+        except DraftFailed as failed:
+            drafts.off = FAILED.format(why=failed)
+            return []
+        row.is_catching_up = not count and not found
+        if not found or always:
+            return found
+        chances = [self._by_share.of(math.exp(each.logprob or 0.0)) for each in found]
+        return found[: max(self._best(chances, writers, n_rows), 1)]  # drafted they are already
 
     # --- after it -------------------------------------------------------------------------------
 
-    def learn(self, rows: Sequence[Row], size: int, seconds: float, n_threads: int) -> list[Row]:
-        """A pass of writers alone is over, with `size` rows, and all of it took so long. Those
-        rows whose drafts were found to be slower."""
+    def learn(
+        self, rows: Sequence[Row], size: int, seconds: float, pass_s: float, n_threads: int
+    ) -> list[Row]:
+        """A step of writers alone is over: its pass of `size` rows took `pass_s`, and all of it,
+        drafting and drawing included, `seconds`. Those rows whose drafts were found to be
+        slower."""
         if n_threads != self._n_threads:
             self._n_threads = n_threads
             self._times.clear()
-        self._times.add(size, seconds)
+            if self._partner is not None:
+                self._partner.set_threads(n_threads)
+        self._times.add(size, pass_s)
         slower = []
         for row in rows:
             drafts = row.reply.drafts
             if drafts is None:
                 continue
+            if row.is_catching_up:  # once, for all that follows: no pass to compare
+                continue
             drafts.time(seconds, 1 + row.n_accepted, drafted=bool(row.proposed))
+            for at, proposal in enumerate(row.proposed[: row.n_accepted + 1]):
+                if proposal.logprob is not None:
+                    self._by_share.learn(math.exp(proposal.logprob), at < row.n_accepted)
             if drafts.since_plain >= _PLAIN_AFTER or drafts.since_plain_s >= _PLAIN_AFTER_S:
                 drafts.plain_due = PLAIN
             if drafts.judge():
                 slower.append(row)
+                self._streak = min(self._streak + 1, _LONGEST_STREAK)
+                self._rest = 2**self._streak - 1 if drafts.kind == "model" else 0
+            elif drafts.passes > 2 * TRIAL and drafts.kind == "model":
+                self._streak = 0
         return slower
 
 

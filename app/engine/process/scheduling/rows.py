@@ -11,7 +11,8 @@ from app.engine.process.drafting.state import Proposal
 @dataclass(slots=True)
 class Row:
     """A slot's share of the batch in flight: `tokens` at the end of its cells, the last of them
-    only `proposed`, of which `n_accepted` were drawn."""
+    only `proposed`, of which `n_accepted` were drawn. `is_catching_up`: a draft model was still
+    reading what it shall go on from."""
 
     slot: Slot
     reply: SlotReply
@@ -20,6 +21,7 @@ class Row:
     index: int = -1
     proposed: tuple[Proposal, ...] = ()
     n_accepted: int = 0
+    is_catching_up: bool = False
 
     @property
     def is_reading(self) -> bool:

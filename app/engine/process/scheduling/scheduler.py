@@ -146,7 +146,7 @@ class Scheduler:
         self._may_abort_others = self._on_processor and not traits.is_recurrent
         self._pace = Pace(weights.n_ubatch, can_abort=self._on_processor)
         outputs = min(max(MAX_OUTPUTS, weights.n_slots), weights.n_ubatch)
-        self._drafting = Drafting(weights, traits)
+        self._drafting = Drafting(weights, traits, clock)
         self._batching = Batching(
             self._slots, self._space, self._pace, self._batch, outputs, self._drafting
         )
@@ -274,7 +274,7 @@ class Scheduler:
             is_writing = not any(row.is_reading for row in rows)
             self._land(rows, started)
             if is_writing:
-                self._learn_of_drafts(rows, self._clock() - began)
+                self._learn_of_drafts(rows, self._clock() - began, now - started)
             self._govern(rows, now - started, now, had_s)
         else:
             self._crash(rows, code)
@@ -652,9 +652,9 @@ class Scheduler:
         reply.scored = first + len(after)
         self._emit(scores)
 
-    def _learn_of_drafts(self, rows: list[Row], seconds: float) -> None:
-        n_threads = self._weights.n_threads
-        for row in self._drafting.learn(rows, self._batch.size, seconds, n_threads):
+    def _learn_of_drafts(self, rows: list[Row], seconds: float, pass_s: float) -> None:
+        n_threads, size = self._weights.n_threads, self._batch.size
+        for row in self._drafting.learn(rows, size, seconds, pass_s, n_threads):
             if row.slot.reply is row.reply and row.reply.drafts is not None:
                 self._note(row.reply, "drafts_off", row.reply.drafts.off)
 

@@ -27,8 +27,22 @@ from ui.settings.fields import (
 )
 
 MAX_SHOWN = 40
+EFFORTS = ("low", "medium", "high")
 Row = tuple[str, str, AnyField]
 """Name of the setting, its label, its control."""
+
+
+class ThinkingField(ListField):
+    """The choices that templates have; one that only a certain template has is added."""
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        names = ("", "on", "off", *EFFORTS)
+        super().__init__(theme, [(name, name.capitalize() or "Auto") for name in names], parent)
+
+    def show_value(self, value: object) -> None:
+        if self.findData(value) < 0:
+            self.addItem(str(value), value)
+        super().show_value(value)
 
 
 def shaping_cards(theme: Theme, parent: QWidget) -> list[list[Row]]:
@@ -42,12 +56,14 @@ def prompt_card(theme: Theme, parent: QWidget) -> list[Row]:
         ("system_prompt", "System prompt", TextField("None")),
         ("chat_format", "Chat format", ListField(theme, formats, parent)),
         ("chat_template", "My own chat template", TextField("None")),
+        ("template_variables", "Template variables (JSON)", TextField('{"name": true}')),
     ]
 
 
 def sampling_cards(theme: Theme, parent: QWidget) -> list[list[Row]]:
     whole = NumberField
     seed = whole(is_whole=True, automatic=None, placeholder="Random")
+    limit = whole(is_whole=True, step=256, automatic=0, placeholder="No limit")
     longest = whole(is_whole=True, step=64, automatic=0, placeholder="No limit")
     return [
         [
@@ -70,6 +86,8 @@ def sampling_cards(theme: Theme, parent: QWidget) -> list[list[Row]]:
             ("min_tokens", "Minimum tokens", whole(is_whole=True, step=16)),
             ("stop_strings", "Stop strings", LinesField()),
             ("stop_in_reasoning", "Also stop in reasoning", SwitchField(theme, parent)),
+            ("thinking", "Thinking", ThinkingField(theme, parent)),
+            ("reasoning_budget", "Reasoning limit", limit),
             ("reasoning_tags", "Reasoning tags", LinesField("<think>…</think>")),
             ("banned_strings", "Banned strings", LinesField()),
             ("ban_end_token", "Continue past the end", SwitchField(theme, parent)),
@@ -121,8 +139,10 @@ def setting_words(name: str, value: Any) -> str:
         value = [f"{Path(each.path).stem} × {each.scale:g}" for each in value]
     if isinstance(value, tuple | list):
         value = ", ".join(value)
-    if name in ("max_tokens", "n_ctx", "n_threads") and value == 0:
-        return "no limit" if name == "max_tokens" else "automatic"
+    if name in ("max_tokens", "reasoning_budget") and value == 0:
+        return "no limit"
+    if (name in ("n_ctx", "n_threads") and value == 0) or (name == "thinking" and value == ""):
+        return "automatic"
     if (name, value) in (("n_gpu_layers", -1), ("flash_attention", "auto")):
         return "automatic"
     if name == "chat_format":

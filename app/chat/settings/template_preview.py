@@ -17,10 +17,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from app.chat.settings.settings import Settings
 from app.chat.surroundings import Surroundings
 from app.engine.prompts.prompt import lay_out_chat
-from app.engine.protocol.prompt_messages import ChatMessage
+from app.engine.prompts.thinking import inspected, with_thinking
+from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt
 from app.engine.protocol.template_messages import TemplateFailed
+from app.engine.protocol.template_variables import read_variables
 from app.engine.templates.client import TemplateClient
 from app.engine.templates.layout import Layout
 
@@ -53,7 +56,8 @@ class PreviewStretch:
 @dataclass(frozen=True, slots=True)
 class Preview:
     """`text` is empty where `sentence` says why; `line` is the template's line, or 0. `source` is
-    the template that was rendered; `notes` tell in what form it took the messages."""
+    the template that was rendered; `notes` tell in what form it took the messages; `variables` are
+    names that it reads besides those of every template."""
 
     source: str
     text: str = ""
@@ -61,6 +65,7 @@ class Preview:
     notes: tuple[str, ...] = ()
     sentence: str = ""
     line: int = 0
+    variables: tuple[str, ...] = ()
 
 
 Then = Callable[[Preview], None]
@@ -72,6 +77,7 @@ class _Question:
     template: str | None
     system_prompt: str
     then: Then
+    settings: Settings
 
 
 class TemplatePreviews:
@@ -87,13 +93,22 @@ class TemplatePreviews:
         self._is_closed = False
         self._read: tuple[object, tuple[FileVocabulary, str]] | None = None
 
-    def ask(self, path: str, template: str | None, system_prompt: str, then: Then) -> None:
-        """Render a short chat as a prompt is; `template` None: the file's own. A newer question
-        takes the place of an older one."""
+    def ask(
+        self,
+        path: str,
+        template: str | None,
+        system_prompt: str,
+        then: Then,
+        settings: Settings | None = None,
+    ) -> None:
+        """Render a short chat as a prompt is; `template` None: the file's own. `settings` say what
+        is chosen about thinking, and the variables. A newer question takes the place of an older
+        one."""
         with self._condition:
             if self._is_closed:
                 return
-            self._question = self._newest = _Question(path, template, system_prompt, then)
+            question = _Question(path, template, system_prompt, then, settings or Settings())
+            self._question = self._newest = question
             if self._thread is None:
                 self._thread = threading.Thread(
                     target=self._work, name="template-preview", daemon=True
@@ -155,13 +170,28 @@ class TemplatePreviews:
         messages = list(SAMPLE)
         if question.system_prompt.strip():
             messages.insert(0, ChatMessage("system", question.system_prompt))
-        layout, accepted, notes = lay_out_chat(messages, words, source, self._client.render)
+        chosen = question.settings
+        asked = ChatPrompt(
+            messages,
+            thinking=chosen.thinking,
+            reasoning_budget=chosen.reasoning_budget,
+            variables=chosen.template_variables,
+            reasoning_tags=chosen.tag_pairs,
+        )
+        inspect = self._client.inspect
+        ready, said = with_thinking(asked, source, words, inspect)
+        assert isinstance(ready, ChatPrompt)
+        layout, accepted, notes = lay_out_chat(
+            ready.messages, words, source, self._client.render, read_variables(ready.variables)
+        )
+        offer = inspected(source, words, inspect, chosen.tag_pairs).offer
         text = layout.text[:MAX_SHOWN]
         return Preview(
             source,
             text,
             tuple(each for each in _stretches(layout, accepted, words) if each.end <= len(text)),
-            tuple(note.sentence for note in notes),
+            tuple(note.sentence for note in (*said, *notes)),
+            variables=tuple(offer.variables),
         )
 
     def _words(self, path: str) -> tuple[FileVocabulary, str]:

@@ -23,6 +23,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.chat.settings.formats import FORMATS, OWN, PLAIN, template_of
+from app.chat.settings.settings import Settings
 from app.chat.settings.template_preview import NO_TEMPLATE, Preview
 from ui.look.theme import Theme
 from ui.section.card import small_label
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 SIDE_BY_SIDE_FROM_PX = 640
 RENDER_AFTER_MS = 300
+MAX_NAMES = 12
 PLAIN_WORDS = (
     "The plain format has no template: each message follows a name and ends with a blank line."
 )
@@ -80,7 +82,7 @@ class TemplateEditor(QWidget):
         self._path = ""
         self._format = ""
         self._own_source = ""
-        self._asked: tuple[str, str | None, str] | None = None
+        self._asked: tuple[str, str | None, Settings] | None = None
         self.setObjectName("template_editor")
         self.format_label = QLabel("Chat format", self)
         formats = [("", "From the file"), *((each.name, each.title) for each in FORMATS)]
@@ -103,6 +105,15 @@ class TemplateEditor(QWidget):
         self.preview.setAccessibleName("Preview: a short chat rendered with this template")
         self.preview.setReadOnly(True)
         self.preview.setTabChangesFocus(True)
+        self.variables_label = QLabel("Variables", self)
+        self.variables = TextField('{"name": true}', self)
+        self.variables.setObjectName("template_variables")
+        self.variables.setAccessibleName("Template variables as JSON")
+        self.variables_label.setBuddy(self.variables)
+        self.variable_words = small_label("", self, name="template_variable_words")
+        self.variable_words.setTextFormat(Qt.TextFormat.PlainText)
+        self._refused = ""
+        self._names: tuple[str, ...] = ()
         self.panes = QSplitter(self)
         self.panes.setProperty("plane", "none")
         self.panes.setChildrenCollapsible(False)
@@ -114,9 +125,12 @@ class TemplateEditor(QWidget):
         theme.space(self._head, 8)
         theme.space(self._column, 8)
         theme.size(self.format_field, 180)
-        for pane in (self.source, self.preview):
+        theme.space(self._foot, 8)
+        for pane in (self.source, self.preview, self.variables):
             theme.font(pane, Theme.font_mono)
+        for pane in (self.source, self.preview):
             theme.at_least(pane, 120, 72)
+        theme.size(self.variables, height=56)
         theme.keep(self.panes, QSplitter.setHandleWidth, 8)
         self._arrange()
 
@@ -131,10 +145,16 @@ class TemplateEditor(QWidget):
         self._column.addLayout(self._head)
         self._column.addWidget(self.words)
         self._column.addWidget(self.panes, 1)
+        self._foot = QHBoxLayout()
+        self._foot.addWidget(self.variables_label, 0, Qt.AlignmentFlag.AlignTop)
+        self._foot.addWidget(self.variables, 1)
+        self._column.addLayout(self._foot)
+        self._column.addWidget(self.variable_words)
         self.format_field.changed_by_user.connect(self._on_format_chosen)
         self.edit_button.clicked.connect(self._on_edit)
         self.source.changed_by_user.connect(self._on_written)
         self.source.textChanged.connect(self._on_typed)
+        self.variables.changed_by_user.connect(self._on_variables)
 
     # --- showing ------------------------------------------------------------------------
 
@@ -143,9 +163,13 @@ class TemplateEditor(QWidget):
         is_other = path != self._path
         if is_other:
             self._path, self._own_source = path, ""
+            self._refused, self._names = "", ()
             self.preview.setPlainText("")
             self._tell("")
         settings = self._desk.defaults.resolved(path).settings
+        if not self._refused:
+            self.variables.show_value(settings.template_variables)
+        self._show_names()
         was, self._format = self._format, settings.chat_format
         self.format_field.show_value(self._format)
         is_own = self._format == OWN
@@ -174,8 +198,8 @@ class TemplateEditor(QWidget):
         # An empty one of one's own is as if it were not there.
         is_file = self._format == "" or (self._format == OWN and not typed.strip())
         template = None if is_file else template_of(self._format) or typed
-        system = self._desk.defaults.resolved(self._path).settings.system_prompt
-        path, asked = self._path, (self._path, template, system)
+        settings = self._desk.defaults.resolved(self._path).settings
+        path, asked = self._path, (self._path, template, settings)
         if asked == self._asked:
             return  # asked again, an answer that takes long would never be shown
 
@@ -185,7 +209,7 @@ class TemplateEditor(QWidget):
                 self._take(path, template, found)
 
         self._asked = asked
-        self._desk.previews.ask(path, template, system, take)
+        self._desk.previews.ask(path, template, settings.system_prompt, take, settings)
 
     def _take(self, path: str, template: str | None, found: Preview) -> None:
         if path != self._path:
@@ -195,6 +219,8 @@ class TemplateEditor(QWidget):
             if self._format == "":
                 self.source.show_value(found.source)
         self.edit_button.setEnabled(True)
+        self._names = found.variables
+        self._show_names()
         is_marked = found.line if self._format != OWN or template is not None else 0
         self.source.mark_line(is_marked)
         line = f"Line {found.line}: " if found.line and "line " not in found.sentence else ""
@@ -252,6 +278,21 @@ class TemplateEditor(QWidget):
     def _on_written(self, text: object) -> None:
         if self._format == OWN:
             self._say(self._apply("chat_template", text))
+
+    def _on_variables(self, text: object) -> None:
+        self._refused = self._apply("template_variables", text)
+        self._show_names()
+        self._render()
+
+    def _show_names(self) -> None:
+        """Why the variables are refused, else which ones the template reads."""
+        words = self._refused
+        if not words and self._names:
+            words = f"The template also reads: {', '.join(self._names[:MAX_NAMES])}."
+        self.variable_words.setText(words)
+        self.variable_words.setVisible(bool(words))
+        self.variable_words.setProperty("kind", "error" if self._refused else "small")
+        self.variable_words.style().polish(self.variable_words)
 
     def _on_typed(self) -> None:
         if self._format == OWN:

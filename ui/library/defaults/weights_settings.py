@@ -171,7 +171,10 @@ class WeightsSettings(QWidget):
         rows = [stop for row in self._rows.values() for stop in row.stops()]
         template, drafts = self.template, self.drafts
         head = (self.back_button, self.load_button, self.reset_button, self.segments)
-        writing = (template.format_field, template.edit_button, template.source, template.preview)
+        writing = (
+            *(template.format_field, template.edit_button, template.source, template.preview),
+            template.variables,
+        )
         put_in_order([*head, *rows, *writing, drafts.list, self.notes], self.segments)
 
     def _shaping_row(self, row: Row) -> SettingRow:
@@ -213,7 +216,7 @@ class WeightsSettings(QWidget):
         if focus is not None:
             focus.clearFocus()
         fields = [row.field for row in self._rows.values()]
-        for field in (*fields, self.template.source, self.notes):
+        for field in (*fields, self.template.source, self.template.variables, self.notes):
             if isinstance(field, NumberField | TextField):
                 field.tell_now()
 

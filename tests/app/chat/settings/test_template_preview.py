@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from gguf_writer import CHATML, bpe_vocabulary, spm_vocabulary, tiny_llama
 
+from app.chat.settings.settings import Settings
 from app.chat.settings.template_preview import NO_TEMPLATE, SAMPLE, Preview
 from app.engine.client.engine import Engine
 from app.engine.client.process import child_command
@@ -35,9 +37,12 @@ def path(tmp_path: Path) -> Path:
 def ask(make_room: Any, path: Path) -> Iterator[Asks]:
     room = make_room().start_ready()
 
-    def preview(template: str | None, system: str = "Be brief.", file: Path = path) -> Preview:
+    def preview(
+        template: str | None, system: str = "Be brief.", file: Path = path, **chosen: Any
+    ) -> Preview:
         got: list[Preview] = []
-        room.desk.previews.ask(str(file), template, system, got.append)
+        settings = dataclasses.replace(Settings(), **chosen)
+        room.desk.previews.ask(str(file), template, system, got.append, settings)
         found: Preview = room.until(lambda: got, "the preview")[0]
         return found
 
@@ -60,6 +65,22 @@ def test_the_files_own_template_is_rendered_and_everything_in_it_is_told(ask: As
     assert stretches(found, "assistant") == ["Paris."]
     assert stretches(found, "control") == ["<|im_start|>", "<|im_end|>"] * 4 + ["<|im_start|>"]
     assert (found.sentence, found.line, found.notes) == ("", 0, ())
+
+
+SWITCH = CHATML + (
+    "{% if enable_thinking is defined and not enable_thinking %}<think></think>{% endif %}"
+    "{% if motto %}{{ motto }}{% endif %}"
+)
+
+
+def test_what_is_chosen_about_thinking_and_the_variables_are_rendered(ask: Asks) -> None:
+    assert ask(SWITCH).text.endswith("assistant\n")
+    assert ask(SWITCH).variables == ("motto",)
+    off = ask(SWITCH, thinking="off", template_variables='{"motto": "Ad astra"}')
+    assert off.text.endswith("assistant\n<think></think>Ad astra")
+    own = ask(SWITCH, template_variables='{"enable_thinking": false}')
+    assert own.text.endswith("assistant\n<think></think>")
+    assert ask(SWITCH, thinking="extreme").notes != ()
 
 
 def test_what_looks_like_a_control_token_in_a_message_is_text(ask: Asks) -> None:

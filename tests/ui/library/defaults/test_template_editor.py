@@ -10,8 +10,9 @@ from pytestqt.qtbot import QtBot
 
 from app.chat.settings.formats import OWN, PLAIN
 from app.chat.settings.resolved import Resolved, resolve
-from app.chat.settings.settings import Settings
+from app.chat.settings.settings import Settings, changed
 from app.chat.settings.template_preview import NO_TEMPLATE, Preview
+from app.refusal import Refusal
 from ui.library.defaults.template_editor import PLAIN_WORDS, TemplateEditor
 from ui.look.theme import Theme
 
@@ -29,10 +30,22 @@ class PreviewDesk:
         return resolve(self.app_settings)
 
     def ask(
-        self, path: str, template: str | None, system: str, then: Callable[[Preview], None]
+        self,
+        path: str,
+        template: str | None,
+        system: str,
+        then: Callable[[Preview], None],
+        settings: Settings,
     ) -> None:
         self.asked.append(template)
         self._then = then
+
+    def apply(self, name: str, value: object) -> str:
+        try:
+            self.app_settings = changed(self.app_settings, name, value)
+        except Refusal as refused:
+            return refused.sentence
+        return ""
 
     def answer(self, preview: Preview) -> None:
         self._then(preview)
@@ -45,7 +58,7 @@ def desk() -> PreviewDesk:
 
 @pytest.fixture
 def editor(qtbot: QtBot, desk: PreviewDesk, theme: Theme) -> TemplateEditor:
-    made = TemplateEditor(desk, theme, lambda _name, _value: "")  # type: ignore[arg-type]
+    made = TemplateEditor(desk, theme, desk.apply)  # type: ignore[arg-type]
     qtbot.addWidget(made)
     made.show()
     made.show_path("/a.gguf")
@@ -82,3 +95,25 @@ def test_a_fault_without_a_line_looks_like_one(
     desk.answer(Preview("{{ slow }}", sentence=sentence))
     assert editor.words.text() == sentence
     assert editor.words.property("kind") == kind
+
+
+def test_variables_are_told_rendered_and_refused(editor: TemplateEditor, desk: PreviewDesk) -> None:
+    words = editor.variable_words
+    assert not words.isVisible()
+    desk.answer(Preview("{{ slow }}", "rendered", variables=("date_string", "slow")))
+    assert words.text() == "The template also reads: date_string, slow."
+    editor.variables.setPlainText('{"slow": true}')
+    editor.variables.tell_now()
+    assert desk.app_settings.template_variables == '{"slow": true}'
+    assert len(desk.asked) == 2  # it is rendered with them
+    editor.variables.setPlainText('{"slow": ')
+    editor.variables.tell_now()
+    assert words.text().startswith("Template variables aren't valid JSON")
+    assert words.property("kind") == "error"
+    assert desk.app_settings.template_variables == '{"slow": true}'
+    editor.show_path("/a.gguf")  # something else changed: what is being written stays
+    assert editor.variables.text() == '{"slow": '
+    editor.variables.setPlainText("")
+    editor.variables.tell_now()
+    assert desk.app_settings.template_variables == ""
+    assert words.property("kind") == "small"

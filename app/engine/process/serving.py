@@ -440,6 +440,8 @@ class Serving:
                     room.give_back()
                 if self._scheduler is not None:
                     self._scheduler.keeping.tend(is_idle=True)
+                    if self._scheduler.has_work:
+                        return _Wake()
 
     def _rooms(self) -> list[ProbeRoom | CutReplies | KeptScores]:
         """Who holds what is needed only for a while: a context of its own, scores."""

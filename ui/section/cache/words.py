@@ -179,13 +179,13 @@ def _copy_words(n_tokens: int, size_bytes: int, since: int, now: float) -> str:
 def age_text(age_s: float) -> str:
     """
     >>> age_text(20), age_text(150), age_text(7_300), age_text(200_000)
-    ('now', '2 min', '2 h', '2 days')
+    ('just now', '2 min', '2 h', '2 days')
     """
     for size, unit in ((86_400, "day"), (3_600, "h"), (60, "min")):
         if age_s >= size:
             n = int(age_s // size)
             return f"{n:,} {unit}{'s' if unit == 'day' and n > 1 else ''}"
-    return "now"
+    return "just now"
 
 
 def tokens_text(n_tokens: int) -> str:

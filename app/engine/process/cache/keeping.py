@@ -34,6 +34,9 @@ WRITTEN_PER_S: Final = 30e6
 SAVE_AT_END_S: Final = 1.5
 """What cannot be written by then as the engine ends is left."""
 
+PATIENCE_S: Final = 10.0
+"""Nobody waits longer for a disk that sleeps, or hangs."""
+
 WORTH: Final = 8
 """A file is read for a beginning of it only if that is at least one part in so many."""
 
@@ -51,20 +54,27 @@ class Keeping:
         space: CellSpace,
         states: SavedStates,
         clock: Callable[[], float],
+        is_awaited: Callable[[], bool] = lambda: False,
     ) -> None:
+        """`is_awaited`: whether any request waits for its slot."""
         self._slots = slots
         self._space = space
         self.states = states
         self._clock = clock
+        self._is_awaited = is_awaited
         self._foreseen: list[int] | None = None
         self._wanted: dict[int, set[int]] = {}
         """File → requests that wait for it."""
         self._lost: set[int] = set()
+        self._waits_since: float | None = None
+        self._is_given_up = False
 
     # --- back from the disk -------------------------------------------------------------------
 
     def take_news(self) -> None:
         """What was read goes to host memory, whatever the cap is, if a request waits for it."""
+        self._is_given_up = self._is_overdue or (self._is_given_up and not self.states.has_news)
+        self._waits_since = None
         for state, parked in self.states.take_news():
             waiting = self._wanted.pop(state.number, set())
             if parked is None:
@@ -75,10 +85,19 @@ class Keeping:
     def awaits(self, request: Request, keep: int) -> bool:
         """Whether a longer beginning of the prompt than these `keep` tokens is on its way from the
         disk. It is asked for here."""
-        if not self.states.is_on:
+        if not self.states.is_on or self._is_given_up:
             return False
-        if self.states.is_scanning:
-            return True
+        is_coming = self.states.is_scanning or self._asks_for(request, keep)
+        if is_coming and self._waits_since is None:
+            self._waits_since = self._clock()
+        return is_coming
+
+    @property
+    def _is_overdue(self) -> bool:
+        since = self._waits_since
+        return since is not None and self._clock() - since > PATIENCE_S
+
+    def _asks_for(self, request: Request, keep: int) -> bool:
         ids = request.prompt.ids
         state, longest = self.states.best(ids, len(ids) - 1, request.adapters.key)
         if state is None or not _is_worth(longest, keep, len(state.ids)):
@@ -87,6 +106,11 @@ class Keeping:
             self._wanted.setdefault(state.number, set()).add(request.id)
         self.states.fetch(state)
         return True
+
+    @property
+    def has_news(self) -> bool:
+        """Whether a request that waits for the disk can go on."""
+        return self.states.has_news or self._is_overdue
 
     def is_lost(self, request: Request) -> bool:
         """Whether it has waited for a file that was not what it should be."""
@@ -119,6 +143,8 @@ class Keeping:
         """In how many seconds `tend` has something to do; None: not before something happens."""
         if self._foreseen is not None and not self._is_reading:
             return 0.0
+        if self._is_awaited() and self._waits_since is not None:
+            return max(self._waits_since + PATIENCE_S - self._clock(), 0.0)
         if not self._may_write:
             return None
         now = self._clock()
@@ -132,8 +158,9 @@ class Keeping:
         self.states.disturb(not is_idle)
         if not is_idle:
             return
-        self.take_news()
-        self._space.parking.guest = None  # whoever waited for it has it
+        if not self._is_awaited():  # or who waits for it would not see that it has come
+            self.take_news()
+            self._space.parking.guest = None
         self._fetch_foreseen()
         if not self._may_write:
             return

@@ -253,8 +253,9 @@ class SavedStates:
             if folder is not None:
                 head, data = saved_file.read(state.path, folder.key, READERS)
                 parked = self._as_parked(head, data)
-        except (BadFile, MemoryError) as error:
-            self._say(f"saved KV state {state.path.name} {error}: the chat is processed again")
+        except Exception as error:  # noqa: BLE001 - somebody waits for the answer
+            why = str(error) if isinstance(error, BadFile) else f"cannot be read: {error!r}"
+            self._say(f"saved KV state {state.path.name} {why}: the chat is processed again")
         if parked is None:
             self._remove(self._forget([state]))
         elif folder is not None and folder.may_write:

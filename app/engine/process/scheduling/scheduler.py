@@ -122,7 +122,9 @@ class Scheduler:
             identity_of(weights, options), traits, wake, lambda line: emit(Log("info", line))
         )
         states.use(saved)
-        self.keeping = Keeping(self._slots, self._space, states, clock)
+        self.keeping = Keeping(
+            self._slots, self._space, states, clock, lambda: len(self._waiting) > 0
+        )
         self.cache = CacheControl(
             weights,
             self._slots,
@@ -206,7 +208,7 @@ class Scheduler:
             return True
         if any(map(_has_news, running)):
             return True
-        if len(self._waiting) and self.keeping.states.has_news:
+        if len(self._waiting) and self.keeping.has_news:
             return True
         can_move = len(self._waiting) > 0 or any(r.phase is not Phase.HELD for r in running)
         return can_move and not self._is_stuck

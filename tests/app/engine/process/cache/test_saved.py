@@ -175,6 +175,53 @@ def test_what_was_counted_is_in_host_memory_before_it_is_asked_for(run: Run) -> 
     assert again.keeping.states.fetching is None
 
 
+def test_what_a_request_waits_for_is_not_taken_from_under_it(run: Run) -> None:
+    """The context's thread looks round for what is due just as the file has been read."""
+    summary = run().chat(PROMPT)
+    again = run()
+    again.wait_for_scan()
+    again.scheduler.keeping.states.take_news()
+    request_id = again.add(grown(PROMPT, summary), max_tokens=2, conversation="a", is_stored=True)
+    again.scheduler.step()
+    assert not again.scheduler.has_work
+    again.wait_for_news()
+    again.keeping.tend(is_idle=True)
+    assert again.scheduler.has_work
+    again.run()
+    ending = again.ending(request_id)
+    assert isinstance(ending, Finished)
+    assert ending.result.reuse_source == "saved"
+
+
+def test_nobody_waits_for_a_disk_that_hangs(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    summary = run().chat(PROMPT)
+    now, may_read = [0.0], threading.Event()
+    again = run(clock=lambda: now[0])
+    again.wait_for_scan()
+    read = saved_states.saved_file.read
+
+    def slow(*arguments: Any) -> Any:
+        assert may_read.wait(60)
+        return read(*arguments)
+
+    monkeypatch.setattr(saved_states.saved_file, "read", slow)
+    ids = grown(PROMPT, summary)
+    first = again.add(ids, max_tokens=2, conversation="a", is_stored=True)
+    again.run()
+    wait_s = again.keeping.idle_s
+    assert wait_s is not None
+    now[0] += wait_s
+    assert not again.scheduler.has_work
+    now[0] += 0.01
+    again.run()
+    assert isinstance(ending := again.ending(first), Finished)
+    assert ending.result.reused == 0
+    may_read.set()
+    again.wait_for_news()
+    again.keeping.tend(is_idle=True)
+    assert len(told(again).parked) == 1
+
+
 # --- what is never written ------------------------------------------------------------------------
 
 

@@ -17,7 +17,7 @@ from typing import Final
 
 from app.engine.protocol.messages import TokenTrace
 from app.engine.protocol.pieces import Pieces
-from app.insight.trace.table import TraceTable
+from app.insight.trace.table import IS_DRAFTED, TraceTable
 from app.insight.trace.tokens_shown import Figures, Tint
 from models.records import Message
 
@@ -70,6 +70,22 @@ class MessageTokens:
 
     def piece(self, number: int) -> bytes:
         return self.pieces(number, number + 1)[0]
+
+
+def proposals_of(
+    traces: Sequence[TokenTrace], first: int = 0
+) -> tuple[dict[int, tuple[bytes, ...]], list[int]]:
+    """Of the tokens from `first` on: what a draft had proposed and was not drawn, by place, and the
+    places of those that were proposed and drawn."""
+    if isinstance(traces, TraceTable):
+        rejected = {at: each for at, each in traces.rejected.items() if at >= first}
+        flags = traces.column("flags", first)
+        drafted = [at for at, each in enumerate(flags, first) if each & IS_DRAFTED]
+    else:
+        later = list(enumerate(traces[first:], first))
+        rejected = {at: token.rejected for at, token in later if token.rejected is not None}
+        drafted = [at for at, token in later if token.drafted]
+    return {at: tuple(each.pieces) for at, each in rejected.items()}, drafted
 
 
 def pieces_of(traces: Sequence[TokenTrace], first: int, end: int) -> list[bytes]:

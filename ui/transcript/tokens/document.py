@@ -17,10 +17,10 @@ from typing import Any, Final
 
 from PySide6.QtGui import QPixmap
 
-from app.insight.trace.message_tokens import MessageTokens, figures_of, usual_ms
+from app.insight.trace.message_tokens import MessageTokens, figures_of, proposals_of, usual_ms
 from app.insight.trace.table import cuts_of
 from app.insight.trace.token_groups import Groups, Spelling
-from app.insight.trace.tokens_shown import Tint, strength
+from app.insight.trace.tokens_shown import Tint, strength, visible
 from ui.markdown.blocks import Block, LiteralBlock
 from ui.markdown.document import Document
 from ui.markdown.recent import Recent
@@ -30,6 +30,8 @@ LEAST_GROUPS: Final = 192
 """A segment ends at the first line's end after so many groups."""
 MOST_GROUPS: Final = 1_024
 AT_ONCE: Final = 512
+GHOSTS: Final = 2
+"""Of what was proposed and not drawn so many pieces are shown."""
 LEVELS: Final = 16
 MAX_PICTURES: Final = 160
 """Lines that are kept as they were painted."""
@@ -65,6 +67,9 @@ class TokenDocument(Document):
         self._usual_ms = 0.0
         self._usual_of = 0
         self._n_cuts = 0
+        self._ghosts: dict[int, str] = {}
+        self._drafted: set[int] = set()
+        self._n_looked_at = 0
 
     # --- as any document ------------------------------------------------------------------------
 
@@ -151,6 +156,31 @@ class TokenDocument(Document):
             known = self._levels[group] = self._level(group)
         return known
 
+    # --- drafts ---------------------------------------------------------------------------------
+
+    @property
+    def has_drafts(self) -> bool:
+        return bool(self._ghosts) or bool(self._drafted)
+
+    def ghost(self, group: int) -> str:
+        """What a draft had proposed where something else was drawn: its first pieces."""
+        for number in range(self.groups.firsts[group], self.groups.end_of(group)):
+            if number in self._ghosts:
+                return self._ghosts[number]
+        return ""
+
+    def is_drafted(self, group: int) -> bool:
+        """Whether its first token was proposed by a draft."""
+        return self.groups.firsts[group] in self._drafted
+
+    def _look_for_drafts(self) -> None:
+        first, n_before = self._n_looked_at, len(self.tokens.before)
+        self._n_looked_at = len(self.tokens.traces)
+        if first < self._n_looked_at:
+            lost, drafted = proposals_of(self.tokens.traces, first)
+            self._ghosts |= {n_before + at: _ghost(pieces) for at, pieces in lost.items()}
+            self._drafted.update(n_before + at for at in drafted)
+
     @property
     def usual_ms(self) -> float:
         """What the time of a token is compared with, while time is what is tinted."""
@@ -193,6 +223,8 @@ class TokenDocument(Document):
             self._n_cuts = n_cuts
             self.groups, self._segments, first = Groups(), [], 0
             self._levels, self._read_chars = array("b"), 0
+            self._ghosts, self._drafted, self._n_looked_at = {}, set(), 0
+        self._look_for_drafts()
         latest = None if seconds is None else time.perf_counter() + seconds
         while self.groups.n_tokens < total:
             start = self.groups.n_tokens
@@ -238,3 +270,8 @@ class TokenDocument(Document):
             if spellings[group].breaks_line:
                 return group + 1
         return latest
+
+
+def _ghost(pieces: Sequence[bytes]) -> str:
+    """One or two pieces, and that there were more."""
+    return "".join(map(visible, pieces[:GHOSTS])) + ("…" if len(pieces) > GHOSTS else "")

@@ -64,6 +64,8 @@ def facts_of(
     bits = surprise_at_draw(trace)
     if bits is not None:
         details.append(f"surprise when drawn {bits:.2f} bits")
+    if told := _draft(trace):
+        details.append(told)
     recorded = INSERTED if trace.inserted else CHOSEN if trace.chosen else RECORDED
     caption = recorded if words is not None else f"{recorded} {NOT_READ}"
     found = _alternatives(trace, words, may_branch and words is not None)
@@ -97,6 +99,19 @@ def _alternatives(
         )
         for token_id, logprob in zip(ids[:N_ALTERNATIVES], logprobs, strict=False)
     )
+
+
+def _draft(trace: TokenTrace) -> str:
+    """What a draft had proposed here, with what both gave it; empty where nothing was."""
+    if trace.drafted:
+        given = trace.draft_logprob
+        return "drafted" + ("" if given is None else f" (draft model {percent(given)}%)")
+    lost = trace.rejected
+    if lost is None:
+        return ""
+    given_it = f", draft model {percent(lost.draft_logprobs[0])}%" if lost.draft_logprobs else ""
+    more = f" and {len(lost.ids) - 1} more" if len(lost.ids) > 1 else ""
+    return f"draft {visible(lost.pieces[0])} rejected ({percent(lost.logprob)}%{given_it}){more}"
 
 
 def _bytes(piece: bytes) -> str:

@@ -1,5 +1,8 @@
 """Tokens in lines: where each piece stands, and how it is painted.
 
+Before a piece that came in place of a proposed one stands that one, struck through; a proposed
+piece that came has a line above it.
+
 A piece is a box with the text that its tokens spell; a line is filled with them as with words,
 and a word of a few pieces is not torn apart where it fits on the next line. A piece that is wider
 than the column goes on in the next line.
@@ -118,6 +121,8 @@ class TokenLayout(SegmentLayout):
         self._of = array("I")
         self._first_part = array("I")
         self._cuts: dict[int, tuple[int, int]] = {}
+        self._ghosts: dict[int, tuple[str, float]] = {}
+        """By part: what a draft proposed in its place, and the room that takes before it."""
         self._lines = array("I", [0])
         self.changed_y = 0.0
         self.grow(segment)
@@ -168,6 +173,8 @@ class TokenLayout(SegmentLayout):
         del self._first_part[first:], self._lines[line + 1 :]
         for cut in [cut for cut in self._cuts if cut >= part]:
             del self._cuts[cut]
+        for ghost in [ghost for ghost in self._ghosts if ghost >= part]:
+            del self._ghosts[ghost]
         return first
 
     def _lay_out(self, first: int) -> None:
@@ -175,15 +182,23 @@ class TokenLayout(SegmentLayout):
         x, word = 0.0, len(self._x)
         width, gap, extra = self._width, self._gap, 2 * self._pad
         widths, xs, ws, of = self._sizes.width, self._x, self._w, self._of
+        has_ghosts = self._tokens.has_drafts
         for i in range(first, len(self._spellings)):
             spelling = self._spellings[i]
             wide = widths(spelling.shown) + extra
+            ghost = self._tokens.ghost(self._group + i) if has_ghosts else ""
+            beside = widths(ghost) + gap + extra if ghost else 0.0
+            if wide + beside > width:
+                ghost, beside = "", 0.0
             if spelling.raw[:1].isspace():
                 word = len(xs)
-            if x and x + wide > width:
+            if x and x + beside + wide > width:
                 x = self._end_line(word if wide <= width else len(xs))
-                if x and x + wide > width:
+                if x and x + beside + wide > width:
                     x = self._end_line(len(xs))
+            if ghost:
+                self._ghosts[len(xs)] = (ghost, beside)
+                x += beside
             self._first_part.append(len(xs))
             if wide > width:
                 x = self._place_in_shares(i, spelling, x)
@@ -207,6 +222,7 @@ class TokenLayout(SegmentLayout):
         self._lines.append(word)
         x = 0.0
         for part in range(word, n_parts):
+            x += self._ghosts[part][1] if part in self._ghosts else 0.0
             self._x[part] = x
             x += self._w[part] + self._gap
         return x
@@ -420,7 +436,8 @@ class TokenLayout(SegmentLayout):
     def _paint_boxes(self, painter: QPainter, line: int, levels: bytes, n_there: int) -> None:
         """The tints, and under each piece a line as long as the tint is strong."""
         paths: dict[int, QPainterPath] = defaultdict(QPainterPath)
-        lines_under = QPainterPath()
+        lines_under, drafted = QPainterPath(), QPainterPath()
+        has_drafts = self._tokens.has_drafts
         radius, under = self._styles.px(RADIUS_PX), self._styles.px(UNDER_PX)
         height = round(self._styles.reply.pixelSize() * BOX_HEIGHT)
         top = line * self._step + (self._step - height) // 2
@@ -430,6 +447,8 @@ class TokenLayout(SegmentLayout):
             x, w = self._x[begin + at], self._w[begin + at]
             if has_boxes:
                 paths[level].addRoundedRect(x, top, w, height, radius, radius)
+            if has_drafts and self._tokens.is_drafted(self._group + self._of[begin + at]):
+                drafted.addRect(x + radius, top - under, w - 2 * radius, under)
             if level >= FROM_LEVEL:
                 lines_under.addRect(x, top + height - under, w * (level + 1) / LEVELS, under)
         colors = self._styles.colors
@@ -439,6 +458,7 @@ class TokenLayout(SegmentLayout):
         shade = QColor(colors.dim)
         shade.setAlphaF(0.6)
         painter.fillPath(lines_under, shade)
+        painter.fillPath(drafted, QColor(colors.accent))
 
     def _paint_texts(self, painter: QPainter, line: int, levels: bytes, n_there: int) -> None:
         styles, pad, begin = self._styles, self._pad, self._lines[line]
@@ -454,6 +474,19 @@ class TokenLayout(SegmentLayout):
             for left, text, is_mark in self._sizes.runs(spelling, start, stop):
                 painter.setPen(dim if is_mark and not is_strong else ink)
                 painter.drawText(QPointF(x + left, y), text)
+            if begin + at in self._ghosts:
+                self._paint_ghost(painter, begin + at, y)
+
+    def _paint_ghost(self, painter: QPainter, part: int, y: float) -> None:
+        """Struck through, before the piece that came in its place."""
+        text, beside = self._ghosts[part]
+        font = painter.font()
+        font.setStrikeOut(True)
+        painter.setFont(font)
+        painter.setPen(QColor(self._styles.colors.dim))
+        painter.drawText(QPointF(self._x[part] - beside + self._pad, y), text)
+        font.setStrikeOut(False)
+        painter.setFont(font)
 
     def _paint_frames(self, painter: QPainter) -> None:
         """Around the chosen token, and around the one that the keyboard is on."""

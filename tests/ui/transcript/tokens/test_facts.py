@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from made_traces import trace_of
 
+from app.engine.protocol.draft_messages import Rejected
 from app.engine.protocol.frames import Array
 from app.engine.protocol.messages import VocabularyTable
 from app.engine.protocol.pieces import Pieces
@@ -50,6 +51,21 @@ def test_the_card_says_what_the_trace_holds(words: Pieces) -> None:
     assert drawn.probability == pytest.approx(share)
     assert (other.text, other.is_drawn, other.may_branch) == ("·w7", False, True)
     assert other.probability == pytest.approx((1 - share) / 2)
+
+
+def test_what_a_draft_proposed_is_told_with_what_both_gave_it() -> None:
+    (token,) = trace_of([b"The"], [0.5])
+    nats = [math.log(0.9), math.log(0.4)]
+    rejected = Rejected([7, 8], [b" A", b"n"], math.log(0.125), nats)
+    cases = {
+        "drafted": {"drafted": True},
+        "drafted (draft model 90.0%)": {"drafted": True, "draft_logprob": nats[0]},
+        "draft ·A rejected (12.5%, draft model 90.0%) and 1 more": {"rejected": rejected},
+        "draft ·A rejected (12.5%)": {"rejected": Rejected([7], [b" A"], math.log(0.125))},
+    }
+    for words, fields in cases.items():
+        tokens = MessageTokens(traces=(msgspec.structs.replace(token, **fields),))
+        assert facts_of(tokens, 0, None, may_branch=False).details.endswith(words)
 
 
 def test_a_token_has_one_probability_in_its_card(words: Pieces) -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import random
 
+import msgspec
 import pytest
 from made_traces import trace_of
 from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QColor, QImage, QPainter
 
+from app.engine.protocol.draft_messages import Rejected
 from app.engine.protocol.messages import TokenTrace
 from app.insight.trace.message_tokens import MessageTokens
+from app.insight.trace.table import TraceTable
 from app.insight.trace.token_groups import Spelling
 from ui.look.theme import Theme
 from ui.look.tints import tint_colors
@@ -55,6 +58,69 @@ def test_every_token_is_found_where_it_stands(qapp, width: float, seed: int) -> 
         assert body.token_at(rect.center()) == number
         before = rect
     assert body.height >= before.bottom()
+
+
+def drafted_body(given: list[bytes], width: float, *, grows: bool = False) -> TokenBody:
+    """Every third token came in place of a proposed one, the one before it was proposed."""
+    traces = [
+        msgspec.structs.replace(
+            token,
+            drafted=at % 3 == 1,
+            rejected=Rejected([9], [b" ghost"], -1.0) if at % 3 == 2 else None,
+        )
+        for at, token in enumerate(trace_of(given))
+    ]
+    table = TraceTable(traces[:40] if grows else traces)
+    body = TokenBody(TokenDocument(MessageTokens(traces=table)), Styles(Theme("light", 100)), width)
+    body.ensure(0, 1e9)
+    for token in traces[40:] if grows else []:
+        table.append(token)
+        body.read()
+    body.ensure(0, 1e9)
+    return body
+
+
+@pytest.mark.parametrize("width", [90, 240, 640])
+def test_ghosts_have_room_of_their_own(qapp, width: float) -> None:
+    given = made(3, 300)
+    body = drafted_body(given, width)
+    plain = body_of(given, width)
+    before = QRectF(0, -1, 0, 0)
+    for number in range(len(given)):
+        rect = body.token_rect(number)
+        assert rect.right() <= width + 0.01
+        assert (rect.top(), rect.left()) > (before.top(), before.left()), number
+        assert body.token_at(rect.center()) == number
+        assert rect.width() == pytest.approx(plain.token_rect(number).width(), abs=0.01)
+        before = rect
+    assert body.height > plain.height
+
+
+def test_one_that_grows_stands_as_one_that_is_whole(qapp) -> None:
+    given = made(4, 200)
+    grown, whole = drafted_body(given, 240, grows=True), drafted_body(given, 240)
+    assert [grown.token_rect(n) for n in range(200)] == [whole.token_rect(n) for n in range(200)]
+
+
+def test_a_ghost_is_painted_before_its_token_and_a_line_above_a_drafted_one(qapp) -> None:
+    body = drafted_body([b"one", b" two", b" three"], 400)
+    image = QImage(400, round(body.height), QImage.Format.Format_RGB32)
+    image.fill(QColor("#ffffff"))
+    painter = QPainter(image)
+    body.paint(painter, QPointF(0, 0), QRectF(0, 0, 400, body.height))
+    painter.end()
+    styles = body.styles
+    two, three = body.token_rect(1), body.token_rect(2)
+    between = range(round(two.right()) + 2, round(three.left()) - 2)
+    assert len(between) > sizes_of(styles).width("·ghost")
+    ys = range(round(three.top()), round(three.bottom()))
+    assert any(image.pixelColor(x, y).lightness() < 200 for x in between for y in ys)
+    accent = QColor(styles.colors.accent)
+    above = round(two.top()) - 1
+    for rect, is_drafted in ((two, True), (three, False)):
+        seen = image.pixelColor(round(rect.center().x()), above)
+        near = abs(seen.hue() - accent.hue()) < 20 and seen.saturation() > 60
+        assert near is is_drafted
 
 
 def test_a_line_ends_where_the_text_has_a_line_feed(qapp) -> None:

@@ -47,6 +47,7 @@ from app.chat.inspection.inside import Insides
 from app.chat.inspection.lanes import LaneWatch
 from app.chat.inspection.live_draw import LiveDraws
 from app.chat.inspection.machine import Machines
+from app.chat.inspection.memory import MemoryWatch
 from app.chat.inspection.prompt_reading import PromptReading
 from app.chat.inspection.prompt_scoring import PromptScoring
 from app.chat.inspection.questions import Questions
@@ -77,6 +78,7 @@ from app.chat.weights.draft_partners import DraftPartners
 from app.chat.weights.file_check import Check
 from app.chat.weights.fits import Fits
 from app.chat.weights.header_files import HeaderFiles
+from app.chat.weights.idle import IdleUnload
 from app.chat.weights.loading import Loader
 from app.chat.weights.local_weights import FindOthers, LocalWeights
 from app.chat.weights.saved_chats import SavedChats
@@ -237,6 +239,8 @@ class Desk:
         self.fits: Final = Fits(around, loader, self.questions)
         self.cache: Final = CacheLook(around, self.questions, shelf)
         self.lanes: Final = LaneWatch(loader, self.questions)
+        self.memory: Final = MemoryWatch(around, loader, self.questions)
+        self.idle: Final = IdleUnload(around, loader, self._is_needed)
         self.branches: Final = BranchAt(
             around, shelf, loader, self.replies, self.questions, self.text
         )
@@ -407,6 +411,8 @@ class Desk:
             self.loader.set_threads(self.settings.now.n_threads)
         if names & SHAPING_PROMPTS:
             self._count_soon()
+        if "unload_after_min" in names:
+            self.idle.look_soon()
         if "saved_chats_mb" in names:
             self.saved_chats.on_settings_changed()
         self.hub.take_settings(names)
@@ -455,10 +461,21 @@ class Desk:
         self.seeds.go_on()
         self.meter.count_soon()  # the next prompt has this reply in it
 
+    def _is_needed(self) -> bool:
+        """Whether anything runs or waits for which the weights stay."""
+        return (
+            self.growing.is_any
+            or self.replies.is_any_waiting
+            or self.queue.is_any
+            or self.downloads.is_checking
+        )
+
     # --- what the engine says -------------------------------------------------------------------
 
     def _take(self, event: EngineEvent) -> None:
         """One event of the engine, on the owner's thread."""
+        if not isinstance(event, Log | StateChanged):
+            self.idle.touch()
         if self.around.is_closing or self.seeds.take(event):
             return
         match event:
@@ -504,6 +521,7 @@ class Desk:
     def _take_ending(self, event: Finished | Stopped | Failed) -> None:
         if isinstance(event, Finished) and isinstance(event.result, Loaded):
             self.loader.take_loaded(event.id, event.result)
+            self.idle.look_soon()
             self.saved_chats.tell()
             self._settle_rest()
         elif self.loader.is_load(event.id):

@@ -154,7 +154,8 @@ class EngineStateChanged:
     """state: stopped, starting, loading, ready, busy, stopping, crashed.
 
     `sentence` says in words what happened where something did (crashed, a failed load);
-    `evidence` holds the last log lines then. `loaded` is set in ready, busy and stopping.
+    `evidence` holds the last log lines then. `loaded` is set in ready, busy and stopping. `note`:
+    what is worth saying of a state that is no fault.
     """
 
     state: str
@@ -162,6 +163,7 @@ class EngineStateChanged:
     loaded: Loaded | None = None
     sentence: str = ""
     evidence: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)

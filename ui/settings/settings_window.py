@@ -409,6 +409,13 @@ class SettingsWindow(WindowBeside):
                 NumberField(is_whole=True, step=1000),
             ),
             _beside(self.saved_label, self.delete_saved_button, self),
+            self._row(
+                "unload_after_min",
+                "Unload when idle",
+                "Minutes without use until the model leaves memory; the next message loads it "
+                "again. 0: never.",
+                NumberField(is_whole=True, step=5),
+            ),
         )
         self.tabs.currentChanged.connect(lambda _: self._measure_saved())
         if self._desk.offline:

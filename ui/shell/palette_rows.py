@@ -42,6 +42,7 @@ ALSO: Final[dict[str, tuple[str, ...]]] = {
     "trash_chat": ("delete chat", "remove chat"),
     "open_weights": ("load model", "import model"),
     "unload_weights": ("eject model", "free memory"),
+    "show_memory": ("RAM", "VRAM", "GPU memory", "memory usage"),
     "hub": ("download model", "get models", "hugging face"),
     "downloads": ("download progress",),
     "library": ("load model", "switch model", "choose model"),

@@ -6,9 +6,11 @@ Where the line has no room the least important figures go first.
 
 from __future__ import annotations
 
-from PySide6.QtCore import QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QFontMetrics, QPainter, QPaintEvent, QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QWidget
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QEvent, QObject, QRectF, QSize, Qt, QTimer, Signal
+from PySide6.QtGui import QColor, QCursor, QFontMetrics, QPainter, QPaintEvent, QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QToolTip, QWidget
 
 from app.amounts import bytes_words
 from app.chat.events import EngineStateChanged, StatusFigures
@@ -19,9 +21,14 @@ from ui.look.theme import Theme
 from ui.widgets.figures import device_text, rate_text, seconds_text
 from ui.widgets.kit import plain_label
 
+if TYPE_CHECKING:
+    from app.chat.inspection.memory import MemoryNow
+
 NO_FIGURES = MessageCounts()
 METER_PX = 90
 GAP_PX = 20
+LOOK_MS = 1500
+"""So often memory is measured while its tooltip is shown."""
 
 # In the order of the line. The last of `LEAVE_FIRST` stays longest.
 FIGURES = ("context", "tokens", "rate", "first_token", "threads", "device", "memory", "downloads")
@@ -65,6 +72,10 @@ class ContextMeter(QProgressBar):
 
 
 class StatusLine(QWidget):
+    """`memory_looked_at`: somebody looks at the memory now; answer by `show_memory`."""
+
+    memory_looked_at = Signal()
+
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._theme = theme
@@ -73,6 +84,7 @@ class StatusLine(QWidget):
         self._loaded: Loaded | None = None
         self._waiting = ""
         self._downloads = ""
+        self._note = ""
         self._texts = dict.fromkeys(FIGURES, "")
         self._caption = plain_label("context", self, "small")
         self.meter = ContextMeter(theme, self)
@@ -83,6 +95,10 @@ class StatusLine(QWidget):
             name: plain_label("", self, "small", name=f"status_{name}") for name in FIGURES
         }
         self._chosen: tuple[frozenset[str], int] | None = None
+        self._memory_tip = ""
+        self._looks = QTimer(self)
+        self._looks.setInterval(LOOK_MS)
+        self._looks.timeout.connect(self._look_again)
         self._build()
         self._show()
 
@@ -93,6 +109,7 @@ class StatusLine(QWidget):
         self._row.addWidget(self.meter)
         for name in FIGURES:
             self._row.addWidget(self._labels[name])
+        self._labels["memory"].installEventFilter(self)
         self._row.addStretch()
         self._theme.changed.connect(self._choose)
         self._theme.space(self._row, 8, margins=0)
@@ -155,6 +172,7 @@ class StatusLine(QWidget):
 
     def set_engine_state(self, state: EngineStateChanged) -> None:
         self._loaded = state.loaded
+        self._note = state.note
         if state.loaded is None:
             self._texts = dict.fromkeys(FIGURES, "")
         else:
@@ -162,8 +180,33 @@ class StatusLine(QWidget):
             self._texts["device"] = device_text(state.loaded)
             sizes = sum(part.size_bytes for part in state.loaded.memory)
             self._texts["memory"] = bytes_words(sizes) if sizes else ""
-            self._labels["memory"].setToolTip(_memory_parts(state.loaded))
+            self._memory_tip = _memory_parts(state.loaded)
+            self._labels["memory"].setToolTip(self._memory_tip)
         self._show()
+
+    # --- memory, while somebody looks -----------------------------------------------------------
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if watched is self._labels["memory"] and event.type() == QEvent.Type.ToolTip:
+            self._looks.start()
+            self.memory_looked_at.emit()
+        return super().eventFilter(watched, event)
+
+    def _look_again(self) -> None:
+        label = self._labels["memory"]
+        if label.underMouse() and QToolTip.isVisible():
+            self.memory_looked_at.emit()
+        else:
+            self._looks.stop()
+
+    def show_memory(self, now: MemoryNow) -> None:
+        """What it is just now; the tooltip, if it is there, says so at once."""
+        if self._loaded is None:
+            return
+        label = self._labels["memory"]
+        label.setToolTip("\n".join([*now.lines(), self._memory_tip]))
+        if self._looks.isActive() and label.underMouse() and QToolTip.isVisible():
+            QToolTip.showText(QCursor.pos(), label.toolTip(), label)
 
     def set_waiting(self, is_waiting: bool) -> None:
         """A message waits: for the weights, or for the reply that they are busy with."""
@@ -185,7 +228,8 @@ class StatusLine(QWidget):
 
     def _shown_texts(self) -> dict[str, str]:
         texts = {**self._texts, "downloads": self._downloads}
-        return {**texts, "tokens": self._waiting} if self._waiting else texts
+        said = self._waiting or self._note
+        return {**texts, "tokens": said} if said else texts
 
     def _show(self) -> None:
         texts = self._shown_texts()
@@ -232,7 +276,11 @@ def _memory_parts(loaded: Loaded) -> str:
     """Each measured allocation on its own line, and what else the panel Inside may take."""
     more = looking_bytes(loaded.memory, loaded.n_ctx, loaded.n_layer)
     return "\n".join(
-        [f"{part.what} on {part.device}: {bytes_words(part.size_bytes)}" for part in loaded.memory]
+        ["When loaded:"]
+        + [
+            f"{part.what} on {part.device}: {bytes_words(part.size_bytes)}"
+            for part in loaded.memory
+        ]
         + [f"Looking inside: up to {bytes_words(more)} more while it is used"]
         + ["A reply with parts cut: about as much again"]
     )

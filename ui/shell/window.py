@@ -259,6 +259,7 @@ class MainWindow(QMainWindow):
         chat.transcript.typed.connect(self._on_typed)
         chat.header.weights_chosen.connect(desk.loader.load)
         chat.header.unload_requested.connect(desk.loader.unload)
+        chat.status.memory_looked_at.connect(lambda: desk.memory.read(chat.status.show_memory))
         chat.header.cancel_load_requested.connect(desk.loader.cancel)
         chat.header.open_file_requested.connect(self.open_gguf)
         chat.header.show_sidebar_requested.connect(self.toggle_sidebar)

@@ -264,4 +264,12 @@ def _of_weights(window: WindowActs, desk: Desk, lazy: LazyWindows) -> tuple[Acti
             lambda: desk.loader.state.loaded is not None,
             group="Models",
         ),
+        Action(
+            "show_memory",
+            "Show memory use now",
+            "",
+            desk.memory.tell,
+            lambda: desk.loader.state.loaded is not None,
+            group="Models",
+        ),
     )

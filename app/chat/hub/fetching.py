@@ -116,6 +116,11 @@ class Fetching:
         return self._downloads.snapshot() if self._downloads is not None else ()
 
     @property
+    def is_checking(self) -> bool:
+        """Whether what was downloaded is being checked."""
+        return any(each.phase == "checking" for each in self.all)
+
+    @property
     def trouble(self) -> str:
         """Why nothing is downloaded in this window; empty where it is."""
         if self._trouble:

@@ -56,6 +56,11 @@ class MessageQueue:
     def of(self, conversation_id: str) -> tuple[QueuedMessage, ...]:
         return tuple(self._queues.get(conversation_id, ()))
 
+    @property
+    def is_any(self) -> bool:
+        """Whether a message waits anywhere that will be sent by itself."""
+        return any(queue and chat not in self._held for chat, queue in self._queues.items())
+
     def kept_text(self, conversation_id: str) -> str:
         """What waits there, as one text for the draft; empty where nothing does."""
         return "\n\n".join(each.text for each in self.of(conversation_id) if each.text)

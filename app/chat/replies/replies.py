@@ -148,6 +148,11 @@ class Replies:
         return self.is_busy(self._shelf.open.id)
 
     @property
+    def is_any_waiting(self) -> bool:
+        """Whether a message of any conversation waits for the weights."""
+        return bool(self._waiting)
+
+    @property
     def is_waiting(self) -> bool:
         """Whether a message of the open conversation was said to wait (`SendQueued`)."""
         open_id = self._shelf.open.id

@@ -93,7 +93,8 @@ class Settings:
     a token. `window_geometry` is hex. `weights_folders` are absolute paths; `find_other_apps`:
     weights of other programs are listed too. `download_folder` empty: the one in the data folder;
     `download_limit_kbs` is for all downloads together, 0: no limit. `saved_chats_mb`: how much of
-    the disk the KV state of chats may take, 0: none is saved.
+    the disk the KV state of chats may take, 0: none is saved. `unload_after_min`: after so long
+    without use the weights leave memory, 0: never.
     """
 
     theme: str = "system"
@@ -160,6 +161,7 @@ class Settings:
     downloads_at_once: int = 2
     download_limit_kbs: int = 0
     saved_chats_mb: int = 4000
+    unload_after_min: int = 0
 
     def load_options(self) -> LoadOptions:
         """How to load weights: None wherever the engine shall decide."""
@@ -525,6 +527,7 @@ _CHECKS: Final[dict[str, Callable[[object], Any]]] = {
     "download_folder": _download_folder,
     "downloads_at_once": _whole("The number of downloads at once", 1, 8),
     "download_limit_kbs": _whole("The limit of the download speed", 0, 10_000_000),
+    "unload_after_min": _whole("The idle time before unloading", 0, 10_000),
     "saved_chats_mb": _whole("The disk space for saved chats", 0, 10_000_000),
     "find_other_apps": _flag("Including models from other apps"),
 }

@@ -39,6 +39,7 @@ from models.records import Weights
 MAX_LOG_LINES: Final = 400
 MAX_NAME_LENGTH: Final = 80
 PROGRESS_INTERVAL_S: Final = 0.05
+UNLOADED: Final = "Unloaded after {minutes:,} min idle. The next message loads it again."
 NO_TEXT_WORDS: Final = "has unreadable characters in its name. Rename the file and open it again."
 
 
@@ -102,6 +103,7 @@ class Loader:
         self._asked: dict[int, Attempt] = {}
         self._progress_at = 0.0
         self._is_wanted = False
+        self._note = ""
         self._last_loaded: Loaded | None = None
         self._said: set[str] = set()
         self.state = EngineStateChanged("stopped")
@@ -305,6 +307,7 @@ class Loader:
     def _begin(self, attempt: Attempt) -> None:
         self._attempt = attempt
         self._failed = None
+        self._note = ""
         self._path = attempt.path
         self._is_wanted = False
         self._load_id = self.engine.load(attempt.path, attempt.options, self._saved())
@@ -324,10 +327,12 @@ class Loader:
         if self._load_id is not None:
             self.engine.stop(self._load_id)
 
-    def unload(self) -> None:
+    def unload(self, *, idle_min: int = 0) -> None:
+        """`idle_min`: since nobody has used them for so long."""
         if self._engine is None:
             return
         self._choices += 1
+        self._note = UNLOADED.format(minutes=idle_min) if idle_min else ""
         self._good = self._spare = self._failed = None
         self._is_wanted = False
         self.engine.unload()
@@ -445,6 +450,7 @@ class Loader:
             loaded=self.loaded if has_weights else None,
             sentence=sentence,
             evidence=evidence,
+            note=self._note if state == "stopped" and not sentence else "",
         )
         self._around.emit(self.state)
 

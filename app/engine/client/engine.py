@@ -131,6 +131,16 @@ class Engine:
         """The weights in memory, or None."""
         return self._oversight.loaded
 
+    @property
+    def is_owing(self) -> bool:
+        """Whether any request has not ended."""
+        return self._oversight.is_owing
+
+    @property
+    def pid(self) -> int | None:
+        """The child's; None where there is none."""
+        return self._oversight.pid
+
     def log_tail(self) -> list[str]:
         """The last lines of llama.cpp's log and of the child's stderr, oldest first."""
         return list(self._oversight.log_lines.copy())

@@ -172,6 +172,17 @@ class Supervisor:
         """Requests that are sent, or wait for weights."""
         return {*self._open, *(request.id for request in self._waiting)}
 
+    @property
+    def is_owing(self) -> bool:
+        """Whether any request has not ended. May be asked on any thread."""
+        return bool(self._open) or bool(self._waiting)
+
+    @property
+    def pid(self) -> int | None:
+        """The child's; None where there is none. May be asked on any thread."""
+        child = self._child
+        return None if child is None else child.pid
+
     # --- timers -----------------------------------------------------------------------------
 
     def seconds_to_next_timer(self) -> float | None:

@@ -402,7 +402,7 @@ def test_the_documentation_names_every_setting() -> None:
         "font_text", "font_reading", "font_mono", "text_px", "reading_px", "closed_folders",
         "weights_folders", "find_other_apps",
         "download_folder", "downloads_at_once", "download_limit_kbs",
-        "saved_chats_mb",
+        "saved_chats_mb", "unload_after_min",
     }  # fmt: skip
     wanted = [name for name in KNOWN if name not in window_only]
     wanted += LoadOptions.__struct_fields__

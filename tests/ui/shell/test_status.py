@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from PySide6.QtGui import QPaintEvent
-from PySide6.QtWidgets import QLabel, QProgressBar
+from PySide6.QtCore import QEvent
+from PySide6.QtGui import QHelpEvent, QPaintEvent
+from PySide6.QtWidgets import QApplication, QLabel, QProgressBar, QToolTip
 from pytestqt.qtbot import QtBot
 from recording_desk import loaded
 
 from app.chat.events import EngineStateChanged, StatusFigures
+from app.chat.inspection.memory import MemoryNow
+from app.engine.protocol.loading_messages import Device
 from ui.look.theme import Theme
 from ui.shell.status import LEAVE_FIRST, StatusLine
 
@@ -66,6 +69,7 @@ def test_its_memory_by_part_and_what_looking_inside_may_take(status: StatusLine)
     label = status.findChild(QLabel, "status_memory")
     assert label is not None
     assert label.toolTip().splitlines() == [
+        "When loaded:",
         "weights on CPU: 102 MB",
         "kv on CPU: 189 MB",
         "compute on CPU: 102 MB",
@@ -189,3 +193,32 @@ def test_the_meter_says_what_would_be_left_out(status: StatusLine) -> None:
     assert shown(status) == ["2,000 / 4,096 · beginning dropped"]
     status.set_context(2000, 4096)
     assert meter(status).toolTip().endswith("tokens of the context window used")
+
+
+def test_memory_is_asked_for_while_somebody_looks(status: StatusLine, qtbot: QtBot) -> None:
+    """A tooltip is about to be shown: it says what is known, and then what it is now."""
+    status.set_engine_state(READY)
+    label = status.findChild(QLabel, "status_memory")
+    assert label is not None
+    with qtbot.waitSignal(status.memory_looked_at):
+        place = label.rect().center()
+        QApplication.sendEvent(
+            label, QHelpEvent(QEvent.Type.ToolTip, place, label.mapToGlobal(place))
+        )
+    status.show_memory(MemoryNow(412_000_000, [Device("CPU", "", "cpu", 8 * 10**9, 16 * 10**9)]))
+    lines = label.toolTip().splitlines()
+    assert lines[:3] == ["Engine now: 412 MB", "CPU now: 8 GB free of 16 GB", "When loaded:"]
+    QToolTip.hideText()
+    status._look_again()
+    assert not status._looks.isActive()
+
+
+def test_why_it_was_unloaded_is_said(status: StatusLine) -> None:
+    note = "Unloaded after 10 min idle. The next message loads it again."
+    status.set_engine_state(EngineStateChanged("stopped", note=note))
+    assert shown(status) == [note]
+    status.set_waiting(True)
+    assert shown(status) == ["Sends as soon as the model is loaded"]
+    status.set_waiting(False)
+    status.set_engine_state(READY)
+    assert note not in shown(status)

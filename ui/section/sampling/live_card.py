@@ -205,6 +205,8 @@ class LiveCard(Card):
             return
         question = self._question(message)
         if remembers(question.sampling.select):
+            if self._shown_for != self._place():
+                self._hide_rows()
             self._desk.live_draws.walk(question, self._index, self._take_record, self._take_refusal)
             return
         try:

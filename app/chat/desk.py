@@ -64,6 +64,7 @@ from app.chat.replies.next_reply import NextReply
 from app.chat.replies.replies import Replies
 from app.chat.replies.room import RoomMaker
 from app.chat.replies.step_mode import StepMode
+from app.chat.replies.summaries import Summaries
 from app.chat.settings import first_look
 from app.chat.settings.app import AppSettings
 from app.chat.settings.levels import Levels
@@ -196,6 +197,7 @@ class Desk:
             self._on_replies_begun,
             self._on_reply_ended,
         )
+        self.summaries: Final = Summaries(around, shelf, loader, self.questions)
         self.step: Final = StepMode(around, shelf, loader, self.growing)
         self.next_reply: Final = NextReply(around, shelf)
         self.replies: Final = Replies(
@@ -205,6 +207,7 @@ class Desk:
             loader,
             self.attachments,
             self.growing,
+            self.summaries,
             self.step.is_held,
             self.next_reply,
         )
@@ -460,6 +463,8 @@ class Desk:
         self.queue.on_reply_ended(message)
         self.seeds.go_on()
         self.meter.count_soon()  # the next prompt has this reply in it
+        if message.conversation_id == self.shelf.open.id:
+            self.summaries.after_reply(self.replies.is_occupied)
 
     def _is_needed(self) -> bool:
         """Whether anything runs or waits for which the weights stay."""

@@ -187,13 +187,26 @@ class SendQueued:
 class ContextCounted:
     """Cells used by the open conversation (or its next prompt) and the window's size. `n_cut`
     messages would be left out of the next prompt, from `first_cut` down to `last_cut` (empty:
-    none). None: nobody has looked, and what was said last stands."""
+    none). None: nobody has looked, and what was said last stands. `covered`: the last message that
+    a summary stands for there; `is_summarized`: of what is left out, one is written first."""
 
     used: int
     size: int
     n_cut: int = 0
     last_cut: str | None = None
     first_cut: str = ""
+    covered: str = ""
+    is_summarized: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryChanged:
+    """A summary of `n_messages` is being written before what waits at `message_id`; without any:
+    none is, any more."""
+
+    conversation_id: str
+    message_id: str = ""
+    n_messages: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -523,6 +536,7 @@ Event = (
     | LoadProgressed
     | SendQueued
     | ContextCounted
+    | SummaryChanged
     | StatusFigures
     | Noticed
     | TrashListed

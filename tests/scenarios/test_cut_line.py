@@ -9,13 +9,17 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QLabel, QTabBar, QWidget
+from PySide6.QtWidgets import QComboBox, QLabel, QTabBar, QWidget
 from store_records import a_conversation, a_message
 
 from app.chat.events import ContextCounted
+from app.chat.replies import summaries
+from app.chat.replies.summary_nodes import covered_by
 from models.records import Message, Role
 from models.store.store import Store
 from ui.section.section import Section
+from ui.transcript.cut_line import SUMMARIZED as SUMMARIZED_LINE, TO_SUMMARIZE
+from ui.transcript.offers import offers
 from ui.transcript.summary import figures_text
 
 QUESTION = "A question of a few words, is it not?"
@@ -226,3 +230,67 @@ def test_in_the_middle_of_a_reply_the_policy_acts_too(open_window: Open, policy:
     assert shift["n_messages"] > 0
     person.wait(lambda: person.find(QLabel, "cache_dropped").text() == f"{shift['n_tokens']:,}")
     assert "dropped midway (cache shifted)" in figures_text(reply)
+
+
+SUMMARIZED = {
+    "load": {"ms": 5, "loaded": {"n_ctx": 1024}},
+    "replies": [
+        {"match": "Summarize this conversation", "text": "They counted to ten."},
+        *({"text": f"A reply of some words, number {i}. " * 6} for i in range(9)),
+    ],
+}
+
+
+def test_what_falls_out_is_summarized_and_the_line_says_so(
+    open_window: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(summaries, "IDLE_S", 3600.0)
+    person = open_window(SUMMARIZED)
+    person.wait_ready()
+    open_cache(person)
+    desk = person.app.desk
+    for number in range(4):
+        person.send(f"{QUESTION} {number}" + " Or so?" * 25)
+        person.wait_ended()
+    desk.settings.set("context_policy", "summarize")
+    person.type("And one more?")
+    person.wait(lambda: cut_of(person))
+    line = person.window.findChild(QWidget, "cut_line")
+    person.wait(lambda: line.accessibleName() == TO_SUMMARIZE)
+    person.wait(lambda: "will be summarized before the next message" in policy_words(person))
+    n_before = len(desk.shelf.path)
+    person.press(Qt.Key.Key_Return)
+    person.wait(lambda: len(desk.shelf.path) == n_before + 3)
+    reply = person.wait_ended()
+    node = desk.shelf.path[-2]
+    assert node.content == "They counted to ten."
+    assert "They counted to ten." in reply.rendered_prompt
+    person.wait(lambda: line.accessibleName() == SUMMARIZED_LINE)
+    assert cut_of(person) == covered_by(node, desk.shelf.path)[-1].id
+    # It opens what it stands for, and can be edited in its place.
+    person.window.message_acts.do("show_summarized", node.id)
+    assert person.window.chat.transcript.keyboard.current == 0
+    names = [offer.name for offer in offers(node, is_last=False)]
+    assert {"edit", "show_summarized", "summarize_again"} <= set(names)
+    assert "retry" not in names
+    n_path = len(desk.shelf.path)
+    assert desk.tree.edit(node.id, "They counted to twelve.")
+    person.wait(lambda: desk.shelf.path[-2].content == "They counted to twelve.")
+    assert len(desk.shelf.path) == n_path
+    # Another policy sends everything that fits, and no summary.
+    desk.settings.set("context_policy", "drop_oldest")
+    person.wait(lambda: line.accessibleName() != SUMMARIZED_LINE)
+
+
+def test_in_a_text_a_summary_is_not_offered_and_why_is_said(open_window: Open) -> None:
+    person = opened(open_window)
+    desk = person.app.desk
+    desk.shelf.open_new_text()
+    choice = person.find(QComboBox, "cache_policy")
+    item = choice.model().item(choice.findData("summarize"))
+    person.wait(lambda: not item.isEnabled())
+    assert "it has no messages" in item.toolTip()
+    desk.settings.set("context_policy", "summarize")
+    person.wait(lambda: "A text can't be summarized" in policy_words(person))
+    desk.shelf.open_new()
+    person.wait(item.isEnabled)

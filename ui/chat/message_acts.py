@@ -21,9 +21,11 @@ from app.chat.events import (
     TextArrived,
     VersionsRead,
 )
+from app.chat.replies.summary_nodes import covered_by, stands_of
 from app.chat.replies.together import Together, together
 from models.records import Message, Role
 from ui.shell.actions import Action, Actions
+from ui.shell.notices import Notice
 from ui.transcript.edit import Choice, Decide, Editing, MessageEditor, Task
 
 if TYPE_CHECKING:
@@ -46,6 +48,8 @@ EDIT_REPLY = (
     Choice("save", "Save", "A new version"),
     Choice("go_on", "Save and continue", "Save as a new version and continue from it"),
 )
+EDIT_SUMMARY = (Choice("save", "Save", "A new version"),)
+SUMMARIZED_CHANGED = "The messages that this summary stands for have changed, so it isn't used."
 INSERT = (Choice("insert", "Insert"),)
 BEGIN = (Choice("begin", "Continue from here", "A new version that starts with this"),)
 
@@ -91,6 +95,27 @@ class MessageActs(QObject):
         ):
             run = partial(self.do_here, act)
             actions.add(Action(name, title, key, run, is_enabled, GROUP))
+        summaries, replies = self._desk.summaries, self._desk.replies
+        actions.add(
+            Action(
+                "summarize_now",
+                "Summarize older messages now",
+                "",
+                partial(summaries.now, replies.is_occupied),
+                may,
+                GROUP,
+            )
+        )
+        actions.add(
+            Action(
+                "skip_summary",
+                "Skip the summary and send",
+                "",
+                summaries.skip,
+                lambda: summaries.is_writing(self._desk.shelf.open.id),
+                GROUP,
+            )
+        )
         for name, title, key, act in (
             ("begin_reply", "Start the reply yourself", "W", "begin"),
             ("insert_below", "Insert a message below", "I", "insert_below"),
@@ -151,6 +176,10 @@ class MessageActs(QObject):
                 desk.room.enlarge(message_id)
             case "trim":
                 desk.room.trim(message_id)
+            case "show_summarized":
+                self._show_summarized(message)
+            case "summarize_again":
+                desk.summaries.again(message_id, partial(desk.tree.edit, message_id))
             case "edit":
                 self.edit(message)
             case "begin":
@@ -168,12 +197,26 @@ class MessageActs(QObject):
             case "map":
                 self.show_map()
 
+    def _show_summarized(self, summary: Message) -> None:
+        """The first message that it stands for, at the top."""
+        covered = covered_by(summary, self._desk.shelf.path)
+        if covered:
+            self._chat.transcript.show_message(covered[0].id)
+        else:
+            self._chat.toasts.show_notice(Notice("summary", "info", SUMMARIZED_CHANGED))
+
     def edit(self, message: Message) -> None:
         is_reply = message.role is Role.ASSISTANT
+        title = "Edit your message: a new version"
+        choices: tuple[Choice, ...] = EDIT_QUESTION
+        if is_reply:
+            title, choices = "Edit the reply: a new version", EDIT_REPLY
+        elif stands_of(message) is not None:
+            title, choices = "Edit the summary: a new version", EDIT_SUMMARY
         task = Task(
             "edit",
-            "Edit the reply: a new version" if is_reply else "Edit your message: a new version",
-            EDIT_REPLY if is_reply else EDIT_QUESTION,
+            title,
+            choices,
             message.content,
             n_following=self._n_below(message.id),
             reasoning=message.reasoning if is_reply else "",

@@ -6,7 +6,7 @@ Events of other conversations than the one on screen change nothing in the trans
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import QObject, Signal
 
@@ -27,6 +27,7 @@ from app.chat.events import (
     SendQueued,
     StatusFigures,
     StoreStateChanged,
+    SummaryChanged,
     TextArrived,
 )
 from app.chat.replies.replies import NO_WEIGHTS_SENTENCE
@@ -52,6 +53,9 @@ TRASHED = "trash "
 """The undo key of a chat in the trash begins so; its id follows."""
 
 
+NOTHING_CUT: Final = ContextCounted(0, 0, last_cut="")
+
+
 class Following(QObject):
     log_requested = Signal()
     generating_changed = Signal(bool)
@@ -68,6 +72,7 @@ class Following(QObject):
         self._is_generating = False
         self._waiting_id = ""
         self._cut_lines: CutLines | None = None
+        self._summary_at = ""
         bridge.on(ConversationsChanged, self._on_conversations_changed)
         bridge.on(ConversationOpened, self._on_conversation_opened)
         bridge.on(EarlierArrived, self._on_earlier_arrived)
@@ -80,6 +85,7 @@ class Following(QObject):
         bridge.on(EngineStateChanged, self._on_engine_state_changed)
         bridge.on(LoadProgressed, self._on_load_progressed)
         bridge.on(SendQueued, self._on_send_queued)
+        bridge.on(SummaryChanged, self._on_summary)
         bridge.on(ContextCounted, self._on_context_counted)
         bridge.on(StatusFigures, self._on_status_figures)
         bridge.on(Noticed, self._on_noticed)
@@ -128,7 +134,7 @@ class Following(QObject):
         # What a document is made of can be read as tokens there; it is changed on its page.
         self._chat.transcript.rows.is_bare = conversation.kind is ConversationKind.TEXT
         self._chat.transcript.set_conversation(event.messages)
-        self._show_cut("", "")
+        self._show_cut(NOTHING_CUT)
         self._chat.composer.set_text(conversation.draft)
         self._show_waiting(self._desk.replies.is_waiting)
         self._chat.status.set_reply()
@@ -238,16 +244,27 @@ class Following(QObject):
     def _on_context_counted(self, event: ContextCounted) -> None:
         self._chat.status.set_context(event.used, event.size, event.n_cut, is_text=self._is_text)
         if event.last_cut is not None:
-            self._show_cut(event.first_cut, event.last_cut)
+            self._show_cut(event)
 
-    def _show_cut(self, first_id: str, last_id: str) -> None:
+    def _show_cut(self, count: ContextCounted) -> None:
         """The lines between which nothing goes along. Most chats never have any."""
-        if self._cut_lines is None and last_id:
+        if self._cut_lines is None and (count.last_cut or count.covered):
             from ui.transcript.cut_line import CutLines
 
             self._cut_lines = CutLines(self._chat.transcript)
         if self._cut_lines is not None:
-            self._cut_lines.show_gap(first_id, last_id)
+            self._cut_lines.show(count)
+
+    def _on_summary(self, event: SummaryChanged) -> None:
+        """What waits for a summary says so."""
+        transcript = self._chat.transcript
+        if self._summary_at:
+            transcript.set_progress(self._summary_at, "")
+            self._summary_at = ""
+        if event.n_messages and event.conversation_id == self._open_id:
+            messages = "message" if event.n_messages == 1 else f"{event.n_messages:,} messages"
+            transcript.set_progress(event.message_id, f"Summarizing the oldest {messages}…")
+            self._summary_at = event.message_id
 
     def _on_downloads(self, downloads: tuple[DownloadProgress, ...]) -> None:
         # Imported here: at the start nothing is downloaded.
@@ -268,7 +285,7 @@ class Following(QObject):
         if event.loaded is not None:
             self._last_path = event.loaded.path
         else:
-            self._show_cut("", "")  # nobody knows how large the next window will be
+            self._show_cut(NOTHING_CUT)  # nobody knows how large the next window will be
         if event.state not in ("stopped", "crashed"):
             self._chat.toasts.dismiss(NO_WEIGHTS_SENTENCE)  # what it asks for is being done
         self._chat.header.set_engine_state(event)

@@ -16,6 +16,7 @@ _NAMES: Final = {
     "bos": "from_template",
     "scaffold": "from_template",
     "system": "from_system",
+    "summary": "from_tool",
     "user": "from_you",
     "attachment": "from_attachment",
     "assistant": "from_reply",

@@ -15,13 +15,17 @@ _ICONS = {
     "copy_code": "copy",
     "copy_message": "copy",
     "retry": "arrow-clockwise",
+    "summarize_again": "arrow-clockwise",
+    "show_summarized": "arrow-up",
     "continue": "arrow-line-right",
     "edit": "pencil-simple",
     "more": "dots-three-bold",
     "version_previous": "caret-left",
     "version_next": "caret-right",
 }
-QUIET = frozenset({"copy_message", "retry", "continue", "edit", "more"})
+QUIET = frozenset(
+    {"copy_message", "retry", "continue", "edit", "more", "summarize_again", "show_summarized"}
+)
 """Shown only on the message that is pointed at, focused, or last."""
 BUTTONS = frozenset({"try_again", "choose_format", "new_chat", "enlarge", "trim"})
 SIDE = 26

@@ -15,11 +15,14 @@ from PySide6.QtWidgets import QWidget
 from ui.transcript.item import GAP_BELOW
 
 if TYPE_CHECKING:
+    from app.chat.events import ContextCounted
     from ui.transcript.view import TranscriptView
 
 ABOVE: Final = "Messages above this line are dropped from the next prompt"
 BELOW: Final = "Messages below this line are dropped from the next prompt"
 BETWEEN: Final = "Messages between the lines are dropped from the next prompt"
+TO_SUMMARIZE: Final = "Messages above this line are summarized before your next message is sent"
+SUMMARIZED: Final = "Messages above this line are sent as a summary"
 HINT: Final = "Pinned messages and the system prompt stay. Nothing is deleted."
 
 
@@ -31,8 +34,16 @@ class CutLines:
         self._begin = CutLine(view, "cut_line_begin")
         self._end = CutLine(view, "cut_line")
 
-    def show_gap(self, first_id: str, last_id: str) -> None:
-        """The first and the last message that are left out; none without ids."""
+    def show(self, count: ContextCounted) -> None:
+        """Where the next prompt will be cut. A summary stands for all above it."""
+        if count.is_summarized:
+            last_id = count.last_cut or count.covered
+            self._begin.set_below("", BELOW)
+            self._end.set_below(last_id, TO_SUMMARIZE if count.last_cut else SUMMARIZED)
+        else:
+            self._show_gap(count.first_cut, count.last_cut or "")
+
+    def _show_gap(self, first_id: str, last_id: str) -> None:
         rows = self._view.rows
         first = rows.index_of(first_id) if first_id else None
         above = rows.message(first - 1).id if first else ""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter
 
+from app.chat.replies.summary_nodes import stands_of
 from models.records import Message, MessageState, Role
 from ui.look.icons import paint_icon
 from ui.markdown import hidden
@@ -159,6 +160,9 @@ class MessageItem:
         """Looked for once, in texts that are whole."""
         if self.is_streaming:
             return ""
+        stands = stands_of(self.message)
+        if stands is not None:
+            return stands.words
         return hidden.note(f"{self.message.content}\n{self.message.reasoning or ''}")
 
     def append(self, text: str, part: str) -> None:

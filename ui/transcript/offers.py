@@ -11,6 +11,7 @@ from typing import Protocol
 
 from PySide6.QtCore import Qt
 
+from app.chat.replies.summary_nodes import stands_of
 from models.records import Message, MessageState, Role
 from ui.markdown.layouts import Pressable
 
@@ -57,6 +58,10 @@ _QUESTION = (
     Offer("answers", "Generate several replies…", "A"),
     Offer("begin", "Start the reply yourself…", "W"),
 )
+_SUMMARY = (
+    Offer("show_summarized", "Show the summarized messages", "O", is_lasting=True),
+    Offer("summarize_again", "Summarize again", "R"),
+)
 _COMPARE = Offer("compare", "Compare versions", "V", is_lasting=True)
 _SHAPE = (
     Offer("insert_above", "Insert a message above…", "Shift+I"),
@@ -82,7 +87,8 @@ def offers(message: Message, *, is_last: bool, is_raw: bool = False) -> list[Off
     if is_reply:
         found.append(_SHAPED if is_raw else _RAW)
     if message.state is not MessageState.UNREADABLE:
-        found += [Offer("edit", "Edit…", "E"), LINE, *(_REPLY if is_reply else _QUESTION)]
+        asks = _SUMMARY if stands_of(message) is not None else _QUESTION
+        found += [Offer("edit", "Edit…", "E"), LINE, *(_REPLY if is_reply else asks)]
     if message.sibling_count > 1:
         found.append(_COMPARE)
     found += [LINE, *_SHAPE]
@@ -96,6 +102,8 @@ def quick_offers(message: Message) -> list[Offer]:
     """What stands beside a message as buttons."""
     by_name = {offer.name: offer for offer in offers(message, is_last=True)}
     names = ["edit", "copy_message"]
+    if stands_of(message) is not None:
+        names = ["show_summarized", "summarize_again", *names]
     if message.role is Role.ASSISTANT:
         names = ["retry", "continue", *names] if is_cut_short(message) else ["retry", *names]
     return [by_name[name] for name in names if name in by_name]
@@ -128,6 +136,7 @@ def ways_out(message: Message) -> list[Offer]:
 _KEYS = {
     (Qt.Key.Key_E, False): "edit",
     (Qt.Key.Key_R, False): "retry",
+    (Qt.Key.Key_O, False): "show_summarized",
     (Qt.Key.Key_C, False): "continue",
     (Qt.Key.Key_A, False): "answers",
     (Qt.Key.Key_W, False): "begin",
@@ -148,5 +157,7 @@ _KEYS = {
 def offer_for_key(message: Message, key: int, *, is_shifted: bool, is_last: bool) -> Offer | None:
     """What a key means on a message; None where it means nothing there."""
     name = _KEYS.get((Qt.Key(key), is_shifted))
+    if name == "retry" and stands_of(message) is not None:
+        name = "summarize_again"
     found = (offer for offer in offers(message, is_last=is_last) if offer.name == name)
     return next(found, None) if name else None

@@ -8,6 +8,7 @@ from typing import Any
 from app.chat.replies.beam_versions import beams_of
 from app.chat.replies.cut_versions import cuts_of
 from app.chat.replies.recorded import REASONING
+from app.chat.replies.summary_nodes import stands_of
 from app.insight.time.drafts import from_stored
 from models.records import Message, MessageState, Role
 from ui.markdown import hidden
@@ -170,6 +171,9 @@ def continuation_trouble(message: Message) -> str:
 
 def speaker(message: Message) -> str:
     """Who says it, for screen readers and labels."""
+    stands = stands_of(message)
+    if stands is not None:
+        return stands.words
     return _NAMES[message.role]
 
 

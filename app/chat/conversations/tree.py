@@ -26,6 +26,7 @@ from app.chat.documents.text_mode import TextMode
 from app.chat.events import Noticed, TrashedBranchesListed, TreeRead, VersionsRead
 from app.chat.replies.prompts import clean_message
 from app.chat.replies.replies import Replies
+from app.chat.replies.summary_nodes import kept_marks
 from app.chat.surroundings import ALWAYS, Surroundings, now
 from models.records import (
     Attachment,
@@ -157,7 +158,7 @@ class Tree:
             stop_reason=None,
             error=None,
             seed=None,
-            settings={},
+            settings=kept_marks(old),
             weights_name=None,
             weights_hash=None,
             rendered_prompt=None,

@@ -17,6 +17,7 @@ from app.chat.events import ContextCounted
 from app.chat.inspection.questions import Questions
 from app.chat.replies.next_reply import NextReply
 from app.chat.replies.prompts import chat_prompt
+from app.chat.replies.summary_nodes import covered_by, newest_summary
 from app.chat.settings.levels import resolved_for
 from app.chat.surroundings import ALWAYS, Still, Surroundings
 from app.chat.weights.loading import Loader
@@ -72,7 +73,7 @@ class ContextCounter:
             self._is_stale = True
             return
         if self._shelf.open.kind is ConversationKind.TEXT:
-            self._ask(self._text.prompt())
+            self._ask(self._text.prompt(), "", False)
             return
         path = self._shelf.path
         draft = with_attachments(self._shelf.draft, self._attachments.of_open)
@@ -84,24 +85,29 @@ class ContextCounter:
         thoughts = self._next.thoughts(chat)
         begun = ChatMessage("assistant", "", thoughts) if thoughts else None
         prompt = chat_prompt(chat, path, settings, self._loader.weights_hash, draft, begun)
-        self._ask(prompt)
+        is_summarized, covered = settings.policy == "summarize", ""
+        if is_summarized and (summary := newest_summary(path)) is not None:
+            covered = covered_by(summary, path)[-1].id
+        self._ask(prompt, covered, is_summarized)
 
-    def _ask(self, prompt: Prompt) -> None:
+    def _ask(self, prompt: Prompt, covered: str, is_summarized: bool) -> None:
+        """`covered`: the last message that a summary stands for; `is_summarized`: of what is left
+        out, one is written."""
         self._is_stale = False
         policy = resolved_for(self._around, self._loader, self._shelf.open).settings.policy
         self._is_asked = True
         self._questions.ask(
             CountPrompt(0, prompt, policy),
             PromptCount,
-            partial(self._take, self._shelf.while_open()),
+            partial(self._take, self._shelf.while_open(), (covered, is_summarized)),
             lambda _sentence: self._settle(),  # changes nothing: sending will say why in words
             still=ALWAYS,  # the next one may be asked for; said is only what is about the open chat
         )
 
-    def _take(self, is_open: Still, count: PromptCount) -> None:
+    def _take(self, is_open: Still, summary: tuple[str, bool], count: PromptCount) -> None:
         if is_open():
             cut = count.n_cut, count.last_cut, count.first_cut
-            self._say(ContextCounted(count.n_tokens, count.n_ctx, *cut))
+            self._say(ContextCounted(count.n_tokens, count.n_ctx, *cut, *summary))
         self._settle()
 
     def _settle(self) -> None:

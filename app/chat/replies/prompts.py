@@ -3,9 +3,10 @@
 What enters a prompt: the system prompt, then every message of the path that says
 something. A reply that holds no text (stopped before its first token, failed) is left
 out; what then stands side by side is merged by the engine for the prompt alone, and the
-stored conversation stays as it is. A reply goes in as the IDs that it was generated with,
-if the same weights wrote it, known by their `fast_hash` and not by their name: IDs of other
-weights mean other text.
+stored conversation stays as it is. A summary stands for what it is of only where the context
+policy asks for summaries; else it is left out, and all messages go in. A reply goes in as the
+IDs that it was generated with, if the same weights wrote it, known by their `fast_hash` and not by
+their name: IDs of other weights mean other text.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from app.chat.attachments.attached_text import attached_spans, with_attachments
+from app.chat.replies.summary_nodes import covered_by, newest_summary, without_summaries
 from app.chat.settings.settings import Settings
+from app.engine.prompts.summarizing import summary_message
 from app.engine.protocol.frames import clean_text
 from app.engine.protocol.messages import Generate
 from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt
@@ -38,11 +41,18 @@ def chat_prompt(
 
     `beginning`: what that reply begins with; the engine goes on from there.
     """
-    messages = []
+    messages: list[ChatMessage] = []
+    path = list(path)
     system_prompt = conversation.system_prompt or settings.system_prompt
     if system_prompt.strip():
         messages.append(ChatMessage(role="system", content=system_prompt))
-    messages += [_chat_message(m, weights_hash) for m in path if _says_something(m)]
+    if settings.policy == "summarize" and (summary := newest_summary(path)) is not None:
+        messages.append(summary_message(summary.content, summary.id))
+        gone = {message.id for message in covered_by(summary, path) if not message.is_pinned}
+        path = [message for message in path if message.id not in gone]
+    messages += [
+        _chat_message(m, weights_hash) for m in without_summaries(path) if _says_something(m)
+    ]
     if draft.strip() or attachments:
         messages.append(_user_message(draft, attachments))
     if beginning is not None:

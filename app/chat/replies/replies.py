@@ -36,6 +36,7 @@ from app.chat.replies.queue import MessageQueue
 from app.chat.replies.recorded import at_first, at_start
 from app.chat.replies.reply import NOTHING, Beginning, Branch, Reply, beginning_of
 from app.chat.replies.reply_request import reply_request
+from app.chat.replies.summaries import Summaries
 from app.chat.settings.levels import resolved_for
 from app.chat.settings.resolved import Resolved
 from app.chat.surroundings import Surroundings, now
@@ -67,12 +68,13 @@ def _nothing() -> None: ...
 class Waiting:
     """A reply that has been asked for and not begun. `path` ends with the message to answer.
 
-    `version` is the number of replies that already stand beside it. `answers`: for each reply
-    that is wanted, the settings that it has otherwise. `beginning`: what it begins with.
-    `place`: where in a text document it stands (`app.chat.documents.text_document`). `leaf_id`: the
-    end of the path that was on screen when it was asked for.
-    `is_saved`: the message is on disk. `is_announced`: the user was told that it waits for
-    weights. `on_saved`: what somebody wrote for it is on disk, in a message or in the reply.
+    `version` is the number of replies that already stand beside it. `answers`: for each reply that
+    is wanted, the settings that it has otherwise. `beginning`: what it begins with. `place`: where
+    in a text document it stands (`app.chat.documents.text_document`). `leaf_id`: the end of the
+    path that was on screen when it was asked for. `is_saved`: the message is on disk.
+    `is_announced`: the user was told that it waits for weights. `is_prepared`: it was asked whether
+    a summary is to be written first. `on_saved`: what somebody wrote for it is on disk, in a
+    message or in the reply.
     """
 
     conversation_id: str
@@ -84,6 +86,8 @@ class Waiting:
     leaf_id: str | None = None
     is_saved: bool = False
     is_announced: bool = False
+    is_prepared: bool = False
+    is_being_prepared: bool = False
     on_saved: Callable[[], None] = _nothing
 
     def tell_saved(self) -> None:
@@ -104,6 +108,7 @@ class Replies:
         loader: Loader,
         attachments: Attachments,
         growing: Growing,
+        summaries: Summaries,
         is_held: Callable[[Reply], bool],
         next_reply: NextReply,
     ) -> None:
@@ -114,6 +119,7 @@ class Replies:
         self._loader = loader
         self._attachments = attachments
         self.growing = growing
+        self._summaries = summaries
         self._is_held = is_held
         self._waiting: dict[str, Waiting] = {}
         self._said: set[str] = set()
@@ -417,14 +423,52 @@ class Replies:
 
     def begin_waiting(self) -> None:
         """Begin what waits, if weights are there; else see to it that they come."""
-        for waiting in [w for w in self._waiting.values() if w.is_saved]:
+        ready = [w for w in self._waiting.values() if w.is_saved and not w.is_being_prepared]
+        for waiting in ready:
             if self._loader.is_ready and self._is_foreign(waiting.beginning):
                 self._drop(waiting)
                 self._around.emit(Noticed("warning", OTHER_WEIGHTS_SENTENCE))
-            elif self._loader.is_ready:
+            elif not self._loader.is_ready:
+                self._announce(waiting)
+            elif self._needs_no_summary(waiting):
                 self._begin(waiting)
             else:
-                self._announce(waiting)
+                self._prepare(waiting)
+
+    def _needs_no_summary(self, waiting: Waiting) -> bool:
+        conversation = self._shelf.conversation(waiting.conversation_id)
+        goes_on = bool(waiting.beginning) or waiting.place is not None
+        if conversation is None or goes_on or not self._around.can_write:
+            return True
+        return waiting.is_prepared or not self._summaries.wanted_in(conversation)
+
+    def _prepare(self, waiting: Waiting) -> None:
+        """Have a summary written of what will be left out, if something is; then begin."""
+        waiting.is_prepared = waiting.is_being_prepared = True
+        conversation_id = waiting.conversation_id
+
+        def is_wanted() -> bool:
+            return self._waiting.get(conversation_id) is waiting
+
+        def begin(node: Message | None) -> None:
+            if not is_wanted():
+                return
+            if node is not None:
+                if self._is_wanted(waiting):
+                    self._shelf.replace_path(conversation_id, (*waiting.path, node))
+                    waiting.leaf_id = node.id
+                waiting.path, waiting.version = (*waiting.path, node), 0
+            waiting.is_being_prepared = False
+            self.begin_waiting()
+
+        def ask(path: tuple[Message, ...]) -> None:
+            conversation = self._shelf.conversation(conversation_id)
+            if conversation is None:
+                begin(None)
+            elif is_wanted():
+                self._summaries.prepare(conversation, path, begin)
+
+        self._shelf.with_whole(waiting.path, ask, lambda _: begin(None), still=is_wanted)
 
     def _is_foreign(self, beginning: Beginning) -> bool:
         """Whether its IDs are those of other weights than came meanwhile."""
@@ -595,6 +639,7 @@ class Replies:
         """Stop what grows there, or forget what waits there. The message itself stays."""
         waiting = self._waiting.get(conversation_id)
         if waiting is not None:
+            self._summaries.stop(conversation_id)
             waiting.is_announced = True  # whoever shows Stop learns that it is Send again
             self._drop(waiting)
         self.growing.stop(conversation_id)

@@ -7,6 +7,7 @@ from typing import Final
 POLICIES: Final = (
     ("drop_oldest", "Drop oldest messages"),
     ("keep_ends", "Drop the middle"),
+    ("summarize", "Summarize oldest messages"),
     ("stop", "Stop with a message"),
 )
 

@@ -58,7 +58,7 @@ MAX_HUBS: Final = 100
 MAX_WEIGHTS_FOLDERS: Final = 200
 MAX_PATH_LENGTH: Final = 32_767
 MAX_GRAMMAR_LENGTH: Final = 64_000
-Policy = Literal["drop_oldest", "keep_ends", "stop"]
+Policy = Literal["drop_oldest", "keep_ends", "summarize", "stop"]
 FILTERS: Final = get_args(FilterStage)
 SELECTING: Final = get_args(SelectStage)
 CACHE_TYPE_NAMES: Final = ("f16", "f32", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")
@@ -76,7 +76,8 @@ class Settings:
     `n_threads`, `n_ctx` 0: automatic. `n_gpu_layers` -1: automatic. `type_k`, `type_v`: of the
     KV cache. `max_tokens` 0: until the window is full. `context_policy`: drop_oldest leaves the
     oldest turns out of a prompt that would be too long, and says so; keep_ends those in the middle;
-    stop refuses it. `seed` None: a fresh one for each reply.
+    summarize has a summary written of them first; stop refuses it. `seed` None: a fresh one for
+    each reply.
     `chat_format` "own" means `chat_template` (Jinja source; empty: the file's own template).
     `stop_in_reasoning`: stop strings end a reply inside its reasoning, too, and not in its answer
     alone. `reasoning_tags`: pairs like `<think>…</think>` that are followed besides the known ones.

@@ -39,6 +39,7 @@ from app.engine.prompts.sources import (
     Sourced,
     empty,
     given_as,
+    is_summary,
     joined,
     led,
     rendered_sources,
@@ -200,6 +201,7 @@ def _build_chat(
         rendering = _Rendering(vocabulary, None, render_plain)
     else:
         rendering = _Rendering(vocabulary, template, render, read_variables(prompt.variables))
+    messages = _one_system_prompt(messages)
     layout, messages = _first_accepted(rendering, messages, notes)
     tokenizer = PromptTokenizer(vocabulary)
     _add_layout(tokenizer, layout, messages)
@@ -237,6 +239,14 @@ def lay_out_chat(
     rendering = _Rendering(words, template, render, variables)
     layout, accepted = _first_accepted(rendering, whole, notes)
     return layout, [*accepted], notes
+
+
+def _one_system_prompt(messages: list[Sourced]) -> list[Sourced]:
+    """A summary behind the system prompt becomes a part of it: templates know one, and some leave
+    out a second one without a word."""
+    if len(messages) > 1 and messages[0].role == "system" and is_summary(messages[1]):
+        return [joined(messages[:2], into=messages[0]), *messages[2:]]
+    return messages
 
 
 def _is_empty(message: ChatMessage) -> bool:

@@ -19,6 +19,7 @@ from app.engine.protocol.frames import clean_text
 from app.engine.protocol.prompt_messages import ChatMessage, Role
 
 ATTACHMENT = "attachment"
+SUMMARY = "summary"
 BETWEEN = "\n\n"
 
 
@@ -47,6 +48,10 @@ def sourced(message: ChatMessage) -> Sourced:
     )
 
 
+def is_summary(message: Sourced) -> bool:
+    return any(origin == SUMMARY for _, _, origin, _ in message.sources)
+
+
 def _own_sources(
     message: ChatMessage, length: int, spans: Sequence[tuple[int, int]]
 ) -> list[Origin]:
@@ -58,11 +63,11 @@ def _own_sources(
         if start >= end:
             continue
         if at < start:
-            sources.append((at, start, message.role, message.message_id))
+            sources.append((at, start, message.origin or message.role, message.message_id))
         sources.append((start, end, ATTACHMENT, message.message_id))
         at = end
     if at < length:
-        sources.append((at, length, message.role, message.message_id))
+        sources.append((at, length, message.origin or message.role, message.message_id))
     return sources
 
 

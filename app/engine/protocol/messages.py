@@ -144,11 +144,11 @@ class Generate(WireMessage, frozen=True, tag=True):
     (PromptScores; no reuse then). `forced_ids`: the reply's first tokens, chosen instead of drawn;
     they are measured like any other. `reply_id`: the message that the reply becomes, named where
     the cache is shown. `stop_in_reasoning`: texts in `stop` end the reply inside its reasoning as
-    well, and not in its answer alone. `cuts`: parts of the network that are cut from the prompt's
-    last token on, by `cut_mode`; none of them in an empty list, which is written as those are, in a
-    context of their own, to be held against them.
-    `is_stored`: its chat is stored, so its KV state may be written to disk; no other's ever is.
-    `drafts`: propose tokens and check them in one pass (speculative decoding).
+    well, and not in its answer alone. `is_background`: it rests while anybody else reads or writes.
+    `cuts`: parts of the network that are cut from the prompt's last token on, by `cut_mode`; none
+    of them in an empty list, which is written as those are, in a context of their own, to be held
+    against them. `is_stored`: its chat is stored, so its KV state may be written to disk; no
+    other's ever is. `drafts`: propose tokens and check them in one pass (speculative decoding).
     `adapters`: what changes the weights (None: those that they were loaded with).
     """
 
@@ -170,6 +170,7 @@ class Generate(WireMessage, frozen=True, tag=True):
     forced_ids: list[int] = msgspec.field(default_factory=list)
     reply_id: str = ""
     stop_in_reasoning: bool = False
+    is_background: bool = False
     cuts: list[Cut] | None = None
     cut_mode: CutMode = "mean"
     is_stored: bool = False

@@ -35,6 +35,7 @@ class ChatMessage(WireMessage, frozen=True, tag=True):
     `token_ids`: the IDs a reply was generated with (without the end token), so that it can
     enter the prompt as itself; None means: tokenise `content`. `is_pinned`: the context policy
     never cuts it. `attachments`: characters [start, end) of `content` that are attached texts.
+    `origin`: what its tokens are said to come from, where that is not its role.
     """
 
     role: Role
@@ -44,6 +45,7 @@ class ChatMessage(WireMessage, frozen=True, tag=True):
     message_id: str | None = None
     is_pinned: bool = False
     attachments: list[tuple[int, int]] = msgspec.field(default_factory=list)
+    origin: str = ""
 
 
 class ChatPrompt(WireMessage, frozen=True, tag=True):
@@ -110,8 +112,8 @@ class ReadPrompt(WireMessage, frozen=True, tag=True):
 
 class ShownPart(WireMessage, frozen=True, tag=True):
     """Tokens [start, end) come from one place. origin: scaffold (the template's), system, user,
-    assistant, tool, attachment, text (a plain document), unknown (the template looks into the
-    messages, so nobody can tell what is theirs)."""
+    assistant, tool, attachment, summary (of what was left out), text (a plain document), unknown
+    (the template looks into the messages, so nobody can tell what is theirs)."""
 
     start: Count
     end: Count

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from PySide6.QtCore import Signal
+from PySide6.QtGui import QStandardItemModel
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QWidget
 
 from app.amounts import bytes_words
@@ -196,11 +197,21 @@ class PolicyCard(FigureCard):
         resolved = self._desk.levels.resolved()
         policy = resolved.settings.context_policy
         self.choice.setCurrentIndex(max(self.choice.findData(policy), 0))
+        self._offer_summaries()
         level = resolved.level_of("context_policy")
         where = {"weights": "Set for this model. ", "chat": "Set for this chat. "}.get(level, "")
         is_text = self._desk.shelf.open.kind is ConversationKind.TEXT
         counted = (self._used, self._size, self._n_cut)
         self.caption.setText(where + words.policy_text(policy, *counted, is_text=is_text))
+
+    def _offer_summaries(self) -> None:
+        """Greyed out in a text, with the reason."""
+        is_text = self._desk.shelf.open.kind is ConversationKind.TEXT
+        item = cast("QStandardItemModel", self.choice.model()).item(
+            self.choice.findData("summarize")
+        )
+        item.setEnabled(not is_text)
+        item.setToolTip(words.NO_SUMMARY if is_text else "")
 
     def _on_chosen(self, at: int) -> None:
         """Where it counts now, there it is changed."""

@@ -138,6 +138,9 @@ def dropped_text(turn: LastTurn | None) -> str:
     return f"dropped midway, rest {'processed again' if again else 'moved up'}"
 
 
+NO_SUMMARY: Final = "A text can't be summarized: it has no messages."
+
+
 def short_title(title: str) -> str:
     """
     >>> short_title("What is the capital of France, and what is it known for?")
@@ -209,6 +212,19 @@ def policy_text(policy: str, used: int, size: int, n_cut: int, *, is_text: bool 
     if used > size:
         return f"{too_long}, even after dropping older messages. It won't be answered."
     is_middle = policy == "keep_ends"
+    if policy == "summarize" and is_text:
+        return (
+            "A text can't be summarized: it has no messages. If it no longer fits, its beginning "
+            "is dropped; nothing is deleted."
+        )
+    if policy == "summarize" and n_cut:
+        messages = "message" if n_cut == 1 else "messages"
+        return (
+            f"{n_cut:,} older {messages}, above the line in the chat, will be summarized before "
+            "the next message is sent. Nothing is deleted."
+        )
+    if policy == "summarize":
+        return "Everything fits now. Later the oldest turns are summarized; nothing is deleted."
     if is_text and n_cut:
         part = "middle" if is_middle else "beginning"
         return f"The next prompt drops the {part} of the text. Nothing is deleted."

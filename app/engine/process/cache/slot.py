@@ -228,6 +228,11 @@ class SlotReply:
         return pieces
 
     @property
+    def is_background(self) -> bool:
+        """Whether it rests while others read or write, and gives way to them."""
+        return self.request.generate.is_background
+
+    @property
     def n_tokens(self) -> int:
         """Of what there is of its prompt, and of what it has written."""
         return len(self.prompt_ids) + len(self.generated)

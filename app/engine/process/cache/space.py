@@ -87,7 +87,8 @@ class CellSpace:
 
     def fits(self, request: Request, *, reuse: bool) -> bool:
         """Whether the prompt fits beside what others will still write. Alone it always does."""
-        busy = [slot for slot in self._slots if slot.reply is not None]
+        replies = [(slot, slot.reply) for slot in self._slots]
+        busy = [slot for slot, reply in replies if reply is not None and not reply.is_background]
         return self._fits(request, request.prompt.ids, 1, busy, reuse=reuse)
 
     def _fits(

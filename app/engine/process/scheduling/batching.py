@@ -68,7 +68,21 @@ class Batching:
         return min(room, self._space.free - n_writers)
 
     def _in_phase(self, phase: Phase) -> list[Slot]:
-        return [s for s in self._slots if s.reply is not None and s.reply.phase is phase]
+        found = [s for s in self._slots if s.reply is not None and s.reply.phase is phase]
+        return [slot for slot in found if not self.rests(slot)]
+
+    def rests(self, slot: Slot) -> bool:
+        """Whether a reply in the background waits until nobody else reads or writes."""
+        return slot.reply is not None and slot.reply.is_background and self._is_anybody_at_work
+
+    @property
+    def _is_anybody_at_work(self) -> bool:
+        replies = [slot.reply for slot in self._slots if slot.reply is not None]
+        return any(not r.is_background and r.phase in _AT_WORK for r in replies)
+
+    def _resting(self) -> list[Slot]:
+        """Those that rest, and hold cells that others may need."""
+        return [slot for slot in self._slots if len(slot.cells) and self.rests(slot)]
 
     @property
     def adapters(self) -> list[str]:
@@ -80,7 +94,7 @@ class Batching:
         writing = _with(adapters, self._in_phase(Phase.WRITING))
         while writing and self._space.make_room(len(writing)) < len(writing):
             others = [*self._in_phase(Phase.WRITING), *self._in_phase(Phase.READING)]
-            give_way(max(others, key=_began))
+            give_way(max(self._resting() or others, key=_began))
             writing = _with(adapters, self._in_phase(Phase.WRITING))
         return [
             Row(slot, slot.reply, [slot.reply.next_token], wants_scores=True)
@@ -95,6 +109,8 @@ class Batching:
         give_way: Callable[[Slot], None],
         adapters: str,
     ) -> list[Row]:
+        while (rest := self._resting()) and self._space.make_room(n_writers + 1) <= n_writers:
+            give_way(rest[0])
         while len(reading) > 1 and not self._in_phase(Phase.WRITING):
             if self._space.make_room(1):
                 break
@@ -134,6 +150,9 @@ def _adapters(slot: Slot) -> str:
 
 def _with(adapters: str, slots: list[Slot]) -> list[Slot]:
     return [slot for slot in slots if _adapters(slot) == adapters]
+
+
+_AT_WORK: Final = (Phase.READING, Phase.WRITING, Phase.REDRAWING)
 
 
 def _began(slot: Slot) -> tuple[float, int]:

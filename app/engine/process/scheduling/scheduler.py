@@ -421,6 +421,7 @@ class Scheduler:
             (slot.reply.started, slot.cells.sequence, slot)
             for slot in self._slots
             if slot.reply is not None and slot.reply.phase is Phase.RESTARTING
+            if not self._batching.rests(slot)
         ]
         for _, _, slot in sorted(lost):
             assert slot.reply is not None

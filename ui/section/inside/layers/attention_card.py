@@ -70,6 +70,7 @@ ROLES: Final = {
 
 ORIGINS: Final = {
     "system": "System",
+    "summary": "Summary",
     "user": "You",
     "assistant": "Reply",
     "scaffold": "Template",

@@ -98,7 +98,7 @@ def test_a_chat_that_was_closed_goes_on_as_if_it_never_had_been(
     unread = first.reply(ids, is_stored=True).first_token_s
     closing_s = first.close()
     (file,) = folder.iterdir()
-    warm, opened, sent_at_once = [], [], []
+    warm, opened, sent_at_once, closings = [], [], [], []
     for _ in range(TURNS):
         run = Run(starter_gguf, folder, may_write=False)
         run.open_chat(ids)
@@ -109,7 +109,7 @@ def test_a_chat_that_was_closed_goes_on_as_if_it_never_had_been(
         reply = run.reply([*ids, *question])
         assert (reply.reuse_source, reply.evaluated) == ("slot", len(question))
         warm.append(reply.first_token_s)
-        run.close()
+        closings.append(run.close())
         run = Run(starter_gguf, folder, may_write=False)
         reply = run.reply([*ids, *question])
         assert reply.reuse_source == "saved"
@@ -120,10 +120,10 @@ def test_a_chat_that_was_closed_goes_on_as_if_it_never_had_been(
         f"{len(ids)} tokens, {file.stat().st_size / 1e6:.1f} MB; unread {unread:.2f} s, "
         f"warm {usual:.3f} s, reopened ÷ warm {statistics.median(opened) / usual:.2f}, "
         f"sent before it was read ÷ warm {statistics.median(sent_at_once) / usual:.2f}, "
-        f"closed in {closing_s:.2f} s"
+        f"closed in {closing_s:.2f} s, with nothing to save in {statistics.median(closings):.2f} s"
     )
     assert statistics.median(opened) / usual <= 1.5
-    assert closing_s < SAVE_AT_END_S + 0.5
+    assert closing_s <= statistics.median(closings) + SAVE_AT_END_S
 
 
 def test_a_reply_is_no_slower_while_a_chat_waits_to_be_written(

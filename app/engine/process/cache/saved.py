@@ -184,6 +184,7 @@ class SavedStates:
         """The file with the longest usable beginning of `ids` (at most `most` tokens); of two that
         serve as well, the smaller one."""
         found, longest = None, 0
+        ids = np.asarray(ids, np.int32)  # once, not for each file
         with self._lock:
             for state in self._states:
                 if not state.is_usable or state.adapters != adapters:
@@ -425,6 +426,9 @@ class SavedStates:
         assert self._outgoing is None
         self._outgoing = outgoing
         self.leave_out(outgoing.ids, outgoing.adapters)  # whatever comes of it
+        if self._end_at is not None:
+            self._write(outgoing)
+            return
         self._writes.put(lambda: self._write(outgoing))
 
     def leave_out(self, ids: Ids, adapters: str = "") -> None:
@@ -434,8 +438,9 @@ class SavedStates:
     def _write(self, outgoing: Outgoing) -> None:
         try:
             self._write_file(outgoing)
-        except Interrupted:
-            pass  # dropped meanwhile, or the time is up
+        except Interrupted:  # dropped meanwhile; or it is written anew, if there is time for it
+            if not self._is_dropped(outgoing):
+                self._tried.discard(_hash(outgoing.ids, outgoing.adapters))
         except (OSError, MemoryError) as error:
             self._say(f"saved KV state cannot be written: {error}")
         finally:
@@ -465,6 +470,7 @@ class SavedStates:
             outgoing.data,
             lambda: self._pause(outgoing),
             outgoing.adapters,
+            1 if self._end_at is None else READERS,
         )
         state = SavedState(
             path,
@@ -486,7 +492,10 @@ class SavedStates:
 
     def _pause(self, outgoing: Outgoing) -> None:
         self._quiet.wait()
-        is_late = self._end_at is not None and time.monotonic() >= self._end_at
+        end_at = self._end_at
+        is_late = end_at is not None and (
+            threading.current_thread() in self._threads or time.monotonic() >= end_at
+        )
         if is_late or self._is_dropped(outgoing):
             raise Interrupted
 
@@ -511,7 +520,8 @@ class SavedStates:
     # --- the end ------------------------------------------------------------------------------
 
     def hurry(self, end_at: float) -> None:
-        """What is not written by then (time.monotonic) is left."""
+        """What is not written by then (time.monotonic) is left. From now on `write` waits for its
+        end: a thread of low priority may not come to it beside other programs."""
         self._end_at = end_at
         self._quiet.set()
 

@@ -28,13 +28,15 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, TypeVar
 
 import msgspec
 import numpy as np
 
 from app.engine.process.cache.cells import State
 from app.engine.protocol.saved_messages import PART_SUFFIX, SUFFIX, name_start
+
+T = TypeVar("T")
 
 MAGIC: Final = b"cutkv\0\0\1"
 MARK_BYTES: Final = 32
@@ -87,14 +89,17 @@ def write(
     data: State,
     pause: Callable[[], None] = lambda: None,
     adapters: str = "",
+    n_threads: int = 1,
 ) -> Path:
     """Write a file and return where it lies. `pause` is called between chunks, and may wait or
     raise Interrupted. Raises OSError; nothing is left then."""
     view = memoryview(data.data).cast("B")
-    marks = bytearray()
-    for number, chunk in enumerate(_chunks(view)):
+
+    def mark(number: int) -> bytes:
         pause()
-        marks += _mark_of_chunk(key, number, chunk)
+        return _mark_of_chunk(key, number, view[number * CHUNK_BYTES :][:CHUNK_BYTES])
+
+    marks = b"".join(_mapped(mark, -(-len(view) // CHUNK_BYTES), n_threads))
     head = msgspec.msgpack.encode(
         Head(
             identity,
@@ -102,7 +107,7 @@ def write(
             np.asarray(ids, "<i4").tobytes(),
             first_position,
             len(view),
-            bytes(marks),
+            marks,
             adapters,
         )
     )
@@ -153,17 +158,20 @@ def read(path: Path, key: bytes, n_threads: int = 1) -> tuple[Head, State]:
                 mark = head.marks[number * MARK_BYTES : (number + 1) * MARK_BYTES]
                 return is_there and hmac.compare_digest(_mark_of_chunk(key, number, chunk), mark)
 
-            numbers = range(len(head.marks) // MARK_BYTES)
-            if n_threads <= 1:
-                is_all_right = all(map(is_right, numbers))
-            else:
-                with ThreadPoolExecutor(n_threads, "saved-kv") as pool:
-                    is_all_right = all(pool.map(is_right, numbers))
+            is_all_right = all(_mapped(is_right, len(head.marks) // MARK_BYTES, n_threads))
     except OSError as error:
         raise BadFile(f"cannot be read: {error}") from error
     if not is_all_right:
         raise BadFile("was changed since it was written")
     return head, data
+
+
+def _mapped(act: Callable[[int], T], count: int, n_threads: int) -> list[T]:
+    """`act` of each number below `count`, by so many threads."""
+    if n_threads <= 1:
+        return list(map(act, range(count)))
+    with ThreadPoolExecutor(n_threads, "saved-kv") as pool:
+        return list(pool.map(act, range(count)))
 
 
 _BINARY: Final[int] = getattr(os, "O_BINARY", 0)

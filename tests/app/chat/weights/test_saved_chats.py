@@ -174,6 +174,7 @@ def test_a_chat_goes_on_after_a_restart_as_if_it_had_not_been_closed(
     assert path.stat().st_mode & 0o777 == 0o600
     again = make_real()
     again.until(lambda: again.desk.shelf.path)
+    again.until(lambda: map_of(again).parked)  # it was counted as it came on screen
     reply = again.ask("And then?")
     assert reply.settings["reuse_source"] == "saved"
     # Random weights say what is no text, and that is cut anew; the prompt is the same.

@@ -12,7 +12,7 @@ import pytest
 from native_session import load_quietly
 from saved_session import KEY, SavedSession
 
-from app.engine.process.cache import saved as saved_states
+from app.engine.process.cache import keeping, saved as saved_states
 from app.engine.process.cache.cells import Cells
 from app.engine.process.cache.keeping import SAVED_LOST
 from app.engine.process.native.native import NativeLog
@@ -134,6 +134,31 @@ def test_what_slots_hold_at_the_end_is_saved(run: Run, folder: Path) -> None:
     assert reply.reuse_source == "saved"
     restoring = [span.kind for span in reply.timeline if span.kind == "restoring"]
     assert restoring
+
+
+def test_what_is_being_written_as_the_engine_ends_is_written_in_time(
+    run: Run, folder: Path
+) -> None:
+    """The thread of low priority may not come to it any more."""
+    session = run()
+    session.wait_for_scan()
+    summary = session.chat(PROMPT)
+    session.keeping.states.disturb(True)
+    session.keeping._write_slot(session.keeping._unsaved_slots()[0])
+    session.end()
+    assert len(files(folder)) == 1
+    assert not list(folder.glob(f"*{PART_SUFFIX}"))
+    assert run().chat(grown(PROMPT, summary)).reuse_source == "saved"
+
+
+def test_what_cannot_be_written_in_time_is_left(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeping, "SAVE_AT_END_S", 0.0)
+    session = run()
+    session.chat(PROMPT)
+    session.end()
+    assert not folder.exists() or not list(folder.iterdir())
 
 
 def test_the_longest_beginning_wins_in_a_chat_with_branches(run: Run) -> None:

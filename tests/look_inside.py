@@ -308,6 +308,25 @@ def step_by_step(visit: Visit, wanted: set[str]) -> None:
     visit.do("step_mode")
 
 
+def beams(visit: Visit, wanted: set[str]) -> None:
+    """A beam search from the chat's question, in the window of its own."""
+    if wanted and "beams" not in wanted:
+        return
+    from ui.windows.beams_window import BeamsWindow
+
+    visit.do("beam_search")
+    window = visit.window.findChild(BeamsWindow, "beams_window")
+    window.length_field.setText("16")
+    window.search_button.click()
+    visit.wait(lambda: not visit.desk.beams.is_running)
+    settle(visit.app)
+    bar = window.tree.horizontalScrollBar()
+    visit.picture(
+        "beams", small=lambda: window, whole=lambda: window, ready=lambda: bar.setValue(0)
+    )
+    window.close()
+
+
 def tour_start(visit: Visit, wanted: set[str]) -> None:
     """What the tour begins with where nothing is written yet."""
     if wanted and "tour-start" not in wanted:
@@ -427,6 +446,7 @@ def main() -> None:
             hold_chat(visit)
             panels(visit, "chat", wanted)
             token_view(visit, "chat", wanted)
+            beams(visit, wanted)
             line(visit, wanted)
             tour(visit, wanted)
             glossary(visit, wanted)

@@ -53,10 +53,10 @@ def test_from_the_question_to_a_version_by_keys(open_window: Any) -> None:
     assert window.list.topLevelItemCount() == len(tree.leaves) + 1
     rows = [window.list.topLevelItem(at) for at in range(window.list.topLevelItemCount())]
     texts = [tree.text(leaf).decode() for leaf in tree.leaves]
-    assert [" ".join(text.split()) for text in texts] == [row.text(1) for row in rows[:-1]]
-    assert rows[-1].text(0) == "Greedy"
+    assert [" ".join(text.split()) for text in texts] == [row.text(1) for row in rows[1:]]
+    assert rows[0].text(0) == "Greedy"
     assert window.tree.current == tree.leaves[0]
-    window.list.setCurrentItem(rows[1])
+    window.list.setCurrentItem(rows[2])
     assert window.tree.current == tree.leaves[1]
     QTest.keyClick(window.tree, Key.Key_Return)
     taken = person.wait(

@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.chat.replies.beam_versions import beams_of
 from app.chat.replies.cut_versions import cuts_of
 from app.chat.replies.replies import PRESET
 from models.records import Message, MessageState
@@ -290,6 +291,8 @@ def _facts(message: Message) -> str:
     settings, facts = message.settings, []
     if (version := cuts_of(settings)) is not None:
         return version.label  # the rest is the same for all of its group
+    if (beam := beams_of(settings)) is not None:
+        return beam.label  # nothing of it was drawn
     if isinstance(settings.get(PRESET), str):
         facts.append(settings[PRESET])
     seed = message.seed if message.seed is not None else settings.get("seed")

@@ -26,6 +26,7 @@ from app.chat.events import (
     PresetsListed,
     SettingsChanged,
 )
+from app.chat.replies.beam_versions import beams_of
 from app.chat.replies.recorded import settings_of
 from app.chat.settings.resolved import APP, IN_CHAIN, LEVELS, LOADING, SHAPING, resolve, shown_value
 from app.chat.settings.settings import as_stored, checked
@@ -346,6 +347,8 @@ def _reply_words(reply: Message) -> str:
             f"Context window {load.get('n_ctx')}, {load.get('n_threads')} threads, chunks of "
             f"{load.get('n_ubatch')}, KV {load.get('type_k')}/{load.get('type_v')}."
         )
+    if (beam := beams_of(reply.settings)) is not None:
+        parts.append(f"{beam.label} ({beam.words}).")
     again = reply.settings.get("again")
     if isinstance(again, Mapping):
         place = again.get("first_difference")

@@ -270,13 +270,15 @@ class BeamsWindow(WindowBeside):
             self._desk.beams.use(number)
 
     def _on_chosen(self, number: int) -> None:
-        for at in range(self.list.topLevelItemCount()):
-            item = self.list.topLevelItem(at)
-            if item is not None and item.data(0, _NODE) == number:
-                self.list.setCurrentItem(item)
-                break
-        else:
-            self.list.selectionModel().clear()
+        """The greedy line's row, the first, only where none of the ranked ones is meant."""
+        now = self.list.currentItem()
+        if now is None or now.data(0, _NODE) != number:
+            items = [self.list.topLevelItem(at) for at in range(self.list.topLevelItemCount())]
+            found = [item for item in items if item is not None and item.data(0, _NODE) == number]
+            if found:
+                self.list.setCurrentItem(found[-1])
+            else:
+                self.list.selectionModel().clear()
         self._say_what_can_be_done()
 
     def _on_row(self, item: QTreeWidgetItem | None) -> None:
@@ -313,9 +315,8 @@ class BeamsWindow(WindowBeside):
 
     def _fill_list(self) -> None:
         tree, former = self._desk.beams.tree, self.tree.current
-        rows = [(f"{place}", leaf) for place, leaf in enumerate(tree.leaves, 1)]
-        if tree.greedy:
-            rows.append(("Greedy", tree.greedy))
+        rows = [("Greedy", tree.greedy)] if tree.greedy else []
+        rows += [(f"{place}", leaf) for place, leaf in enumerate(tree.leaves, 1)]
         self.list.blockSignals(True)
         self.list.clear()
         for name, number in rows:
@@ -333,7 +334,7 @@ class BeamsWindow(WindowBeside):
             for at in (2, 3, 4):
                 item.setTextAlignment(at, _RIGHT)
             self.list.addTopLevelItem(item)
-            if number == former and self.list.currentItem() is None:
+            if number == former:
                 self.list.setCurrentItem(item)
         self.list.blockSignals(False)
 

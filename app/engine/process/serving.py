@@ -529,6 +529,7 @@ class Serving:
                 traits,
                 self._emit,
                 may_begin=lambda request_id: _taken_out(self._looks, request_id),
+                governed=command.options.governor,
             )
             self._cut_replies = CutReplies(
                 weights,
@@ -551,6 +552,8 @@ class Serving:
                 self._scheduler.set_threads(command.n_threads)
             if self._cut_replies is not None:
                 self._cut_replies.set_threads(command.n_threads)
+            if self._beams is not None:
+                self._beams.set_threads(command.n_threads)
             self._finish(command.id, Done())
 
     def _look_at_cache(self, command: CacheCommand) -> None:

@@ -31,12 +31,30 @@ class BrokenOff(Exception):  # noqa: N818 - whoever searches has stopped it
     pass
 
 
+class BeamWeights(Weights):
+    """The same weights over the context of the search that runs, with threads of its own."""
+
+    def __init__(self, weights: Weights) -> None:
+        self.__dict__.update(weights.__dict__)
+        self.context = None
+
+    def take(self, context: Any) -> None:
+        self.context = context
+        self.set_threads(self.n_threads)
+
+    def set_threads(self, n_threads: int) -> None:
+        self.n_threads = n_threads
+        if self.context is not None:
+            super().set_threads(n_threads)
+
+
 class Forks:
-    """Takes over `context`, which has `n_sequences`; `close` frees it."""
+    """Works on the context that `weights` have taken, which has `n_sequences`; `close` frees it."""
 
     def __init__(
-        self, weights: Weights, traits: Traits, request_id: int, context: Any, n_sequences: int
+        self, weights: BeamWeights, traits: Traits, request_id: int, n_sequences: int
     ) -> None:
+        context = weights.context
         self.request_id: Final = request_id
         self.n_copied = 0
         self.n_read = 0
@@ -54,7 +72,7 @@ class Forks:
 
     def close(self) -> None:
         llama.llama_free(self._context)
-        self._context = None
+        self._context = self._weights.context = None
 
     def break_off(self) -> None:
         """End the decode that runs, if one does. From any thread."""
@@ -108,6 +126,10 @@ class Forks:
         """Behind its last token, which has just been read."""
         return scores_of(self._context, self._batch.size - 1, self._weights.vocabulary.n_vocab)
 
+    def n_cells(self, nodes: Sequence[Node]) -> int:
+        """Cells that the sequences of these nodes see, all together."""
+        return sum(self._n_text + node.step for node in nodes)
+
     # --- the tree -----------------------------------------------------------------------------
 
     def follow(self, nodes: Sequence[Node]) -> dict[int, Scores]:
@@ -148,8 +170,6 @@ class Forks:
         self._places = places
 
     def _decode(self) -> None:
-        n_threads = self._weights.n_threads  # as many as replies have by now
-        llama.llama_set_n_threads(self._context, n_threads, n_threads)
         with self._lock:
             self._weights.abort.clear()  # it was set for a reply
             self._is_in_flight = True

@@ -20,14 +20,16 @@ from typing import Final
 
 from app.amounts import bytes_words
 from app.engine.process.beams.forbidding import NOT_APPLIED, Forbidding, would_be_shaped
-from app.engine.process.beams.forks import BrokenOff, Forks
-from app.engine.process.beams.search import Search, told
+from app.engine.process.beams.forks import BeamWeights, BrokenOff, Forks
+from app.engine.process.beams.search import Node, Search, told
 from app.engine.process.cache.cells import Cells, Traits
 from app.engine.process.cache.step_meter import free_bytes, needed_bytes
 from app.engine.process.native.weights import Weights
 from app.engine.process.sampling.grammar import check_grammar
 from app.engine.process.scheduling.admission import EMPTY_PROMPT, check_ids, reason_of
 from app.engine.process.scheduling.pace import Pace
+from app.engine.process.scheduling.threads import Threads
+from app.engine.process.trace.shortlist import Scores
 from app.engine.protocol.beam_messages import (
     BeamsFound,
     BeamsGrew,
@@ -56,7 +58,8 @@ _SHARE: Final = 0.5
 class BeamRoom:
     """The searches of one pair of weights, one after the other, on the thread that owns their
     contexts; `break_off` is for the thread that reads commands. `may_begin`: asked once of each,
-    False where it has been ended from another thread."""
+    False where it has been ended from another thread. `governed`: the number of threads is steered,
+    as that of replies is."""
 
     def __init__(
         self,
@@ -66,6 +69,8 @@ class BeamRoom:
         emit: Callable[[Event], None],
         clock: Callable[[], float] = time.perf_counter,
         may_begin: Callable[[int], bool] = lambda request_id: True,
+        *,
+        governed: bool = False,
     ) -> None:
         self._weights = weights
         self._slots = slots
@@ -77,6 +82,8 @@ class BeamRoom:
         self._running: tuple[int, Generator[BeamsFound | None, None, None]] | None = None
         self._rests_until = 0.0
         self._is_beside = False
+        self._own = BeamWeights(weights)
+        self._threads = Threads(self._own, governed=governed)
         self._forks: Forks | None = None
         self._pace = Pace(weights.n_ubatch, can_abort=weights.loaded.n_gpu_layers == 0)
 
@@ -93,6 +100,9 @@ class BeamRoom:
         elif self._running is not None and self._running[0] == request_id:
             self._leave_off()
             self._emit(Stopped(request_id, Done()))
+
+    def set_threads(self, n_threads: int) -> None:
+        self._threads.set_by_user(n_threads)
 
     def break_off(self, request_id: int) -> None:
         """Have the decode of this search end early, if it is in one. From any thread."""
@@ -178,7 +188,7 @@ class BeamRoom:
                     break
                 forbidding.forget_all_but(following)
                 yield None
-                scores = forks.follow(following)
+                scores = self._follow(forks, following)
                 n_rows += len(following)
             now = self._clock()
             yield BeamsFound(
@@ -192,7 +202,7 @@ class BeamRoom:
                 ended=search.ended,
                 search_s=now - search_began,
                 total_s=now - began,
-                n_threads=self._weights.n_threads,
+                n_threads=self._own.n_threads,
                 notes=notes,
             )
         finally:
@@ -200,6 +210,16 @@ class BeamRoom:
             if self._forks is not None:
                 self._forks.close()
                 self._forks = None
+
+    def _follow(self, forks: Forks, nodes: list[Node]) -> dict[int, Scores]:
+        is_watched = self._threads.wants_processor_time
+        had_s = time.process_time() if is_watched else 0.0
+        began = self._clock()
+        scores = forks.follow(nodes)
+        now = self._clock()
+        processor_s = time.process_time() - had_s if is_watched else None
+        self._threads.after_step(len(nodes), forks.n_cells(nodes), now - began, now, processor_s)
+        return scores
 
     def _read(self, forks: Forks, command: SearchBeams) -> None:
         """A chunk of the text: a short one while somebody is written to."""
@@ -238,4 +258,5 @@ class BeamRoom:
         context = self._weights.open_beside(n_cells, n_slots=n_sequences, adapters=adapters)
         if not context:
             raise refusal
-        return Forks(self._weights, self._traits, command.id, context, n_sequences)
+        self._own.take(context)
+        return Forks(self._own, self._traits, command.id, n_sequences)

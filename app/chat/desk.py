@@ -249,7 +249,7 @@ class Desk:
         )
         self.cuts: Final = Cuts(around, shelf, loader, self.branches)
         self.prompts: Final = PromptReading(
-            around, shelf, loader, self.questions, self.attachments, self.text
+            around, shelf, loader, self.questions, self.attachments, self.text, self.next_reply
         )
         self.beams: Final = Beams(
             around,

@@ -255,10 +255,18 @@ class MessageActs(QObject):
         """Write how a reply begins; the weights go on from there."""
         is_reply = message.role is Role.ASSISTANT
         text = message.content if is_reply else ""
-        task = Task("begin", "The reply starts with", BEGIN, text, is_below=not is_reply)
+        task = Task(
+            "begin",
+            "The reply starts with",
+            BEGIN,
+            text,
+            is_below=not is_reply,
+            reasoning=message.reasoning if is_reply else "",
+            has_reasoning=self._desk.thinking.offer.has_reasoning,
+        )
 
         def begin(_choice: str, editor: MessageEditor, saved: Saved) -> bool:
-            return self._begin_reply(message.id, editor.text, None, saved)
+            return self._begin_reply(message.id, editor.text, _thoughts(editor), saved)
 
         self._open_editor(message.id, task, begin)
 
@@ -438,7 +446,7 @@ class MessageActs(QObject):
 
 def _thoughts(editor: MessageEditor) -> str | None:
     """The reasoning, where the editor has a field for it."""
-    return editor.reasoning if editor.task.reasoning else None
+    return editor.reasoning if editor.thoughts is not None else None
 
 
 def _fits(name: str, message: Message) -> bool:

@@ -62,7 +62,8 @@ class Task:
 
     `n_following`: so many messages follow, which may be kept in view; `role`: it can be chosen,
     and is this one at first. `is_below`: it stands below the message, else in its place.
-    `reasoning`: what comes before the text, in a field of its own where there is any.
+    `reasoning`: what comes before the text, in a field of its own where there is any, or may be
+    some (`has_reasoning`).
     `attachments`: what goes along with the text, each of which can be removed.
     """
 
@@ -74,6 +75,7 @@ class Task:
     role: Role | None = None
     is_below: bool = False
     reasoning: str = ""
+    has_reasoning: bool = False
     attachments: tuple[Attachment, ...] = ()
 
 
@@ -100,8 +102,9 @@ class MessageEditor(QFrame):
         self.thoughts: QPlainTextEdit | None = None
         self.thoughts_title = QLabel("Reasoning", self)
         self.thoughts_title.setProperty("kind", "small")
-        self.thoughts_title.setVisible(bool(task.reasoning))
-        if task.reasoning:
+        has_thoughts = bool(task.reasoning) or task.has_reasoning
+        self.thoughts_title.setVisible(has_thoughts)
+        if has_thoughts:
             self.thoughts = self._field(
                 task.reasoning, "message_editor_reasoning", "Reasoning before the reply"
             )

@@ -19,6 +19,7 @@ from app.chat.documents.text_document import PLACE, document, place_of
 from app.chat.documents.text_mode import TextMode
 from app.chat.inspection.questions import Questions
 from app.chat.replies.again import given_to
+from app.chat.replies.next_reply import NextReply
 from app.chat.replies.prompts import chat_prompt
 from app.chat.replies.recorded import settings_of
 from app.chat.replies.reply import Branch
@@ -28,6 +29,7 @@ from app.chat.settings.settings import Settings
 from app.chat.surroundings import Still, Surroundings
 from app.chat.weights.loading import Loader
 from app.engine.protocol.prompt_messages import (
+    ChatMessage,
     ContextPolicy,
     Prompt,
     PromptShown,
@@ -81,7 +83,9 @@ class PromptReading:
         questions: Questions,
         attachments: Attachments,
         text: TextMode,
+        next_reply: NextReply,
     ) -> None:
+        self._next = next_reply
         self._around = around
         self._shelf = shelf
         self._loader = loader
@@ -97,21 +101,24 @@ class PromptReading:
         """What would be given for what stands in the composer, or before the caret. `path`: for
         these messages of a chat instead, without what stands in the composer."""
         conversation = self._shelf.open
-        settings = resolved_for(self._around, self._loader, conversation).settings
+        chosen = self._next.changes(conversation) if path is None else {}
+        settings = resolved_for(self._around, self._loader, conversation, chosen).settings
         if conversation.kind is ConversationKind.TEXT:
             text = self._text.prompt()
             prompt: Prompt = text
             is_empty, sentence = not text.text, NEXT_TEXT
         else:
             attachments, draft = self._attachments.of_open, self._shelf.draft
+            thoughts = self._next.thoughts(conversation)
             if path is not None:
-                attachments, draft = (), ""
+                attachments, draft, thoughts = (), "", ""
             prompt = chat_prompt(
                 conversation,
                 self._shelf.path if path is None else path,
                 settings,
                 self._loader.weights_hash,
                 draft,
+                ChatMessage("assistant", "", thoughts) if thoughts else None,
                 attachments=attachments,
             )
             is_empty, sentence = not (self._shelf.path or draft.strip() or attachments), NEXT

@@ -26,6 +26,7 @@ from app.chat.events import (
     VersionsRead,
 )
 from app.chat.replies.replies import PRESET
+from app.engine.protocol.thinking_messages import ThinkingOffer
 from models.records import Attachment, Message, MessageState, Preset, Role
 from ui.chat.compare import Comparison
 from ui.chat.compare_ask import AskSeveral
@@ -310,6 +311,18 @@ def test_the_beginning_of_a_reply_is_written_below_the_question(window: MainWind
     QTest.keyClicks(editor(window).edit, "Well,")
     QTest.keyClick(editor(window).edit, Qt.Key.Key_Return, CONTROL)
     assert desk.called("replies.begin_with") == [("m3", "Well,", None)]
+
+
+def test_where_replies_reason_the_beginning_of_the_reasoning_is_written_too(
+    window: MainWindow, desk: FakeDesk
+) -> None:
+    desk.thinking.offer = ThinkingOffer(has_reasoning=True)
+    window.message_acts.do("begin", "m3")
+    editor = window.message_acts.editing.editor
+    assert editor.thoughts is not None
+    editor.thoughts.setPlainText("First, the facts.")
+    editor.decided.emit("begin")
+    assert desk.called("replies.begin_with") == [("m3", "", "First, the facts.")]
 
 
 def test_a_message_is_inserted_with_the_role_that_lies_near(window: MainWindow, desk: FakeDesk):

@@ -11,9 +11,11 @@ import pytest
 from gguf_writer import bpe_vocabulary, tiny_llama
 from patched_engine import engine_with
 from scripted_talk import PATIENCE_S, HandClock, LateClock, ScriptedTalk, ask
+from thinking_families import QWEN3
 
 from app.engine.client.process import child_command
 from app.engine.client.supervisor import EngineState
+from app.engine.process.native.weights import Weights
 from app.engine.process.serving import Serving
 from app.engine.protocol import wire
 from app.engine.protocol.loading_messages import LoadOptions
@@ -24,14 +26,22 @@ from app.engine.protocol.messages import (
     Finished,
     Held,
     Hello,
+    PromptCount,
     Resume,
     Stop,
     Stopped,
     Summary,
     Tokenize,
 )
-from app.engine.protocol.prompt_messages import IdsPrompt
+from app.engine.protocol.prompt_messages import (
+    ChatMessage,
+    ChatPrompt,
+    IdsPrompt,
+    PromptShown,
+    ReadPrompt,
+)
 from app.engine.protocol.stages import Greedy, Sampling
+from app.engine.protocol.thinking_messages import ReadThinking, ThinkingOffer
 
 pytestmark = pytest.mark.weights
 
@@ -208,3 +218,36 @@ def test_who_waits_for_a_held_reply_has_no_deadline(talk: ScriptedTalk, tmp_path
     for request in (held, behind):
         assert isinstance(engine.wait_for(request, PATIENCE_S), Finished)
     assert len(talk.of(Hello)) == 1
+
+
+# --- thinking -----------------------------------------------------------------------------------
+
+
+def test_what_a_template_offers_is_told_and_what_is_chosen_is_in_the_prompt(made: Weights) -> None:
+    quiet = _Quiet()
+    serving = quiet.serving
+
+    def n_tokens(**chosen: Any) -> int:
+        prompt = ChatPrompt([ChatMessage("user", "Hi")], template=QWEN3, **chosen)
+        counted = serving._answer(CountPrompt(1, prompt), made)
+        assert isinstance(counted, PromptCount)
+        return counted.n_tokens
+
+    try:
+        offer = serving._answer(ReadThinking(1, QWEN3), made)
+        assert offer == ThinkingOffer(["off", "on"], "on", [], has_reasoning=True)
+        assert serving._answer(ReadThinking(1, "{% if %}"), made) == ThinkingOffer()
+        assert serving._answer(ReadThinking(1), made) == ThinkingOffer()  # the file has none
+        block = "<think>\n\n</think>\n\n"
+        longer = len(made.vocabulary.tokenize(block, special=True))
+        assert n_tokens(thinking="off") == n_tokens() + longer
+        assert n_tokens(variables='{"enable_thinking": false}') == n_tokens() + longer
+        assert n_tokens(thinking="on") == n_tokens()
+        shown = serving._answer(
+            ReadPrompt(1, ChatPrompt([ChatMessage("user", "Hi")], QWEN3, thinking="high")), made
+        )
+        assert isinstance(shown, PromptShown)
+        assert shown.notes == ["This chat template has no thinking mode “high”, only off, on."]
+    finally:
+        serving._templates.close()
+        serving._outbox.close()

@@ -14,6 +14,7 @@ import json
 import os
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from main import App
 
 OUT = ROOT / "docs" / "thinking"
-SIZES = {100: (980, 680), 200: (1500, 1040)}
+SIZES = {100: (1180, 720), 200: (1700, 1040)}
 LIMIT = 24
 QUESTION = "A train leaves at 9:40 and takes 2 h 35 min. When does it arrive?"
 THOUGHTS = (
@@ -62,9 +63,7 @@ def talk(app: App) -> None:
     app.desk.thinking.begin_with("Count in minutes from midnight:")
 
 
-def pictures(app: App) -> None:
-    from PySide6.QtGui import QPainter
-
+def in_each_look(app: App, take: Callable[[App, str], None]) -> None:
     for zoom, size in SIZES.items():
         for theme in ("light", "dark"):
             app.desk.settings.set("theme", theme)
@@ -73,17 +72,39 @@ def pictures(app: App) -> None:
             settle(app)
             app.window.chat.transcript.scroll_to_end()
             settle(app)
-            control = app.window.thinking
-            control.menu.aboutToShow.emit()
-            settle(app)
-            picture = app.window.grab()
-            # A menu is a window of its own: it is put where it opens.
-            menu, button = control.menu.grab(), control.button
-            place = button.mapTo(app.window, button.rect().topRight())
-            painter = QPainter(picture)
-            painter.drawPixmap(place.x() - menu.width(), place.y() - menu.height(), menu)
-            painter.end()
-            picture.save(str(OUT / f"control-{theme}-{zoom}.png"))
+            take(app, f"{theme}-{zoom}")
+
+
+def take_control(app: App, look: str) -> None:
+    from PySide6.QtGui import QPainter
+
+    app.window.chat.toasts.hide()
+    control = app.window.thinking
+    control.menu.aboutToShow.emit()
+    control.menu.resize(control.menu.sizeHint())
+    settle(app)
+    picture = app.window.grab()
+    # A menu is a window of its own: it is put where it opens.
+    menu, button = control.menu.grab(), control.button
+    place = button.mapTo(app.window, button.rect().topRight())
+    painter = QPainter(picture)
+    painter.drawPixmap(place.x() - menu.width(), place.y() - menu.height(), menu)
+    painter.end()
+    picture.save(str(OUT / f"control-{look}.png"))
+
+
+def take_limit(app: App, look: str) -> None:
+    app.window.grab().save(str(OUT / f"limit-{look}.png"))
+
+
+def open_tokens(app: App) -> None:
+    """The reply as tokens, and the one that closes its reasoning in the panel."""
+    app.window.action_registry.run("panel_tokens")
+    app.window.action_registry.run("toggle_token_view")
+    looking = app.window.section_acts.looking()
+    wait_for(app, lambda: len(looking.traces) > 0)
+    looking.select(next(n for n, token in enumerate(looking.traces) if token.inserted))
+    settle(app)
 
 
 def main() -> None:
@@ -98,7 +119,9 @@ def main() -> None:
             wait_for(app, lambda: app.desk.loader.state.state == "ready")
             wait_for(app, lambda: app.desk.thinking.offer.has_reasoning)
             talk(app)
-            pictures(app)
+            in_each_look(app, take_control)
+            open_tokens(app)
+            in_each_look(app, take_limit)
         finally:
             app.close()
 

@@ -115,7 +115,7 @@ class ThinkingControl(QObject):
         is_known = chosen in offer.choices
         word = choice_words(chosen if is_known else AUTO)
         if thinking.thoughts:
-            word += " · begun"
+            word += " · started"
         said = [f"Thinking: {word}"]
         if offer.choices and not is_known and offer.auto:
             said[0] += f" ({offer.auto})"

@@ -72,7 +72,7 @@ def test_it_says_what_counts(show: Any) -> None:
     show(QWEN, chosen="high", chosen_at="weights", limit=0)  # another model's effort
     assert it.text().strip() == "Auto"
     show(KIMI, chosen="high", chosen_at="message", thoughts="First,\nlist it")
-    assert it.text().strip() == "High · begun"
+    assert it.text().strip() == "High · started"
     assert "“First, list it”" in it.toolTip()
 
 

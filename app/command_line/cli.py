@@ -10,7 +10,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 from app.command_line.beams import add_beam_options, beams_asked, search
 from app.command_line.output import AskOutput, JsonLines, PlainText
@@ -26,6 +26,12 @@ from app.command_line.run import (
     weights_path,
 )
 from app.command_line.settings import AskSettings, read_settings_file, resolved
+from app.command_line.several import (
+    Several,
+    add_several_options,
+    requests_of,
+    settings_of_each,
+)
 from app.command_line.talk import RequestError, Talk
 from app.engine.protocol.messages import Failed, Generate, Stopped, Summary
 from app.engine.protocol.prompt_messages import ContextPolicy, Prompt, TextPrompt
@@ -120,6 +126,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     add("--draft-tokens", type=int, metavar="N", help="tokens proposed at once, 1 to 15")
     add("--score-prompt", action="store_true", help="with --json: score the tokens of the prompt")
     add_beam_options(parser)
+    add_several_options(parser)
     add("--raw", action="store_true", help="continue the text as it is, without a chat template")
     add("--settings", metavar="FILE", help="JSON object of settings, see docs/settings.md")
     add("--json", action="store_true", help="one JSON object per line, with every token")
@@ -138,15 +145,19 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
 
 def _settings(options: argparse.Namespace) -> AskSettings:
     """The defaults, then the settings file, then the options."""
-    file = None
-    if options.settings is not None:
-        path = Path(named_file(options.settings, "--settings"))
-        try:
-            file = read_settings_file(path)
-        except OSError as error:
-            sentence = f"The settings file {path} can't be read: {error.strerror}."
-            raise Refusal("not_readable", sentence) from error
-    return resolved(options, file)
+    return resolved(options, _file(options))
+
+
+def _file(options: argparse.Namespace) -> dict[str, Any] | None:
+    """What the settings file says."""
+    if options.settings is None:
+        return None
+    path = Path(named_file(options.settings, "--settings"))
+    try:
+        return read_settings_file(path)
+    except OSError as error:
+        sentence = f"The settings file {path} can't be read: {error.strerror}."
+        raise Refusal("not_readable", sentence) from error
 
 
 def _prompt(options: argparse.Namespace, settings: AskSettings) -> Prompt:
@@ -169,7 +180,11 @@ def _prompt(options: argparse.Namespace, settings: AskSettings) -> Prompt:
 
 
 def _run(options: argparse.Namespace) -> int:
-    settings = _settings(options)
+    file = _file(options)
+    several = settings_of_each(options, file)
+    if several is not None:
+        return _answer_several(options, several)
+    settings = resolved(options, file)
     request = settings.generate(_prompt(options, settings), with_trace=options.json)
     check_request(request)  # before the weights load for it
     beams = beams_asked(options, request)
@@ -186,6 +201,28 @@ def _run(options: argparse.Namespace) -> int:
     except RequestError as error:
         output.failed(error.failed)
         raise
+    finally:
+        talk.close()
+
+
+def _answer_several(options: argparse.Namespace, each: list[AskSettings]) -> int:
+    if options.text == "-":
+        options.text = stdin_text()  # once
+    prompts = [_prompt(options, settings) for settings in each]
+    requests = requests_of(each, prompts, with_trace=options.json)
+    for request in requests:
+        check_request(request)
+        if beams_asked(options, request) is not None:
+            raise bad_setting("Use either --answers or a beam search, not both.")
+    weights = weights_path(options)
+    output: AskOutput = JsonLines(sys.stdout) if options.json else PlainText(sys.stdout, sys.stderr)
+    talk = Talk(options, output.event, output.flush)
+    try:
+        loaded = talk.load(weights, each[0].load_options())
+        output.loaded(loaded)
+        if options.json:
+            output.pieces = talk.read_pieces()
+        return Several(output, requests).run(talk, loaded)
     finally:
         talk.close()
 

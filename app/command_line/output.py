@@ -156,22 +156,28 @@ class JsonLines(AskOutput):
         self._kept: list[str] = []
         self._lock = threading.Lock()
 
-    def event(self, event: Event) -> None:
+    def event(self, event: Event, answer: int = 0) -> None:
+        """`answer`: of several the number, from 1."""
+        of = {"answer": answer} if answer else {}
         if isinstance(event, TokenArrived):
-            self._print("token", self._token(event))
+            self._print("token", of | self._token(event))
         elif isinstance(event, PromptScores):
-            self._print("prompt_scores", self._prompt_scores(event))
+            self._print("prompt_scores", of | self._prompt_scores(event))
         elif isinstance(event, BeamsGrew):
             self.tree.take(event)
             self._print("beam_step", _beam_step(event))
         elif not isinstance(event, Log) and type(event) in _NAMES:
-            self._print(_NAMES[type(event)], _fields(event))
+            self._print(_NAMES[type(event)], of | _fields(event))
+
+    def line(self, name: str, fields: dict[str, Any]) -> None:
+        """Something about several answers."""
+        self._print(name, fields)
 
     def loaded(self, loaded: Loaded) -> None:
         self._print("loaded", _fields(loaded))
 
-    def summary(self, summary: Summary) -> None:
-        self._print("summary", _fields(summary))
+    def summary(self, summary: Summary, answer: int = 0) -> None:
+        self._print("summary", ({"answer": answer} if answer else {}) | _fields(summary))
 
     def beams(self, found: BeamsFound) -> None:
         tree = self.tree
@@ -185,8 +191,13 @@ class JsonLines(AskOutput):
         }
         self._print("beams", fields)
 
-    def failed(self, failed: Failed) -> None:
-        fields = {"kind": failed.kind, "sentence": failed.sentence, "evidence": failed.evidence}
+    def failed(self, failed: Failed, answer: int = 0) -> None:
+        of = {"answer": answer} if answer else {}
+        fields = of | {
+            "kind": failed.kind,
+            "sentence": failed.sentence,
+            "evidence": failed.evidence,
+        }
         self._print("failed", fields)
 
     def _token(self, event: TokenArrived) -> dict[str, Any]:

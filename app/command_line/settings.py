@@ -70,7 +70,7 @@ _GENERATE: Final = (
 )
 _SAMPLING: Final = ("grammar", "json_schema", "banned_strings", "min_tokens", "ban_end_token")
 _PROMPT: Final = ("template", "template_name")
-_DESCRIBES_SAMPLING: Final = (
+DESCRIBES_SAMPLING: Final = (
     "temperature",
     "top_k",
     "top_p",
@@ -213,7 +213,7 @@ class AskSettings:
             self.load["loras"] = [_typed(lora) for lora in self.load["loras"]]
 
     def _take_chain(self, values: dict[str, Any]) -> None:
-        both = [name for name in _DESCRIBES_SAMPLING if name in values]
+        both = [name for name in DESCRIBES_SAMPLING if name in values]
         if both:
             raise bad_setting(
                 f"Use either “chain” or “{both[0]}”, not both: the chain contains all stages."

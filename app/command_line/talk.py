@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import queue
 import signal
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -72,6 +73,9 @@ class Talk:
         self._heard = on_event
         self._paused = on_quiet
         self._is_read = True
+        self._submitting = threading.Lock()
+        self._places: Mapping[int, int] = {}
+        self._heard_of: Callable[[Event, int], None] = lambda _event, _place: None
         # Only a SimpleQueue may be put into by a signal handler.
         self._endings: queue.SimpleQueue[Ending | _CtrlC | _CannotPrint] = queue.SimpleQueue()
         command = child_command("engine")
@@ -99,6 +103,28 @@ class Talk:
     def ending_of(self, command: Command) -> Ending:
         """How a request ended; Ctrl-C stops it."""
         return self._follow(self._engine.request(command))
+
+    def endings_of(
+        self, commands: Sequence[Command], heard: Callable[[Event, int], None]
+    ) -> Iterator[tuple[int, Ending]]:
+        """How each of several requests ended, with its place, as they end; what happens meanwhile
+        goes to `heard` with the place. Ctrl-C stops all."""
+        if self._interrupts:
+            raise KeyboardInterrupt
+        with self._submitting:  # an event may come before its number is known
+            places = {self._engine.request(one): place for place, one in enumerate(commands)}
+            self._places, self._heard_of = places, heard
+        is_open = set(places)
+        while is_open:
+            ending = self._endings.get()
+            if isinstance(ending, _CtrlC):
+                for request_id in is_open:
+                    self._engine.stop(request_id)
+            elif isinstance(ending, _CannotPrint):
+                raise ending.error
+            elif ending.id in is_open:
+                is_open.discard(ending.id)
+                yield places[ending.id], ending
 
     def close(self) -> None:
         """Whoever reads stdout may take nothing and so hold the engine's thread."""
@@ -128,7 +154,12 @@ class Talk:
         if isinstance(event, Finished | Stopped | Failed):
             self._endings.put(event)
         elif self._is_read and not isinstance(event, StateChanged):
-            self._tell(lambda: self._heard(event))
+            with self._submitting:
+                place = self._places.get(getattr(event, "id", 0))
+            if place is None:
+                self._tell(lambda: self._heard(event))
+            else:
+                self._tell(lambda: self._heard_of(event, place))
 
     def _on_quiet(self) -> None:
         """Called on the engine's thread: what has come is told."""

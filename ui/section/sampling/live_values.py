@@ -79,6 +79,7 @@ BIAS_SPAN: Final = (-20.0, 20.0, 0.5)
 NEUTRAL: Final[tuple[Stage, ...]] = (TopK(0), TopP(1.0), MinP(0.0), Temperature(1.0))
 MOST_BIASES: Final = 8
 _NUMBER_PX: Final = 60
+_INDENT_PX: Final = 10
 _KINDS: Final = sorted(SELECTING, key=list(WORDS).index)
 
 
@@ -154,14 +155,17 @@ def _fields(at: int, stage: Stage, name_of: Callable[[int], str]) -> Iterator[Fi
         if value.attribute == "min_keep" and getattr(stage, "min_keep", 1) == 1:
             continue
         name = plain.get((kind, value.attribute), f"{snake(kind.__name__)}_{value.attribute}")
-        yield Field(
-            name, value.label, at, value.attribute, span, bounds[value.attribute], value.hint
-        )
+        label = "last tokens" if value.attribute == "last_n" else value.label
+        yield Field(name, label, at, value.attribute, span, bounds[value.attribute], value.hint)
     if isinstance(stage, LogitBias):
         for number, entry in enumerate(stage.biases[:MOST_BIASES]):
             if not entry.ban:
                 label = name_of(entry.token_id) if entry.token_id is not None else entry.text or ""
                 yield Field(f"bias_{number}", label, at, "bias", BIAS_SPAN, BIAS, bias=number)
+
+
+def _indent(label: QWidget, px: int) -> None:
+    label.setContentsMargins(px, 0, 0, 0)
 
 
 class LiveValues(QWidget):
@@ -270,6 +274,8 @@ class LiveValues(QWidget):
         stage = self.links[field.at].stage
         words, (low, most, step) = words_of(stage), field.span
         title = term_label(label, self, "small")
+        if label != words.title:  # one of several, below the stage's name
+            self._theme.keep(title, _indent, _INDENT_PX)
         spoken = f"{self._spoken}: " + (
             label if label == words.title else f"{words.title}: {label}"
         )

@@ -58,6 +58,7 @@ from ui.section.sampling.live_card import (
     LiveCard,
     percent,
 )
+from ui.widgets.slider import Slider
 
 Ask = Callable[..., tuple[Message, ...]]
 
@@ -322,6 +323,18 @@ def test_another_way_to_draw_is_tried(shown: LiveCard, desk: LiveDesk) -> None:
     assert shown.bars.rows[1].after == "cut: greedy"
     shown.use_button.click()
     assert isinstance(desk.resolved().settings.stages()[-1], Greedy)
+
+
+def test_rows_that_went_are_gone(
+    shown: LiveCard, desk: LiveDesk, theme: Theme, qtbot: QtBot
+) -> None:
+    """Nobody dresses them any more."""
+    desk.put({"chain": as_stored((Dry(), Xtc(), Dist()))})
+    sliders = shown.values.sliders
+    qtbot.waitUntil(lambda: len(shown.values.findChildren(Slider)) == len(sliders))
+    theme.set_zoom(200)
+    theme.set_zoom(100)
+    assert {"dry_base", "xtc_threshold", "top_k"} <= sliders.keys()
 
 
 def test_a_stage_that_the_chain_lacks_is_added_where_it_is_moved(

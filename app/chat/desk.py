@@ -65,6 +65,7 @@ from app.chat.replies.replies import Replies
 from app.chat.replies.room import RoomMaker
 from app.chat.replies.step_mode import StepMode
 from app.chat.replies.summaries import Summaries
+from app.chat.replies.with_without import WithWithout
 from app.chat.settings import first_look
 from app.chat.settings.app import AppSettings
 from app.chat.settings.levels import Levels
@@ -230,6 +231,9 @@ class Desk:
         self.presets: Final = Presets(around, shelf, self.levels)
         self.vectors: Final = ControlVectors(
             around, shelf, loader, self.questions, self.levels, data_dir
+        )
+        self.with_without: Final = WithWithout(
+            around, shelf, self.levels, self.replies, self.vectors.name_of
         )
         self.defaults: Final = WeightsDefaults(around, shelf, loader, count_soon)
         self.previews: Final = TemplatePreviews(around)

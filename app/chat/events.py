@@ -380,6 +380,11 @@ class VectorsListed:
 
 
 @dataclass(frozen=True, slots=True)
+class VectorsWanted:
+    """Somebody wants to see the control vectors, or to make one."""
+
+
+@dataclass(frozen=True, slots=True)
 class FoldersChanged:
     """All folders of the sidebar, by name; `parent_id` says which lie in which."""
 
@@ -555,6 +560,7 @@ Event = (
     | ThinkingChanged
     | PresetsListed
     | VectorsListed
+    | VectorsWanted
     | FoldersChanged
     | SearchAnswered
     | MessageSought

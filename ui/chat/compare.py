@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.chat.replies.adapters import adapter_words
 from app.chat.replies.beam_versions import beams_of
 from app.chat.replies.cut_versions import cuts_of
 from app.chat.replies.replies import PRESET
@@ -300,6 +301,8 @@ def _facts(message: Message) -> str:
         facts.append(f"seed {seed}")
     if isinstance(settings.get("temperature"), int | float) and message.weights_name:
         facts.append(f"temperature {settings['temperature']:g}")
+    if not isinstance(settings.get(PRESET), str):
+        facts += adapter_words(settings)
     if message.weights_name:
         facts.append(message.weights_name)
     elif not facts:

@@ -61,7 +61,7 @@ class AdapterRow(QWidget):
         self.scale = NumberField(is_whole=False, step=0.1, parent=self)
         self.scale.setAccessibleName(f"Scale of {spoken}")
         self.scale.setObjectName("adapter_scale")
-        self.remove = IconButton(theme, "close", f"Remove {spoken}", parent=self)
+        self.remove = IconButton(theme, "x", f"Remove {spoken}", parent=self)
         self._timer = rest_timer(self, self._tell_slider, APPLY_AFTER_MS)
         first = QHBoxLayout()
         first.addWidget(self.name, 1)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QWidget
 
+from app.chat.events import VectorsWanted
 from ui.look.theme import Theme
 from ui.shell.actions import Actions
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from ui.tour.glossary import Glossary
     from ui.windows.beams_window import BeamsWindow
     from ui.windows.presets_window import PresetsWindow
+    from ui.windows.vectors_window import VectorsWindow
 
 
 class LazyWindows(QObject):
@@ -50,10 +52,12 @@ class LazyWindows(QObject):
         self._palette: Palette | None = None
         self._levels_window: LevelsWindow | None = None
         self._presets_window: PresetsWindow | None = None
+        self._vectors_window: VectorsWindow | None = None
         self._library: LibraryView | None = None
         self._beams_window: BeamsWindow | None = None
         self._glossary: Glossary | None = None
         self._beside: list[QWidget] = []
+        bridge.on(VectorsWanted, self.show_vectors)
 
     def palette(self) -> Palette:
         if self._palette is None:
@@ -115,6 +119,17 @@ class LazyWindows(QObject):
         """Whether a token of a reply is looked at."""
         looking = self._section_acts.looked_at()
         return looking is not None and looking.message is not None and looking.index is not None
+
+    def show_vectors(self) -> None:
+        """Control vectors that were made here, and the form for another one."""
+        if self._vectors_window is None:
+            from ui.windows.vectors_window import VectorsWindow
+
+            self._vectors_window = VectorsWindow(
+                self._desk, self._bridge, self._theme, self._window
+            )
+            self._beside.append(self._vectors_window)
+        self._vectors_window.open()
 
     def show_library(self, page: str = "") -> None:
         """Weights: on this machine, on the hub, on their way. Without a name, the page that was

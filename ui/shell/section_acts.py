@@ -34,9 +34,14 @@ PLACES: Final = (
     ("panel_time", "Time panel: prefill and decode", "Time", ""),
     ("panel_batch", "Batch: several replies at once, slot by slot", "Time", "Batch"),
     ("panel_inside", "Inside panel: layers, attention, logits of a token", "Inside", ""),
+    ("panel_adapters", "Adapters: LoRA and control vectors", "Sampling", "Adapters"),
 )
 """Name and title of an action, the panel, and the room in it; Ctrl 1 to 9, in this order."""
-OTHER_KEYS: Final = {"panel_inside": "Ctrl+Shift+I", "panel_batch": "Ctrl+Alt+B"}
+OTHER_KEYS: Final = {
+    "panel_inside": "Ctrl+Shift+I",
+    "panel_batch": "Ctrl+Alt+B",
+    "panel_adapters": "Ctrl+Alt+L",
+}
 """Of those behind the ninth."""
 
 

@@ -147,6 +147,21 @@ def _of_settings(desk: Desk, lazy: LazyWindows) -> tuple[Action, ...]:
             group="Message",
         ),
         Action(
+            "control_vectors",
+            "Control vectors: make, rename, export",
+            "Ctrl+Alt+V",
+            lazy.show_vectors,
+            group="Reply settings",
+        ),
+        Action(
+            "with_without",
+            "Reply with and without adapters",
+            "Ctrl+Alt+O",
+            desk.with_without.ask,
+            lambda: bool(desk.shelf.path) and not desk.replies.is_generating,
+            group="Reply settings",
+        ),
+        Action(
             "run_again",
             "Rerun the last reply exactly",
             "Ctrl+Shift+R",

@@ -8,7 +8,7 @@ What the file or a newer version wrote may be anything: what can't be read is le
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -55,3 +55,24 @@ def adapters_of(recorded: Mapping[str, Any]) -> Adapters:
         except Refusal:
             found[name] = []
     return Adapters(found["loras"], found["control_vectors"])
+
+
+def adapter_words(
+    recorded: Mapping[str, Any], name_of: Callable[[str], str] = lambda path: Path(path).stem
+) -> list[str]:
+    """Each adapter of a reply in a few words.
+
+    >>> adapter_words({"control_vectors": [{"path": "/a/calm.gguf", "scale": -1.5, "last": 20}]})
+    ['calm × −1.5, layers 1–20']
+    """
+    adapters = adapters_of(recorded)
+    words = [f"{name_of(lora.path)} × {_number(lora.scale)}" for lora in adapters.loras]
+    for vector in adapters.vectors:
+        layers = f", layers {vector.first or 1}–{vector.last or 'last'}"
+        is_part = vector.first or vector.last
+        words.append(f"{name_of(vector.path)} × {_number(vector.scale)}{layers if is_part else ''}")
+    return words
+
+
+def _number(scale: float) -> str:
+    return f"{scale:g}".replace("-", "−")

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from app.chat.conversations.shelf import Shelf, new_id
-from app.chat.events import Noticed, VectorsListed
+from app.chat.events import Noticed, VectorsListed, VectorsWanted
 from app.chat.inspection.questions import Newest, Questions
 from app.chat.replies.prompts import clean_message
 from app.chat.settings.levels import Levels
@@ -118,7 +118,7 @@ class ControlVectors:
             facts = VectorFacts(
                 name,
                 loaded.architecture,
-                loaded.name,
+                self._loader.weights_name or loaded.name,
                 loaded.fast_hash,
                 made.method,
                 now().isoformat(timespec="seconds"),
@@ -215,6 +215,10 @@ class ControlVectors:
 
         future, _ = begin(work, THREAD)
         answer(self._around, future, take, self._say, str, ALWAYS)  # it is what lies there
+
+    def show(self) -> None:
+        """Bring them on screen, with the form for another one."""
+        self._around.emit(VectorsWanted())
 
     def name_of(self, path: str) -> str:
         """What people call a file: one made here, or any other."""

@@ -1,5 +1,5 @@
-"""*Sampling*, in three rooms: the chain and what it did, other values on the same token, and what
-binds every draw."""
+"""*Sampling*, in four rooms: the chain and what it did, other values on the same token, what binds
+every draw, and what changes the weights before any."""
 
 from __future__ import annotations
 
@@ -29,10 +29,17 @@ def _rules() -> type[Panel]:
     return RulesRoom
 
 
+def _adapters() -> type[Panel]:
+    from ui.section.sampling.adapters_room import AdaptersRoom
+
+    return AdaptersRoom
+
+
 ROOMS: Final[tuple[Room, ...]] = (
     ("Chain", _chain),
     ("What if", _what_if),
     ("Grammar, limits", _rules),
+    ("Adapters", _adapters),
 )
 
 

@@ -469,8 +469,10 @@ class Scheduler:
             self._note(reply, "no_effect", sentence)
         for sentence in schema_notes(sampling.json_schema):
             self._note(reply, "schema_not_held", sentence)
-        for sentence in self._notes_on_adapters(reply.request):
+        for sentence in reply.request.adapters.notes:
             self._note(reply, "adapters", sentence)
+        if self._is_apart(reply.request):  # quietly: whoever asked for it so knows
+            reply.request.notes.append(TAKE_TURNS)
         timeline = reply.request.timeline
         if plan.parked is not None:
             timeline.mark("settling", self._clock())
@@ -495,10 +497,10 @@ class Scheduler:
         self._flush(reply, reply.begin(self._vocabulary.shown_piece))
         self._progress(slot, reply)
 
-    def _notes_on_adapters(self, request: Request) -> list[str]:
+    def _is_apart(self, request: Request) -> bool:
+        """Whether others are written with other adapters."""
         others = (slot.reply.request for slot in self._slots if slot.reply is not None)
-        is_apart = any(other.adapters.key != request.adapters.key for other in others)
-        return [*request.adapters.notes, *([TAKE_TURNS] if is_apart else [])]
+        return any(other.adapters.key != request.adapters.key for other in others)
 
     def _isolate(self) -> None:
         """An empty cache, so that a run meets what the last one met."""

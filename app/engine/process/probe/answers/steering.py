@@ -54,7 +54,7 @@ def direction(positive: Values, negative: Values, method: VectorMethod) -> Direc
             unit = -unit
     on_it = positive @ unit, negative @ unit
     middle = (on_it[0].mean() + on_it[1].mean()) / 2
-    n_right = np.count_nonzero(on_it[0] > middle) + np.count_nonzero(on_it[1] < middle)
+    n_right = int(np.sum(on_it[0] > middle) + np.sum(on_it[1] < middle))
     everyone = np.concatenate([positive, negative]).astype(np.float64)
     everyone -= everyone.mean(axis=0)
     total = float(np.sum(everyone**2))

@@ -17,6 +17,7 @@ from app.engine.process.native.native import NativeLog
 from app.engine.process.native.weights import Weights
 from app.engine.process.probe.answers.steering import SAME, direction
 from app.engine.process.probe.room import Examples, ProbeRoom
+from app.engine.protocol import wire
 from app.engine.protocol.adapter_messages import VectorMade
 from app.engine.protocol.messages import Event, Failed, Finished, Progress, Stopped
 
@@ -76,6 +77,7 @@ def test_means_and_main_directions_equal_numpys(room: Room, base: Path) -> None:
         ending = room.make(POSITIVE, NEGATIVE, method)
         assert isinstance(ending, Finished)
         assert isinstance(ending.result, VectorMade)
+        assert wire.decode_event(wire.encode_frame(ending)[4:]) == ending
         made[method] = np.asarray(ending.result.directions.numbers(), np.float32).reshape(2, 64)
         assert (ending.result.n_layer, ending.result.n_positive) == (3, 3)
     for row, wanted in zip(made["mean"], apart, strict=True):

@@ -405,7 +405,7 @@ class SettingsWindow(WindowBeside):
             self._row(
                 "saved_chats_mb",
                 "Saved chat cache",
-                "Megabytes on disk, so that chats continue at once after a restart. 0: off.",
+                "Megabytes on disk. Chats continue at once after a restart. 0: off.",
                 NumberField(is_whole=True, step=1000),
             ),
             _beside(self.saved_label, self.delete_saved_button, self),

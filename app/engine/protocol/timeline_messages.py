@@ -38,7 +38,7 @@ SpanKind = Literal[
     room         waiting for cells
     alone        a repeatable reply waits for the others' end, or they for its
     settling     the sampling chain is made, and what is known of the prompt brought into the slot
-    restoring    a parked copy is brought back from host memory
+    restoring    a copy is read from disk, or brought back from host memory
     between      until the next pass begins: others draw, the batch is put together
     prefill      a pass that reads `tokens` of the prompt
     reread       the same for what was read once and lost

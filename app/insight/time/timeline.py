@@ -84,7 +84,7 @@ KINDS: Final[dict[str, Kind]] = {
     "restoring": Kind(
         "Cache restored",
         "waited",
-        "A parked copy of the KV cache was restored from host memory.",
+        "A copy of the KV cache was restored from host memory or disk.",
     ),
     "between": Kind(
         "Between passes",

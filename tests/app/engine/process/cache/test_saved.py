@@ -6,10 +6,13 @@ import shutil
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from string import ascii_lowercase
 from typing import Any
 
 import pytest
+from gguf_writer import bpe_vocabulary
 from native_session import load_quietly
+from recurrent_gguf import tiny_mamba
 from saved_session import KEY, SavedSession
 
 from app.engine.process.cache import keeping, saved as saved_states
@@ -104,12 +107,25 @@ def check_restored_equals_unrestored(
     assert again.notes() == []
 
 
-@pytest.mark.parametrize("name", ["made", "made_window"])
+@pytest.fixture(scope="module")
+def made_state(
+    native_log: NativeLog, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Weights]:
+    """Weights that keep one state, which cannot be cut."""
+    path = tmp_path_factory.mktemp("made") / "mamba.gguf"
+    tiny_mamba(path, vocabulary=bpe_vocabulary(f" {a}{b}" for a in ascii_lowercase for b in "qrst"))
+    weights = load_quietly(path, native_log, n_ctx=1024, n_ubatch=64, n_threads=1)
+    yield weights
+    weights.close()
+
+
+@pytest.mark.parametrize("name", ["made", "made_window", "made_state"])
 def test_a_restored_chat_equals_an_unrestored_one(
     name: str, request: pytest.FixtureRequest, native_log: NativeLog, run: Run
 ) -> None:
     weights = request.getfixturevalue(name)
-    check_restored_equals_unrestored(lambda: run(weights=weights), PROMPT, 8)
+    ids = [token_id % weights.vocabulary.n_vocab for token_id in PROMPT]
+    check_restored_equals_unrestored(lambda: run(weights=weights), ids, 8)
 
 
 @pytest.mark.soak
@@ -380,7 +396,7 @@ def test_another_installation_s_files_are_not_used(
     assert not native_reads
 
 
-@pytest.mark.parametrize("key", [b"", KEY[:-1], KEY * 3])
+@pytest.mark.parametrize("key", [b"", KEY[:-1], KEY * 3], ids=["none", "short", "long"])
 def test_nothing_is_read_or_written_with_what_is_no_key(
     key: bytes, run: Run, folder: Path, native_reads: list[int]
 ) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QObject, QPoint
 from PySide6.QtGui import QAction, QActionGroup
 from PySide6.QtWidgets import QMenu
 
@@ -94,9 +94,11 @@ class ThinkingControl(QObject):
     # --- acts -----------------------------------------------------------------------------------
 
     def open(self) -> None:
-        """Show the menu, as a click does."""
+        """Show the menu above its button, with the keyboard in it."""
         if self.button.isVisible():
-            self.button.showMenu()
+            self._fill()
+            corner = self.button.mapToGlobal(self.button.rect().topLeft())
+            self.menu.popup(corner - QPoint(0, self.menu.sizeHint().height()))
 
     def begin(self) -> None:
         from ui.chat.reasoning_start import ReasoningStart

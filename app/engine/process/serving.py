@@ -26,10 +26,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
-from typing import BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 from app.engine.planning.placement import unused_graphics_note
-from app.engine.process.beams.room import BeamRoom
 from app.engine.process.cache.draw_replay import KeptScores
 from app.engine.process.cache.keeping import SAVE_AT_END_S
 from app.engine.process.cache.slot import empty_summary
@@ -37,8 +36,6 @@ from app.engine.process.memory_limit import limit_memory
 from app.engine.process.native import native
 from app.engine.process.native.native import NativeLog
 from app.engine.process.native.weights import LoadCancelled, Weights, load
-from app.engine.process.probe.cut_replies import CutReplies
-from app.engine.process.probe.room import Examples, ProbeRoom
 from app.engine.process.pulse import Pulse
 from app.engine.process.sampling.grammar import checked_grammar
 from app.engine.process.sampling.registry import prepare
@@ -98,7 +95,14 @@ from app.engine.protocol.thinking_messages import ReadThinking, ThinkingOffer
 from app.engine.templates.client import TemplateClient
 from app.gguf.header import MAIN_TEMPLATE
 
+if TYPE_CHECKING:  # imported at the first question, which a cold start need not wait for
+    from app.engine.process.beams.room import BeamRoom
+    from app.engine.process.probe.cut_replies import CutReplies
+    from app.engine.process.probe.room import Examples, ProbeRoom
+
 _LEAVE_AFTER_S: Final = 1.0
+_WARM_UP_AFTER_S: Final = 2.0
+"""After a load: the first reply comes first."""
 _FAULT_EXIT_CODE: Final = 70
 _LOG_BURST: Final = 400
 _LOG_PER_S: Final = 40.0
@@ -177,6 +181,9 @@ class Serving:
         self._scheduler: Scheduler | None = None
         self._inside: ProbeRoom | None = None
         self._cut_replies: CutReplies | None = None
+        self._is_governed = True
+        self._n_threads = 0
+        """What the user wants; the governor may use fewer."""
         self._beams: BeamRoom | None = None
         self._is_turn_of_cuts = False
         self._open: dict[int, float] = {}
@@ -448,6 +455,51 @@ class Serving:
         kept = None if self._scheduler is None else self._scheduler.cache.kept_scores
         return [room for room in (self._inside, self._cut_replies, kept) if room is not None]
 
+    def _room_inside(self) -> ProbeRoom | None:
+        """Made at the first question, as the other two; None without weights."""
+        if self._inside is None and self._weights is not None and self._scheduler is not None:
+            from app.engine.process.probe.room import ProbeRoom
+
+            self._inside = ProbeRoom(
+                self._weights,
+                self._scheduler.sequences,
+                self._scheduler.traits,
+                self._emit,
+                may_begin=lambda request_id: _taken_out(self._looks, request_id),
+            )
+        return self._inside
+
+    def _room_of_beams(self) -> BeamRoom | None:
+        if self._beams is None and self._weights is not None and self._scheduler is not None:
+            from app.engine.process.beams.room import BeamRoom
+
+            self._beams = BeamRoom(
+                self._weights,
+                self._scheduler.sequences,
+                self._scheduler.traits,
+                self._emit,
+                may_begin=lambda request_id: _taken_out(self._looks, request_id),
+                governed=self._is_governed,
+            )
+            self._beams.set_threads(self._n_threads)
+        return self._beams
+
+    def _room_of_cuts(self) -> CutReplies | None:
+        if self._cut_replies is None and self._weights is not None and self._scheduler is not None:
+            from app.engine.process.probe.cut_replies import CutReplies
+
+            self._cut_replies = CutReplies(
+                self._weights,
+                self._scheduler.sequences,
+                self._scheduler.traits,
+                self._emit,
+                self._log,
+                wake=lambda: self._inbox.put(_Wake()),
+                is_hold_wanted=self._is_hold_wanted.get,
+            )
+            self._cut_replies.set_threads(self._n_threads)
+        return self._cut_replies
+
     def _step(self) -> None:
         scheduler = self._scheduler
         assert scheduler is not None
@@ -507,6 +559,8 @@ class Serving:
                 self._emit(Stopped(command.id, Done()))
                 return
             self._weights = weights
+            self._n_threads = weights.n_threads
+            self._is_governed = command.options.governor
             self._scheduler = Scheduler(
                 weights,
                 self._emit,
@@ -515,32 +569,10 @@ class Serving:
                 wake=lambda: self._inbox.put(_Wake()),
                 saved=command.saved,
             )
-            slots, traits = self._scheduler.sequences, self._scheduler.traits
-            self._inside = ProbeRoom(
-                weights,
-                slots,
-                traits,
-                self._emit,
-                may_begin=lambda request_id: _taken_out(self._looks, request_id),
-            )
-            self._beams = BeamRoom(
-                weights,
-                slots,
-                traits,
-                self._emit,
-                may_begin=lambda request_id: _taken_out(self._looks, request_id),
-                governed=command.options.governor,
-            )
-            self._cut_replies = CutReplies(
-                weights,
-                slots,
-                traits,
-                self._emit,
-                self._log,
-                wake=lambda: self._inbox.put(_Wake()),
-                is_hold_wanted=self._is_hold_wanted.get,
-            )
         self._finish(command.id, weights.loaded)
+        warmer = threading.Timer(_WARM_UP_AFTER_S, _import_rooms)
+        warmer.daemon = True
+        warmer.start()
 
     def _set_threads(self, command: SetThreads) -> None:
         if self._weights is None:
@@ -550,6 +582,7 @@ class Serving:
         else:
             if self._scheduler is not None:
                 self._scheduler.set_threads(command.n_threads)
+            self._n_threads = command.n_threads
             if self._cut_replies is not None:
                 self._cut_replies.set_threads(command.n_threads)
             if self._beams is not None:
@@ -580,25 +613,28 @@ class Serving:
             self._finish(command.id, self._scheduler.read_lanes(command.since))
 
     def _ask_inside(self, command: InsideCommand) -> None:
-        if self._inside is None:
+        room = self._room_inside()
+        if room is None:
             self._fail(command.id, "not_loaded", _NOT_LOADED)
         else:
-            self._inside.ask(command)
+            room.ask(command)
 
     def _search_beams(self, command: SearchBeams) -> None:
-        if self._beams is None:
+        room = self._room_of_beams()
+        if room is None:
             self._fail(command.id, "not_loaded", _NOT_LOADED)
         else:
-            self._beams.ask(command)
+            room.ask(command)
 
     def _find_direction(self, told: _Told) -> None:
         if told.id not in self._looks:  # stopped meanwhile
             return
-        if told.examples is None or self._inside is None:
+        room = self._room_inside()
+        if told.examples is None or room is None:
             self._looks.discard(told.id)
             self._emit(told.failed or Failed(told.id, "not_loaded", _NOT_LOADED))
         else:
-            self._inside.ask(told.examples)
+            room.ask(told.examples)
 
     def _prepare(self, command: Generate) -> None:
         """Hand the prompt to the text thread; what runs goes on meanwhile."""
@@ -616,12 +652,14 @@ class Serving:
             return
         if prepared.failed is not None:
             self._emit(prepared.failed)
-        elif self._scheduler is None or self._cut_replies is None or prepared.prompt is None:
+        elif self._scheduler is None or prepared.prompt is None:
             self._fail(generate.id, "not_loaded", _UNLOADED)
         elif generate.cuts is not None:
-            self._cut_replies.add(generate, prepared.prompt, prepared.timeline)
+            room = self._room_of_cuts()
+            assert room is not None
+            room.add(generate, prepared.prompt, prepared.timeline)
             if generate.id in self._stopped:
-                self._cut_replies.stop(generate.id)
+                room.stop(generate.id)
         else:
             timeline = prepared.timeline
             self._scheduler.add(generate, prepared.prompt, timeline.arrived, timeline)
@@ -683,6 +721,8 @@ class Serving:
                         group.append(self._rendered(prompt, "stop", self._weights).ids)
         except Exception as error:  # noqa: BLE001 - it ends this request
             return _Told(command.id, None, Failed(command.id, *reason_of(error)))
+        from app.engine.process.probe.room import Examples
+
         return _Told(command.id, Examples(command.id, positive, negative, command.method))
 
     def _render(
@@ -785,6 +825,13 @@ def _subject(command: Command) -> int:
     if isinstance(command, Stop | Hold | Choose | Resume):
         return command.target
     return 0 if isinstance(command, Shutdown) else command.id
+
+
+def _import_rooms() -> None:
+    """What the first question about the inside would wait for."""
+    import app.engine.process.beams.room
+    import app.engine.process.probe.cut_replies
+    import app.engine.process.probe.room  # noqa: F401
 
 
 def _taken_out(ids: set[int], request_id: int) -> bool:

@@ -8,11 +8,8 @@ unless the file has changed meanwhile. Reading and hashing leave the interpreter
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import hashlib
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -21,9 +18,9 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from app.gguf.local.seen import Stamp, stamp_of
+from app.low_priority import lower_priority
 
 BLOCK_BYTES: Final = 1 << 20
-NICE: Final = 15
 STUCK_AFTER_S: Final = 60.0
 """A disk that wakes up takes seconds; a network that is gone may take for ever."""
 CLOSE_TIMEOUT_S: Final = 2.0
@@ -176,19 +173,3 @@ class Hashing:
             if done % (64 * BLOCK_BYTES) < count:
                 self._on_progress(wanted, done)
         return None
-
-
-def lower_priority() -> None:
-    """Let everything else come first from now on, for this thread: processor and disk.
-
-    Where a system has no such thing for threads, it stays as it is.
-    """
-    with contextlib.suppress(OSError, AttributeError):
-        if sys.platform.startswith("linux"):
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
-        elif sys.platform == "darwin":
-            libc = ctypes.CDLL(None)
-            libc.pthread_set_qos_class_self_np(0x09, 0)  # QOS_CLASS_BACKGROUND
-        elif sys.platform == "win32":
-            kernel = ctypes.WinDLL("kernel32")
-            kernel.SetThreadPriority(kernel.GetCurrentThread(), 0x00010000)  # background mode

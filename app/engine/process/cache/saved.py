@@ -40,7 +40,7 @@ from app.engine.protocol.saved_messages import (
     SavedCopy,
     SavedFolder,
 )
-from app.gguf.local.hashing import lower_priority
+from app.low_priority import lower_priority
 
 LEAVE_FREE_BYTES: Final = 1 << 30
 """Of the disk: the chats themselves need room more than what can be computed again."""

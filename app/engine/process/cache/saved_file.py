@@ -26,7 +26,6 @@ import secrets
 import struct
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, BinaryIO, Final, TypeVar
 
@@ -170,6 +169,8 @@ def _mapped(act: Callable[[int], T], count: int, n_threads: int) -> list[T]:
     """`act` of each number below `count`, by so many threads."""
     if n_threads <= 1:
         return list(map(act, range(count)))
+    from concurrent.futures import ThreadPoolExecutor  # not for a start
+
     with ThreadPoolExecutor(n_threads, "saved-kv") as pool:
         return list(pool.map(act, range(count)))
 

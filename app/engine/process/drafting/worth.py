@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from statistics import median
 from typing import Final
 
 _GROWTH: Final = 0.35
@@ -66,7 +65,11 @@ class PassTimes:
     def _known(self, rows: int) -> float | None:
         times = self._times.get(rows, ())
         recent = [seconds for at, seconds in times if self._n_passes - at < _STALE]
-        return median(recent) if recent else None
+        if not recent:
+            return None
+        from statistics import median  # here: it imports `fractions`, and few replies have drafts
+
+        return median(recent)
 
 
 def best_count(

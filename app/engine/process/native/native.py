@@ -13,10 +13,10 @@ Only the engine process imports this file. What must hold:
 from __future__ import annotations
 
 import ctypes
-import importlib.metadata
 import importlib.util
 import os
 import platform
+import re
 import shutil
 import sys
 import threading
@@ -54,6 +54,17 @@ def _load_bindings() -> tuple[ModuleType, Any]:
     }
 
 
+def _version() -> str:
+    """Of the package, whose `__init__` is not run (see above). `importlib.metadata` would import
+    `email` for it, 30 ms of a cold start."""
+    origin = importlib.util.find_spec("llama_cpp.llama_cpp")
+    assert origin is not None
+    assert origin.origin is not None
+    text = Path(origin.origin).with_name("__init__.py").read_text(encoding="utf-8")
+    found = re.search(r'^__version__\s*=\s*["\']([^"\']+)', text, re.MULTILINE)
+    return found[1] if found else "unknown"
+
+
 llama, _ggml = _load_bindings()
 
 import numpy as np  # noqa: E402  (after llama.cpp, see above)
@@ -64,7 +75,7 @@ from app.engine.planning.load_plan import Machine  # noqa: E402
 from app.engine.planning.placement import DeviceMemory, GraphicsEvidence  # noqa: E402
 from app.engine.protocol.loading_messages import Device  # noqa: E402
 
-VERSION: Final = importlib.metadata.version("llama-cpp-python")
+VERSION: Final = _version()
 
 GGML_TYPES: Final[dict[str, int]] = {
     "f32": llama.GGML_TYPE_F32,

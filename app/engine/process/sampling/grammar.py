@@ -43,13 +43,13 @@ from app.engine.process.sampling.grammar_limits import (
     beginnings_of,
     shape_of,
 )
-from app.engine.process.sampling.schema_grammar import Converted, convert
 from app.engine.protocol.bounds import BadSetting, check_text
 from app.engine.protocol.messages import MAX_GRAMMAR_BYTES, CheckGrammar, GrammarChecked
 from app.refusal import Refusal
 
 if TYPE_CHECKING:
     from app.engine.process.native.vocabulary import Vocabulary
+    from app.engine.process.sampling.schema_grammar import Converted
 
 MAX_SCHEMA_DEPTH: Final = 32
 _ROOT: Final = b"root"
@@ -339,12 +339,16 @@ def _converted(schema: str) -> tuple[Converted, BadSetting | None]:
     if _depth(data) > MAX_SCHEMA_DEPTH:
         return _no_schema(f"The JSON schema is nested more than {MAX_SCHEMA_DEPTH} levels deep.")
     try:
+        from app.engine.process.sampling.schema_grammar import convert  # few replies have one
+
         return convert(data), None
     except BadSetting as error:
         return _no_schema(error.sentence)
 
 
 def _no_schema(sentence: str, place: tuple[int, int] | None = None) -> tuple[Converted, BadSetting]:
+    from app.engine.process.sampling.schema_grammar import Converted
+
     return Converted(""), BadSetting("json_schema", sentence, place)
 
 

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from statistics import mean
 from typing import Final
 
 MAX_ROWS: Final = 64
@@ -206,7 +205,7 @@ class Governor:
         if rows != trial.rows:
             return self._back(trial, now)
         trial.samples.append(elapsed_s)
-        ratio = mean(trial.samples) / trial.reference_s
+        ratio = sum(trial.samples) / len(trial.samples) / trial.reference_s
         last = len(trial.samples) == (_RECENT if trial.upwards else _SAMPLES)
         if trial.upwards:
             if elapsed_s > _LOSS * trial.reference_s or (last and ratio > 1):

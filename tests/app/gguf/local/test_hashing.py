@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from app.gguf.local import hashing
-from app.gguf.local.hashing import BLOCK_BYTES, NICE, Hashed, Hashing, Wanted
+from app.gguf.local.hashing import BLOCK_BYTES, Hashed, Hashing, Wanted
 from app.gguf.local.seen import Stamp, stamp_of
+from app.low_priority import NICE, lower_priority
 
 TIMEOUT_S = 20.0
 
@@ -155,7 +156,7 @@ def test_only_its_own_thread_comes_last() -> None:
         return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
 
     def lowered() -> int:
-        hashing.lower_priority()
+        lower_priority()
         return nice()
 
     before = nice()

@@ -398,3 +398,30 @@ def test_the_engine_client_imports_nothing_heavy(module):
     )
     heavy = {"llama_cpp", "PySide6", "numpy", "sqlalchemy", "alembic", "huggingface_hub", "jinja2"}
     assert heavy & set(done.stdout.split()) == set()
+
+
+def test_a_cold_engine_imports_what_a_first_token_needs():
+    """The rest comes with the first question about it, or after the load."""
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import sys; from app.engine.process.native import native; "
+            "from app.engine.process import serving; print(*sys.modules)",
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    later = {
+        "app.engine.process.beams.room",
+        "app.engine.process.probe.room",
+        "app.engine.process.probe.cut_replies",
+        "app.engine.process.sampling.schema_grammar",
+        "concurrent.futures",
+        "email",
+        "statistics",
+    }
+    assert later & set(done.stdout.split()) == set()

@@ -402,13 +402,9 @@ def test_the_engine_client_imports_nothing_heavy(module):
 
 def test_a_cold_engine_imports_what_a_first_token_needs():
     """The rest comes with the first question about it, or after the load."""
+    modules = "app.engine.process.native.native, app.engine.process.serving"
     done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "import sys; from app.engine.process.native import native; "
-            "from app.engine.process import serving; print(*sys.modules)",
-        ],
+        [sys.executable, "-c", f"import sys, {modules}; print(*sys.modules)"],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -272,7 +273,12 @@ def test_plan_uses_the_named_device_and_the_shares(tiny_file: Path) -> None:
     assert planned().placement.layers_by_device == (3, 0)
     assert planned(devices=["Vk0"]).devices == ("Vk0",)
     assert planned(devices=[]).devices == ()
-    assert planned(devices=[]).n_ubatch == load_plan.PROCESSOR_UBATCH
+    assert planned(devices=[]).n_ubatch == 512
+    for size, rows in ((150, 512), (151, 256), (600, 256), (601, 128)):
+        outline = replace(outline_of(header), layer_bytes=(size * 2**20,))
+        assert (
+            load_plan.plan_on(outline, LoadOptions(), machine, (), must_hold=False).n_ubatch == rows
+        )
     assert planned().n_ubatch == load_plan.DEVICE_UBATCH
     assert planned(split_mode="none", main_device=1).devices == ("CUDA1",)
     assert planned(tensor_split=[1.0, 2.0]).placement.layers_by_device == (1, 2)

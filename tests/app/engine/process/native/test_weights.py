@@ -9,7 +9,6 @@ import pytest
 from gguf_writer import Shape, Tensor, bpe_vocabulary, tiny_llama, write_gguf
 from native_session import NativeSession, load_quietly
 
-from app.engine.planning import load_plan
 from app.engine.planning.load_checks import check_options
 from app.engine.planning.sizes import outline_of
 from app.engine.process.native import native
@@ -109,7 +108,7 @@ def test_defaults_are_decided_and_stated(tiny_file: Path, native_log: NativeLog)
     loaded = opened.loaded
     assert loaded.n_threads == native.physical_cores()
     assert loaded.n_ctx == loaded.n_ctx_train == 512
-    assert loaded.n_ubatch == load_plan.PROCESSOR_UBATCH
+    assert loaded.n_ubatch == 512
     assert any(note.startswith("Context window: 512 tokens") for note in loaded.notes)
     assert any("on the CPU" in note for note in loaded.notes)
     assert loaded.name == "Tiny test file"

@@ -45,16 +45,14 @@ def test_thinking_is_limited_switched_off_and_begun_by_keys(open_window: Any, fi
     assert (limited.reasoning, limited.content) == ("hm" * 5, "Six")
     assert limited.settings["reasoning"] == {"n_tokens": 5, "limit": 5}
 
-    person.press(
-        Qt.Key.Key_K, Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.AltModifier
-    )
-    menu = person.wait(
-        lambda: next(
-            (m for m in window.findChildren(QMenu, "thinking_menu") if m.isVisible()), None
-        )
-    )
-    while menu.activeAction() is None or menu.activeAction().text() != "Off":
+    keys = Qt.KeyboardModifier
+    person.press(Qt.Key.Key_K, keys.ControlModifier | keys.AltModifier)
+    menu = person.find(QMenu, "thinking_menu")
+    person.wait(menu.isVisible)
+    for _ in menu.actions():
         QTest.keyClick(menu, Qt.Key.Key_Down)
+        if menu.activeAction().text() == "Off":
+            break
     QTest.keyClick(menu, Qt.Key.Key_Return)
     person.wait(lambda: desk.thinking.chosen == "off")
     person.send("And bees?")

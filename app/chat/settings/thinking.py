@@ -27,11 +27,13 @@ SETTING: Final = "thinking"
 BUDGET: Final = "reasoning_budget"
 NONE: Final = ThinkingOffer()
 
-_Key = tuple[int, str, str | None, tuple[tuple[str, str], ...]]
+_Key = tuple[str, str, str | None, tuple[tuple[str, str], ...]]
+"""Path and hash of the weights, the template in place of theirs, reasoning tags of one's own."""
 
 
 class Thinking:
-    """`offer` is of the open chat with the loaded weights; of nothing where none are loaded."""
+    """`offer` is of the open chat with the loaded weights, or those that the next message loads
+    again; of nothing where there are none."""
 
     def __init__(
         self,
@@ -120,6 +122,8 @@ class Thinking:
             self._show(NONE)
         elif key in self._offers:
             self._show(self._offers[key])
+        elif self._loader.loaded is None:
+            self._show(NONE)
         elif key != self._asked:
             self._asked = key
             command = ReadThinking(0, key[2], reasoning_tags=list(key[3]))
@@ -132,13 +136,14 @@ class Thinking:
             )
 
     def _key(self) -> _Key | None:
-        loaded = self._loader.loaded
-        if loaded is None or self._loader.is_loading:
+        loader = self._loader
+        loaded = loader.loaded or loader.last_loaded
+        if loaded is None or loader.is_loading or loaded.path != loader.path:
             return None
         if self._shelf.open.kind is ConversationKind.TEXT:
             return None
         settings = self._levels.resolved().settings
-        return id(loaded), loaded.path, settings.template, tuple(settings.tag_pairs)
+        return loaded.path, loaded.fast_hash, settings.template, tuple(settings.tag_pairs)
 
     def _take(self, key: _Key, offer: ThinkingOffer) -> None:
         self._asked = None

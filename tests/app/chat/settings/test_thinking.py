@@ -41,6 +41,16 @@ def test_the_offer_comes_with_the_weights_and_goes_with_them(make_room: Any) -> 
     room.until(lambda: not room.desk.thinking.offer.has_reasoning)
 
 
+def test_the_offer_outlives_an_unloading(make_room: Any) -> None:
+    """The next message loads the same weights again; what is chosen meanwhile counts for it."""
+    room = ready(make_room)
+    room.desk.loader.unload()
+    room.until(lambda: room.desk.loader.state.state == "stopped")
+    room.desk.thinking.choose("off", "message")
+    assert room.desk.thinking.offer.choices
+    assert room.ask("Hello").settings["thinking"] == "off"
+
+
 def test_a_choice_counts_where_it_was_made(make_room: Any) -> None:
     room = ready(make_room)
     thinking = room.desk.thinking

@@ -134,13 +134,13 @@ def test_a_reply_is_no_slower_while_a_chat_waits_to_be_written(
         Run(starter_gguf, folder),
         Run(starter_gguf, tmp_path / "never", may_write=False),
     ]
-    ids = runs[0].ids(TEXT * 200)[: N_TOKENS // 2]
+    ids = runs[0].ids(TEXT * 200)[: N_TOKENS // 5]
     speeds: list[list[float]] = [[], []]
-    for turn in range(TURNS):
+    for turn in range(3 * TURNS):
         for run, found in zip(runs, speeds, strict=True):
             run.reply([turn, *ids], is_stored=True)
-            found.append(run.reply([50 + turn, *ids[:40]], length=80).tokens_per_s)
-    ratio = statistics.median(speeds[0]) / statistics.median(speeds[1])
+            found.append(run.reply([50 + turn, *ids[:40]], length=40).tokens_per_s)
+    ratio = max(speeds[0]) / max(speeds[1])  # whatever else the machine does only slows
     print(f"tokens/s while a chat waits to be written ÷ else: {ratio:.3f}")
     for run in runs:
         run.close()

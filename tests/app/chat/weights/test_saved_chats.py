@@ -200,18 +200,3 @@ def test_what_was_written_holds_when_the_engine_is_killed(make_real: Any, data_d
     room.until(lambda: room.desk.loader.state.state == "crashed")
     reply = room.ask("And then?")  # loads again by itself
     assert reply.settings["reuse_source"] == "saved"
-
-
-@pytest.mark.weights
-def test_a_second_window_reads_what_the_first_has_written(make_real: Any, data_dir: Path) -> None:
-    room = make_real()
-    room.ask(QUESTION)
-    save_now(room)
-    before = saved_files(data_dir)
-    chat = room.desk.shelf.open.id
-    second = make_real(read_only=True)
-    copies = second.until(lambda: map_of(second).saved)
-    assert [copy.conversation for copy in copies] == [chat]
-    assert copies[0].is_usable
-    second.close()
-    assert saved_files(data_dir) == before

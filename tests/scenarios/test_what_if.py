@@ -10,8 +10,9 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QWidget
 
 from app.chat.settings.sampler_links import stages_of_reply
-from app.engine.protocol.stages import Temperature
-from ui.section.sampling.live_card import LiveCard
+from app.chat.settings.settings import as_stored
+from app.engine.protocol.stages import Dist, Temperature, Typical
+from ui.section.sampling.live_card import REPLAYED, LiveCard
 from ui.section.sampling.panel import SamplingPanel
 from ui.section.sampling.what_if_card import TYPED, WhatIfCard
 
@@ -64,6 +65,10 @@ def test_values_that_are_moved_change_the_token_s_shares_and_then_the_chat(perso
     assert person.app.desk.levels.resolved().settings.temperature == 0.8
     QTest.mouseClick(card.use_button, LEFT)
     person.wait(lambda: person.app.desk.levels.resolved().settings.temperature == 2)
+    # Of typical sampling the record doesn't tell; the script's engine leaves the token alone.
+    person.app.desk.levels.change("chat", "chain", as_stored((Typical(0.5), Dist())))
+    person.wait(lambda: card.caption.text().startswith(REPLAYED))
+    assert [row.after for row in card.bars.rows] == ["100%", "0%"]
 
 
 def test_what_is_moved_above_is_what_the_dice_begin_with(person: Any) -> None:

@@ -457,7 +457,7 @@ class Loader:
     def _shown_name(self, state: str) -> str:
         if state in ("starting", "loading") and self._path:
             return self._name_of_path(self._path)
-        return self.state.weights_name if state != "stopped" else ""
+        return self.state.weights_name if state != "stopped" or self._note else ""
 
     def _name_of(self, path: str, loaded: Loaded) -> str:
         """Files are known by their file names: what they call themselves is often odd."""

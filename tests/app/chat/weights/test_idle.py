@@ -57,6 +57,7 @@ def test_after_ten_minutes_it_is_unloaded_and_the_next_message_loads_it_again(ro
     assert room.desk.loader.state.note == (
         "Unloaded after 10 min idle. The next message loads it again."
     )
+    assert room.desk.loader.state.weights_name, "which one comes back"
     assert not [n for n in room.of(events.Noticed) if n.level != "info"]
     room.desk.replies.send("Hello")
     room.until(lambda: is_loaded(room), "loaded again")
@@ -91,6 +92,7 @@ def test_an_unload_by_hand_says_nothing_of_idling(room: Any) -> None:
     room.desk.loader.unload()
     assert gone(room)
     assert room.desk.loader.state.note == ""
+    assert room.desk.loader.state.weights_name == ""
 
 
 def test_while_a_reply_is_written_it_stays(make_room: Any) -> None:

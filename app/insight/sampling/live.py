@@ -34,6 +34,7 @@ from app.insight.sampling.pool import (
 from app.insight.sampling.selecting import remembers, selectable, shown_memory
 from app.insight.sampling.what_if import (
     GRAMMAR_UNASKED,
+    NO_NUMBER,
     DrawSettings,
     Walk,
     before_stages,
@@ -96,6 +97,11 @@ class Live:
     def is_whole(self) -> bool:
         """Whether nothing is left to tell: who is left, with what share, and who is drawn."""
         return not (self.unsure or self.is_at_least or self.is_close)
+
+    @property
+    def needs_engine(self) -> bool:
+        """Whether the engine could tell more; where no number was drawn it could not."""
+        return not self.is_whole and (self.is_at_least or self.is_close or self.unsure != NO_NUMBER)
 
 
 def live(token: TokenTrace, settings: DrawSettings, walk: Walk | None = None) -> Live:

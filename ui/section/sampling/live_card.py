@@ -243,8 +243,10 @@ class LiveCard(Card):
     def _take_record(self, found: Live) -> None:
         """What the record says; where that is not all, the engine is asked."""
         self._show(found)
-        if not found.is_whole:
+        if found.needs_engine:
             self._begin_replay("")
+        elif found.unsure:
+            self._say(found.unsure)
 
     def _take_refusal(self, sentence: str) -> None:
         """The record says nothing."""

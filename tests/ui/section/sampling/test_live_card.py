@@ -420,6 +420,15 @@ def test_why_it_is_not_replayed_is_said(shown: LiveCard, desk: LiveDesk) -> None
     assert shown.replay.text().endswith(GROWING)
 
 
+def test_what_was_chosen_by_hand_has_no_number_and_nobody_is_asked(
+    shown: LiveCard, desk: LiveDesk, bridge: FakeBridge
+) -> None:
+    chosen = msgspec.structs.replace(token(), chosen=True, uniform=None)
+    bridge.emit_event(TraceRead("m2", (chosen,)))
+    assert shown.replay.text() == "No number was drawn for this token."
+    assert not shown._rest.isActive()
+
+
 def test_mirostat_is_walked_along_the_reply(shown: LiveCard, desk: LiveDesk) -> None:
     desk.put({"chain": as_stored((TopK(), MirostatV2()))})
     assert [what for what, *_ in desk.asked_for] == ["walk"]

@@ -29,7 +29,6 @@ from itertools import count
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from app.engine.planning.placement import unused_graphics_note
-from app.engine.process.cache.draw_replay import KeptScores
 from app.engine.process.cache.keeping import SAVE_AT_END_S
 from app.engine.process.cache.slot import empty_summary
 from app.engine.process.memory_limit import limit_memory
@@ -97,6 +96,7 @@ from app.gguf.header import MAIN_TEMPLATE
 
 if TYPE_CHECKING:  # imported at the first question, which a cold start need not wait for
     from app.engine.process.beams.room import BeamRoom
+    from app.engine.process.cache.kept_scores import KeptScores
     from app.engine.process.probe.cut_replies import CutReplies
     from app.engine.process.probe.room import Examples, ProbeRoom
 

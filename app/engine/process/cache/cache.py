@@ -16,12 +16,8 @@ from contextlib import contextmanager
 from typing import Final
 
 from app.engine.process.cache.cells import Cells, Traits, common_length
-from app.engine.process.cache.draw_replay import (
-    LEFT_OFF as REPLAY_LEFT_OFF,
-    DrawReplay,
-    KeptScores,
-)
 from app.engine.process.cache.keeping import Keeping
+from app.engine.process.cache.kept_scores import KeptScores
 from app.engine.process.cache.parking import Parked
 from app.engine.process.cache.slot import Slot, SlotReply
 from app.engine.process.cache.space import CellSpace
@@ -291,6 +287,8 @@ class CacheControl:
         is_in_the_way: Callable[[], bool],
     ) -> DrawsReplayed:
         """As `_measure`."""
+        from app.engine.process.cache.draw_replay import LEFT_OFF as REPLAY_LEFT_OFF, DrawReplay
+
         self._refuse_beside_replies()
 
         def progress(done: int, total: int) -> None:

@@ -11,7 +11,8 @@ import pytest
 from native_chains import Array, native_chain
 from native_session import NativeSession
 
-from app.engine.process.cache.draw_replay import KEPT_S, NONSENSE, KeptScores
+from app.engine.process.cache.draw_replay import NONSENSE
+from app.engine.process.cache.kept_scores import KEPT_S, KeptScores
 from app.engine.process.native.native import NativeLog, llama
 from app.engine.process.native.weights import Weights
 from app.engine.process.sampling.replayed_chain import GRAMMAR, NO_DECISION, NO_NUMBER

@@ -105,6 +105,7 @@ class MainWindow(QMainWindow):
         """Build the rest around the composer. What was typed and sent meanwhile counts."""
         from app.chat.events import ConversationOpened, LastChatStays, SettingsChanged
         from ui.chat.composing import Composing
+        from ui.chat.drafting_acts import add_drafting_actions
         from ui.chat.message_acts import MessageActs
         from ui.chat.template_banner import TemplateBanner
         from ui.chat.temporary import TemporaryChat
@@ -178,6 +179,7 @@ class MainWindow(QMainWindow):
         self.page_acts.add_actions(self.action_registry)
         self.composing.add_actions(self.action_registry)
         self.thinking.add_actions(self.action_registry)
+        add_drafting_actions(desk, self.action_registry)
         self.text_following.add_actions(self.action_registry)
         self.temporary.add_actions(self.action_registry)
         self.message_acts.add_actions(self.action_registry)

@@ -1,0 +1,41 @@
+"""Speculative decoding of the open chat, from the palette and the menus."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from ui.shell.actions import Action
+
+if TYPE_CHECKING:
+    from app.chat.desk import Desk
+    from ui.shell.actions import Actions
+
+TITLES: Final = {
+    "off": "Speculative decoding: off",
+    "lookup": "Speculative decoding: lookup in the chat",
+    "model": "Speculative decoding: draft model",
+}
+
+
+def add_drafting_actions(desk: Desk, actions: Actions) -> None:
+    """One for each way. A draft model has to be loaded with the model."""
+
+    def is_set(kind: str) -> bool:
+        return desk.levels.resolved().settings.drafts == kind
+
+    def can_be(kind: str) -> bool:
+        loaded = desk.loader.loaded
+        return kind != "model" or (loaded is not None and bool(loaded.draft))
+
+    for kind, title in TITLES.items():
+        actions.add(
+            Action(
+                f"drafts_{kind}",
+                title,
+                "",
+                partial(desk.levels.change, "chat", "drafts", kind),
+                is_enabled=partial(can_be, kind),
+                is_checked=partial(is_set, kind),
+            )
+        )

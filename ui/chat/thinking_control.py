@@ -116,8 +116,8 @@ class ThinkingControl(QObject):
         offer, chosen = thinking.offer, thinking.chosen
         is_known = chosen in offer.choices
         word = choice_words(chosen if is_known else AUTO)
-        if thinking.thoughts:
-            word += " · started"
+        if thinking.thoughts:  # which is on, whatever was chosen
+            word = "Started" if chosen == OFF else f"{word} · started"
         said = [f"Thinking: {word}"]
         if offer.choices and not is_known and offer.auto:
             said[0] += f" ({offer.auto})"

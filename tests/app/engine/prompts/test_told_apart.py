@@ -88,7 +88,7 @@ class Sayer:
     def generate(self, *messages: ChatMessage, **fields: Any) -> Generate:
         of_prompt = {
             name: fields.pop(name)
-            for name in ("continue_last", "reasoning_tags", "begin_ids")
+            for name in ("continue_last", "reasoning_tags", "begin_ids", "reasoning_budget")
             if name in fields
         }
         prompt = ChatPrompt(list(messages) or [QUESTION], **of_prompt)
@@ -268,6 +268,29 @@ def test_tags_that_were_given(sayer: Sayer, control: bool) -> None:
     assert (summary.reasoning, summary.text) == ("hm", "four")
     without = sayer.say()
     assert without.reasoning == ""
+
+
+@pytest.mark.parametrize(
+    ("opening", "closing", "is_control", "own"),
+    [
+        ("<think>", "</think>", False, False),
+        ("[THINK]", "[/THINK]", True, False),
+        ("<<mull>>", "<<say>>", True, True),
+    ],
+)
+def test_reasoning_is_closed_at_its_limit_by_its_own_tag(
+    sayer: Sayer, opening: str, closing: str, is_control: bool, own: bool
+) -> None:
+    marks = (opening, closing) if is_control else ()
+    words = [opening, "hm", "mm", "so", "on", "four"]
+    sayer.load(words, control=marks, others={"\n": "four"})
+    tags = [(opening, closing)] if own else []
+    free = sayer.say(reasoning_tags=tags)
+    assert (free.reasoning, free.text) == ("hmmmsoonfour", "")
+    limited = sayer.say(reasoning_tags=tags, reasoning_budget=2)
+    assert (limited.reasoning, limited.text) == ("hmmm", "four")
+    assert (limited.reasoning_tokens, limited.reasoning_limit) == (2, 2)
+    assert sayer.kinds() == ["reasoning_limit"]
 
 
 def test_a_reply_goes_on_inside_reasoning_of_a_family(sayer: Sayer) -> None:

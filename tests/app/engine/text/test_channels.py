@@ -215,6 +215,23 @@ def test_a_file_with_channels(channels: NativeSession) -> None:
 
 
 @pytest.mark.weights
+def test_a_limit_takes_a_reply_from_the_analysis_to_the_answer(channels: NativeSession) -> None:
+    """The marks and the header of the answer are written for it."""
+    prompt = ChatPrompt([ChatMessage("user", "hi")], reasoning_budget=1)
+    rendered = "<|start|>user<|message|>hi<|end|><|start|>assistant"
+    ready = ReadyPrompt(channels.weights.vocabulary.tokenize("hi"), rendered=rendered)
+    channels.scheduler.add(Generate(1, prompt, GREEDY, max_tokens=40), ready, time.perf_counter())
+    channels.run()
+    ending = channels.ending(1)
+    assert isinstance(ending, Finished)
+    assert isinstance(ending.result, Summary)
+    assert (ending.result.reasoning, ending.result.text) == ("thought", "thought")
+    assert (ending.result.reasoning_tokens, ending.result.reasoning_limit) == (1, 1)
+    inserted = b"".join(t.token.piece for t in channels.tokens(1) if t.token.inserted)
+    assert inserted == b"<|end|><|start|>assistant<|channel|>final<|message|>"
+
+
+@pytest.mark.weights
 def test_marks_that_people_write_are_no_marks(channels: NativeSession) -> None:
     """llama.cpp finds them in any text."""
     vocabulary = channels.weights.vocabulary

@@ -45,6 +45,9 @@ from app.low_priority import lower_priority
 LEAVE_FREE_BYTES: Final = 1 << 30
 """Of the disk: the chats themselves need room more than what can be computed again."""
 
+MOST_OF_CHAT: Final = 8
+"""Of its branches, and of states that only go on from their end; the last used ones."""
+
 READERS: Final = min(4, os.cpu_count() or 1)
 """Threads that authenticate what somebody waits for."""
 
@@ -89,8 +92,12 @@ class SavedStates:
         wake: Callable[[], None] = lambda: None,
         say: Callable[[str], None] = lambda line: None,
         clock: Callable[[], float] = time.time,
+        *,
+        n_ctx: int = 2**31,
     ) -> None:
-        """Without an identity nothing is known again, so nothing is saved."""
+        """Without an identity nothing is known again, so nothing is saved. What was saved with more
+        tokens than `n_ctx` finds no room."""
+        self._n_ctx = n_ctx
         self._identity = identity
         self._traits = traits
         self._wake = wake
@@ -188,6 +195,8 @@ class SavedStates:
         with self._lock:
             for state in self._states:
                 if not state.is_usable or state.adapters != adapters:
+                    continue
+                if len(state.ids) > self._n_ctx:
                     continue
                 keep = min(common_length(state.ids, ids), most)
                 is_better = keep > longest or (
@@ -486,6 +495,7 @@ class SavedStates:
             is_dropped = self._is_dropped(outgoing)
             gone = [state] if is_dropped else [s for s in self._states if self._replaces(state, s)]
             self._states.append(state)
+            gone += self._too_many(state.conversation, gone)
         self._forget(gone)
         self._remove(gone)
         self._keep_to_cap()
@@ -511,6 +521,11 @@ class SavedStates:
             return False
         common = common_length(new.ids, old.ids)
         return common == len(old.ids) and self._serves(new, common)
+
+    def _too_many(self, conversation: str, gone: list[SavedState]) -> list[SavedState]:
+        """What a chat has beyond its share, the longest unused."""
+        own = [s for s in self._states if s.conversation == conversation and s not in gone]
+        return sorted(own, key=lambda state: state.used_at)[:-MOST_OF_CHAT]
 
     def wait_written(self, timeout_s: float) -> bool:
         """Whether nothing is being written, within this time."""

@@ -119,7 +119,11 @@ class Scheduler:
         cap = default_cap(psutil.virtual_memory().available) if cap is None else cap
         self._space = CellSpace(self._slots, weights.n_ctx, Parking(cap, traits))
         states = SavedStates(
-            identity_of(weights, options), traits, wake, lambda line: emit(Log("info", line))
+            identity_of(weights, options),
+            traits,
+            wake,
+            lambda line: emit(Log("info", line)),
+            n_ctx=weights.n_ctx,
         )
         states.use(saved)
         self.keeping = Keeping(

@@ -21,6 +21,7 @@ from app.engine.process.cache.keeping import SAVED_LOST
 from app.engine.process.native.native import NativeLog
 from app.engine.process.native.weights import Weights
 from app.engine.protocol.cache_messages import CacheMap, ChangeCache, ReadCache
+from app.engine.protocol.loading_messages import LoadOptions
 from app.engine.protocol.messages import Failed, Finished
 from app.engine.protocol.saved_messages import PART_SUFFIX, SUFFIX, DropSaved, name_start
 
@@ -263,6 +264,32 @@ def test_nobody_waits_for_a_disk_that_hangs(run: Run, monkeypatch: pytest.Monkey
     assert len(told(again).parked) == 1
 
 
+def test_it_comes_back_where_nothing_can_be_parked(run: Run) -> None:
+    summary = run().chat(PROMPT)
+    again = run(options=LoadOptions(parked_bytes=0))
+    reply = again.chat(grown(PROMPT, summary))
+    assert reply.reuse_source == "saved"
+    again.keeping.tend(is_idle=True)
+    assert told(again).parked == []
+    assert again.scheduler._space.parking.guest is None
+
+
+def test_what_is_larger_than_the_window_is_left_where_it_is(
+    run: Run, made_gguf: Path, native_log: NativeLog, native_reads: list[int]
+) -> None:
+    run().chat(PROMPT)
+    small = load_quietly(made_gguf, native_log, n_ctx=256, n_ubatch=64, n_threads=1)
+    try:
+        session = run(weights=small)
+        session.wait_for_scan()
+        assert session.chat(PROMPT[:200]).reused == 0
+        assert session.keeping.states.fetching is None
+        assert not native_reads
+    finally:
+        run().end()
+        small.close()
+
+
 # --- what is never written ------------------------------------------------------------------------
 
 
@@ -481,6 +508,28 @@ def test_the_longest_unused_goes_first(run: Run, folder: Path) -> None:
     again.end()
     assert [copy.conversation for copy in told(again).saved] == ["b", "c"]
     assert {path.name.partition("-")[0] for path in files(folder)} == set(map(name_start, "bc"))
+
+
+def test_a_chat_has_so_many_branches_and_no_more(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(saved_states, "MOST_OF_CHAT", 2)
+    session = run()
+    for first in (1, 2, 3):
+        session.chat([first, *PROMPT[:60]])
+        session.save()
+    assert [copy.n_tokens for copy in told(session).saved] == [64, 64]
+    assert session.keeping.states.best([1, *PROMPT], 60)[1] == 0
+    assert len(files(folder)) == 2
+
+
+def test_what_a_run_has_left_half_written_goes(run: Run, folder: Path) -> None:
+    run().chat(PROMPT)
+    run().end()
+    left = folder / f"left{PART_SUFFIX}"
+    left.write_bytes(b"the beginning of")
+    run().wait_for_scan()
+    assert not left.exists()
 
 
 @pytest.mark.parametrize("act", ["drop", "clear", "number", "all"])

@@ -246,7 +246,8 @@ class Writer:
             raise
 
     def _take_in(self, slot: Slot, reply: SlotReply, token_id: int, drawn: Drawn) -> Drawn | None:
-        if self._vocabulary.is_eog(token_id) or token_id in reply.stop_ids:
+        is_end = self._vocabulary.is_eog(token_id) or token_id in reply.stop_ids
+        if is_end and not drawn.is_inserted:  # the end of one channel is not the reply's
             _free(drawn)
             if self._vocabulary.is_eog(token_id):
                 self._calls.end(slot, "end_token", _words(self._vocabulary.piece(token_id)))

@@ -10,7 +10,7 @@ from app.bench.rows import EIGHT, at_once_row
 from app.bench.sides import Session, run_app
 from app.engine.protocol.loading_messages import LoadOptions
 
-pytestmark = [pytest.mark.weights, pytest.mark.soak, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.weights, pytest.mark.soak, pytest.mark.alone]
 
 TOKENS, ROUNDS = 64, 5
 

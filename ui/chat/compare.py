@@ -199,12 +199,17 @@ class Comparison(QWidget):
         self._mark_differences()
 
     def _mark_differences(self) -> None:
-        """Versions with cuts against the one of their group with nothing cut, once both ended."""
+        """Where both have ended: versions with cuts against the one of their group with nothing
+        cut, the others against the first one."""
         wholes = {
             version.group: column.message
             for column in self.columns
             if (version := cuts_of(column.message.settings)) and version.role == "whole"
         }
+        first = self.columns[0]
+        for column in self.columns[1:]:
+            if cuts_of(column.message.settings) is None:
+                column.show_difference(_difference(first.message, column.message))
         for column in self.columns:
             version = cuts_of(column.message.settings)
             whole = wholes.get(version.group) if version is not None else None

@@ -110,7 +110,7 @@ class AskSeveral(QDialog):
         choice = Combo(self._theme, self)
         choice.setObjectName(name)
         choice.setAccessibleName(spoken)
-        choice.setMinimumContentsLength(12)
+        choice.setMinimumContentsLength(15)
         choice.addItem(HERE, "")
         for preset in self._presets.values():
             choice.addItem(preset.name, preset.id)
@@ -152,8 +152,8 @@ class AskSeveral(QDialog):
         temperature.setAccessibleName(f"Temperature for reply {number + 1}")
         temperature.setPlaceholderText(f"{self._settings.temperature:g}")
         temperature.setMaxLength(6)
-        seed.setMinimumWidth(self._theme.px(80))
-        temperature.setMinimumWidth(self._theme.px(56))
+        self._theme.at_least(seed, 80)
+        self._theme.at_least(temperature, 56)
         for column, widget in enumerate((label, preset, seed, temperature)):
             self._grid.addWidget(widget, number + 1, column)
         self._numbers.append(label)
@@ -162,7 +162,6 @@ class AskSeveral(QDialog):
         self.temperatures.append(temperature)
 
     def _arrange(self, buttons: QDialogButtonBox) -> None:
-        px = self._theme.px
         words = plain_label(
             "The prompt is processed once, then the replies are generated side by side. Use one; "
             "the others stay as versions.",
@@ -178,10 +177,8 @@ class AskSeveral(QDialog):
         head.addWidget(self.all_presets)
         head.addStretch(1)
         column = QVBoxLayout(self)
-        column.setContentsMargins(px(20), px(16), px(20), px(16))
-        column.setSpacing(px(14))
-        self._grid.setHorizontalSpacing(px(12))
-        self._grid.setVerticalSpacing(px(8))
+        self._theme.space(column, 14, margins=(20, 16))
+        self._theme.space(self._grid, (12, 8))
         self._grid.setColumnStretch(1, 2)
         self._grid.setColumnStretch(2, 1)
         column.addWidget(words)
@@ -189,7 +186,8 @@ class AskSeveral(QDialog):
         column.addWidget(self._scrolling())
         column.addWidget(self.fit_words)
         column.addWidget(buttons)
-        self.setMinimumWidth(px(440))
+        self._theme.at_least(self, 440)
+        self._theme.changed.connect(self._fit_height)
 
     def _scrolling(self) -> QWidget:
         """Eight rows are higher than a small window at 200 %."""
@@ -201,6 +199,8 @@ class AskSeveral(QDialog):
         self._area.setFrameShape(QFrame.Shape.NoFrame)
         self._area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self._area.setWidget(inside)
+        self._area.viewport().setAutoFillBackground(False)
+        inside.setAutoFillBackground(False)
         return self._area
 
     def _show_rows(self) -> None:

@@ -50,9 +50,15 @@ IDLE: Final = "Draws replies to this prompt with random seeds. None of them is k
 ALL_SAME: Final = "All {n} agree up to token {place}."
 DIFFER: Final = "First difference at token {place}, in {n} replies."
 UNSEEN: Final = " Tokens that didn't come: {share} expected."
-FOLLOWED: Final = "After {text}: "
+FOLLOWED: Final = "After “{text}”: "
+LEAST_UNSEEN: Final = 0.0005
+_SAID_CHARS: Final = 120
 END: Final = "(end)"
 _BAR_PX: Final = 72
+_ALIGNED: Final = (
+    Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter,
+    Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter,
+)
 
 
 class _ShareDelegate(QStyledItemDelegate):
@@ -114,7 +120,6 @@ class SeedsWindow(QDialog):
         self._theme = theme
         self._message_id = ""
         self._prefixes: list[tuple[int, ...]] = []
-        self._words: list[str] = []
         self._rows: tuple[Outcome, ...] = ()
         self.setObjectName("seeds_window")
         self.setWindowTitle("Many seeds")
@@ -147,6 +152,7 @@ class SeedsWindow(QDialog):
         for column, (name, hint) in enumerate(zip(COLUMNS, HINTS, strict=True)):
             item = QTableWidgetItem(name)
             item.setToolTip(hint)
+            item.setTextAlignment(_ALIGNED[column > 0])
             self.table.setHorizontalHeaderItem(column, item)
         self.back = push_button("Back", self, "seeds_back", hint="Backspace")
         self.follow = push_button("Follow token", self, "seeds_follow", hint="Enter")
@@ -197,7 +203,18 @@ class SeedsWindow(QDialog):
         header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
         header.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
         header.setHighlightSections(False)
-        self.resize(self._theme.px(560), self._theme.px(460))
+        self._theme.changed.connect(self._fit)
+        self._fit()
+
+    def _fit(self) -> None:
+        """Rows as high as their text and its bar; never smaller than what is to be read."""
+        px = self._theme.px
+        self.table.verticalHeader().setDefaultSectionSize(
+            self.table.fontMetrics().height() + px(14)
+        )
+        wanted = QSize(px(560), px(460))
+        screen = self.screen().availableSize()
+        self.resize(self.size().expandedTo(wanted).boundedTo(screen))
 
     # --- acts -----------------------------------------------------------------------------------
 
@@ -206,7 +223,7 @@ class SeedsWindow(QDialog):
         if self._desk.seeds.is_running and message_id != self._message_id:
             self._desk.seeds.stop()
         if message_id != self._message_id:
-            self._prefixes, self._words = [], []
+            self._prefixes = []
         self._message_id = message_id
         self.question.set_text(" ".join(question[:300].split()))
         self._show()
@@ -220,7 +237,7 @@ class SeedsWindow(QDialog):
         if seeds.is_running:
             seeds.stop()
             return
-        self._prefixes, self._words = [], []
+        self._prefixes = []
         sentence = seeds.start(
             self._message_id, self.count.currentData(), self.length.currentData()
         )
@@ -235,13 +252,11 @@ class SeedsWindow(QDialog):
         if row is None or row.is_end or found is None or not found.differs:
             return
         self._prefixes.append((*found.beginning, row.token_id))
-        self._words.append(f"“{visible(row.piece)}”")
         self._show()
         self.table.selectRow(0)
 
     def go_back(self) -> None:
-        if self._words:
-            self._words.pop()
+        if self._prefixes:
             self._prefixes.pop()
             self._show()
 
@@ -302,10 +317,7 @@ class SeedsWindow(QDialog):
             texts = (name, f"{row.count:,}", f"{row.share:.1%}", expected, model)
             for column, text in enumerate(texts):
                 item = QTableWidgetItem(text)
-                if column:
-                    item.setTextAlignment(
-                        Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-                    )
+                item.setTextAlignment(_ALIGNED[column > 0])
                 item.setToolTip(HINTS[column])
                 if column == SHARE:
                     item.setData(Qt.ItemDataRole.UserRole, (row.share, row.expected))
@@ -326,8 +338,11 @@ class SeedsWindow(QDialog):
             words = DIFFER if found.differs else ALL_SAME
             said = words.format(place=f"{found.position + 1:,}", n=found.n)
             unseen = found.unseen if found.differs else None
-            more = UNSEEN.format(share=f"{unseen:.1%}") if unseen is not None else ""
-            after = FOLLOWED.format(text=" … ".join(self._words)) if self._words else ""
+            is_some = unseen is not None and unseen >= LEAST_UNSEEN
+            more = UNSEEN.format(share=f"{unseen:.1%}") if is_some else ""
+            text = found.said.decode("utf-8", "replace")
+            text = ("…" if len(text) > _SAID_CHARS else "") + text[-_SAID_CHARS:].strip()
+            after = FOLLOWED.format(text=text) if text else ""
             self.where.setText(after + (said[:1].lower() + said[1:] if after else said) + more)
         self.where.setVisible(found is not None)
         self.caption.setText(sentence or (IDLE if has_weights else "Load a model first."))
@@ -336,5 +351,5 @@ class SeedsWindow(QDialog):
         row, found = self._selected(), self._found()
         may = row is not None and not row.is_end and found is not None and found.differs
         self.follow.setEnabled(may)
-        self.back.setEnabled(bool(self._words))
+        self.back.setEnabled(bool(self._prefixes))
         self.version.setEnabled(row is not None and not self._desk.replies.is_generating)

@@ -75,7 +75,8 @@ class Outcome:
 class Outcomes:
     """At `position` (from 0), behind the `beginning` that they have in common, runs first differ;
     where `differs` is false, this is the last token that is known of them. `n` runs are counted
-    there. `unseen`: what is expected of all tokens that did not come."""
+    there. `unseen`: what is expected of all tokens that did not come; `said`: the bytes of the
+    beginning."""
 
     beginning: tuple[int, ...]
     position: int
@@ -83,6 +84,7 @@ class Outcomes:
     n: int
     rows: tuple[Outcome, ...]
     unseen: float | None
+    said: bytes = b""
 
     def stray(self, expected: float) -> float:
         """The standard deviation of a share of `n` draws."""
@@ -152,8 +154,16 @@ def _counted(
     rows.sort(key=lambda row: (-row.count, -(row.expected or row.model or 0.0), row.token_id))
     known = [row.expected for row in rows]
     unseen = None if None in known else max(1.0 - math.fsum(p for p in known if p), 0.0)
-    beginning = tuple(step.token_id for step in there[0][0].steps[:position])
-    return Outcomes(beginning, position, differs, len(there), tuple(rows), unseen)
+    before = there[0][0].steps[:position]
+    return Outcomes(
+        tuple(step.token_id for step in before),
+        position,
+        differs,
+        len(there),
+        tuple(rows),
+        unseen,
+        b"".join(step.piece for step in before),
+    )
 
 
 def _outcome(

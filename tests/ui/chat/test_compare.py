@@ -72,3 +72,14 @@ def test_nothing_is_said_while_one_grows_or_ids_are_unknown(facts) -> None:
     _, words = facts(version(0, "whole", (1, 2)), growing)
     facts.comparison.change_message(version(1, "cut", (1, 5)))
     assert facts.comparison.columns[1].facts.text().startswith("first differs at token 2")
+
+
+def test_ordinary_versions_are_held_against_the_first(facts) -> None:
+    versions = [
+        replace(version(n, "cut", ids), settings={})
+        for n, ids in enumerate([(1, 2, 3), (1, 2, 4), (1, 2, 3)])
+    ]
+    first, second, third = facts(*versions)
+    assert "differs" not in first
+    assert second.startswith("first differs at token 3")
+    assert third.startswith("same text")

@@ -46,6 +46,10 @@ def test_from_the_question_to_a_version_by_keys(open_window: Any) -> None:
     assert window.where.text() == LAST_QUESTION
     QTest.keyClick(window.length_field, Key.Key_Return)
     person.wait(lambda: not person.app.desk.beams.is_running)
+    window.penalty_field.setText("much")
+    QTest.mouseClick(window.search_button, LEFT)
+    assert "length penalty must be a number" in window.status.text()
+    window.penalty_field.setText("0.6")
     search(person, window, 3, 5)
 
     desk = person.app.desk

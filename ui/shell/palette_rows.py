@@ -39,6 +39,8 @@ Chat = tuple[str, Callable[[], Row]]
 
 ALSO: Final[dict[str, tuple[str, ...]]] = {
     "new_chat": ("new conversation", "start over"),
+    "beam_search": ("beams", "best continuations", "length penalty"),
+    "beam_search_here": ("search from here",),
     "trash_chat": ("delete chat", "remove chat"),
     "open_weights": ("load model", "import model"),
     "unload_weights": ("eject model", "free memory"),

@@ -137,11 +137,11 @@ def _of_settings(desk: Desk, lazy: LazyWindows) -> tuple[Action, ...]:
             group="Reply settings",
         ),
         Action("presets", "Presets", "Ctrl+P", lazy.show_presets, group="Reply settings"),
-        Action("beam_search", "Beam search", "Ctrl+Alt+B", lazy.show_beams, group="Message"),
+        Action("beam_search", "Beam search", "Ctrl+Alt+G", lazy.show_beams, group="Message"),
         Action(
             "beam_search_here",
             "Beam search from the chosen token",
-            "Ctrl+Alt+Shift+B",
+            "Ctrl+Alt+Shift+G",
             lambda: lazy.show_beams(at_token=True),
             lazy.has_token,
             group="Message",

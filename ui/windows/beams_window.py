@@ -95,7 +95,7 @@ class BeamsWindow(WindowBeside):
         self._make()
         self._build()
         bridge.on(BeamsChanged, self._on_changed)
-        theme.changed.connect(lambda: self._soon.start())
+        theme.changed.connect(self._fit)
         bridge.on((ConversationOpened, PathChanged, EngineStateChanged), self._on_elsewhere)
         ZoomedSize(self, theme, SIZE_PX)
         self._show()

@@ -99,7 +99,6 @@ class Beams:
         self._branches = branches
         self._text = text
         self._newest = Newest(questions)
-        self._is_stopping = False
         self.options = BeamOptions()
         self.origin: Origin | None = None
         self.state: State = "none"
@@ -152,10 +151,8 @@ class Beams:
     # --- searching ------------------------------------------------------------------------------
 
     def search(self, origin: Origin, options: BeamOptions) -> None:
-        """Begin; a search that runs ends."""
+        """Begin; a search that runs ends. What cannot be searched leaves the last tree as it is."""
         still = self._newest.begin()
-        self._is_stopping = False
-        self.origin, self.options, self.tree, self.read = origin, options, BeamTree(), (0, 0)
         try:
             check_beams(options.width, options.length, options.length_penalty)
         except BadSetting as refused:
@@ -164,6 +161,7 @@ class Beams:
         if origin.conversation_id != self._shelf.open.id:
             self._end("failed", NOT_HERE)
             return
+        self.origin, self.options, self.tree, self.read = origin, options, BeamTree(), (0, 0)
         self._tell("reading")
         settings = self._settings()
         if origin.is_reply:

@@ -237,6 +237,16 @@ PLACES = {
         LATE,
         "test_a_reply_whose_row_comes_when_its_temporary_chat_has_ended_is_nobodys",
     ),
+    "app/chat/replies/beams.py search": (
+        "it is the newest search, and not stopped",
+        "app/chat/replies/test_beams.py",
+        "test_a_search_is_stopped_and_what_it_found_can_be_used",
+    ),
+    "app/chat/replies/beams.py _ask": (
+        "always: a newer search or a stop has it dropped",
+        "app/chat/replies/test_beams.py",
+        "test_a_search_is_stopped_and_what_it_found_can_be_used",
+    ),
     "app/chat/replies/branch_at.py at": (
         "the reply is on the path on screen",
         LATE,

@@ -13,11 +13,11 @@ from typing import Any, Final
 from app.chat.conversations.shelf import Shelf
 from app.chat.replies.prompts import clean_message
 from app.chat.replies.reply import NOTHING, Beginning
+from app.chat.settings.levels import NEXT
 from app.chat.settings.resolved import SHAPING, taken
 from app.chat.surroundings import Surroundings
 from models.records import Conversation
 
-NEXT: Final = "next_reply"
 THOUGHTS: Final = "reasoning_start"
 MAX_THOUGHTS: Final = 100_000
 

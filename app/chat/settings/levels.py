@@ -19,6 +19,8 @@ from app.chat.weights.loading import Loader
 from app.refusal import Refusal
 from models.records import Conversation
 
+NEXT: Final = "next_reply"
+"""What is for the next reply alone stands with a chat's settings, and is none of them."""
 NO_WEIGHTS: Final = "Load a model first: these settings belong to a model."
 
 
@@ -135,6 +137,8 @@ class Levels:
         prompt = values.get("system_prompt")
         if prompt:  # an empty one is said outright: this chat has none
             del values["system_prompt"]
+        beside = {key: each for key, each in self._shelf.open.settings.items() if key == NEXT}
+        values |= beside
         self._shelf.change(
             self._shelf.open.id, settings=values, system_prompt=prompt or "", **fields
         )
@@ -142,7 +146,7 @@ class Levels:
 
 def of_chat(conversation: Conversation) -> dict[str, Any]:
     """What a conversation sets otherwise."""
-    values = dict(conversation.settings)
+    values = {name: value for name, value in conversation.settings.items() if name != NEXT}
     if conversation.system_prompt:
         values["system_prompt"] = conversation.system_prompt
     return values

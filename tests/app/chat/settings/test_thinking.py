@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from app.chat.events import ThinkingChanged
-from app.chat.replies.next_reply import NEXT
+from app.chat.settings.levels import NEXT
 
 OFFER = {"choices": ["off", "on", "high"], "auto": "on", "has_reasoning": True}
 THINKS: dict[str, Any] = {
@@ -122,6 +122,18 @@ def test_what_was_begun_stays_with_its_chat_and_comes_back(make_room: Any, tmp_p
     room.until(lambda: room.desk.shelf.open.id == chat and room.desk.thinking.thoughts == "So")
     stored = room.store.load_conversation(chat).result(20)[0]
     assert stored.settings[NEXT] == {"reasoning_start": "So"}
+
+
+def test_other_settings_of_the_chat_leave_it_alone(make_room: Any) -> None:
+    room = ready(make_room)
+    levels, thinking = room.desk.levels, room.desk.thinking
+    thinking.begin_with("So")
+    thinking.choose("off", "message")
+    levels.change("chat", "top_k", 3)
+    levels.put("chat", {"temperature": 0.5})
+    levels.reset("chat", "temperature")
+    assert levels.own("chat") == {}
+    assert (thinking.chosen, thinking.thoughts) == ("off", "So")
 
 
 def test_what_is_stored_is_untrusted(make_room: Any) -> None:

@@ -17,6 +17,7 @@ from app.engine.prompts.sources import SUMMARY
 from app.engine.protocol.messages import Generate
 from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt
 from app.engine.protocol.stages import Dist, Sampling, Temperature, TopK
+from app.engine.protocol.thinking_messages import OFF
 
 HEAD: Final = "Summary of the earlier part of this conversation:\n"
 MOST_PORTIONS: Final = 16
@@ -103,6 +104,7 @@ def summary_request(
             template_name=prompt.template_name,
             reasoning_tags=prompt.reasoning_tags,
             variables=prompt.variables,
+            thinking=OFF,  # it would use up the tokens that the summary may have
         ),
         sampling=Sampling(filters=[TopK(k=40), Temperature(t=0.3)], select=Dist()),
         max_tokens=n_tokens,

@@ -130,6 +130,9 @@ class FakeDesk:
         self.loader.state = EngineStateChanged("stopped")
         self.loader.devices = ()
         self.presets.all = ()
+        self.vectors.all = ()
+        self.vectors.making = ""
+        self.vectors.name_of = lambda path: Path(path).stem
         self.lanes.record = LaneRecord()
         self.loader.path = ""
         self.loader.known_weights = self.local.for_menu = lambda: self.weights

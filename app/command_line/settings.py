@@ -102,7 +102,8 @@ class AskSettings:
 
     def load_options(self) -> LoadOptions:
         """How to load. What `load` says goes before the plain names."""
-        return msgspec.structs.replace(self.window.load_options(), **self.load)
+        loras = {"loras": list(self.window.loras), **self.load}
+        return msgspec.structs.replace(self.window.load_options(), **loras)
 
     def adapters(self) -> Adapters:
         """What changes the weights. `load` may say which LoRA adapters, too."""

@@ -33,6 +33,7 @@ SLIDER_SCALE: Final = {"loras": 2, "control_vectors": 4}
 APPLY_AFTER_MS: Final = 150
 """A slider rests this long before its value is applied."""
 _FIELD_PX: Final = 56
+_SLIDER_PX: Final = 22
 _WORDS: Final = {"loras": "LoRA adapter", "control_vectors": "control vector"}
 GONE: Final = "This file isn't there any more."
 
@@ -85,6 +86,7 @@ class AdapterRow(QWidget):
         theme.space(first, 6)
         theme.space(second, 6)
         theme.size(self.scale, width=_FIELD_PX)
+        theme.size(self.slider, height=_SLIDER_PX)
         self.show_file(file)
 
     def _layers(self, theme: Theme, spoken: str) -> QHBoxLayout:
@@ -108,7 +110,7 @@ class AdapterRow(QWidget):
         self._file = file
         path = str(file["path"])
         known = f"{path}\n{file['hash']}" if file.get("hash") else path
-        self.name.setToolTip(known)
+        self.setToolTip(known)
         self._is_showing = True
         if not self._timer.isActive() and not self.slider.isSliderDown():
             self.slider.setValue(round(float(file["scale"]) * SLIDER_STEPS))
@@ -176,6 +178,11 @@ class AdapterField(QWidget):
 
     def value(self) -> object:
         return list(self._files)
+
+    def show_names(self) -> None:
+        """Files may be called otherwise by now."""
+        for row, file in zip(self.rows, self._files, strict=True):
+            row.name.setText(self._name_of(str(file["path"])))
 
     def _build(self) -> None:
         for row in self.rows:

@@ -85,8 +85,7 @@ class Settings:
     it does by itself; `reasoning_budget`: after so many tokens reasoning is closed, 0: never;
     `template_variables`: more names for the template, a JSON object.
     `drafts`: who proposes tokens for speculative decoding; `draft_tokens`: how many at once.
-    `loras`, `control_vectors`: what changes the weights; those that the weights' own level says are
-    loaded together with them.
+    `loras`, `control_vectors`: what changes the weights while they compute.
     `chain`: the sampling stages in the user's order; empty, the usual chain is made of the
     numbers from `temperature` to `repeat_last_n`. Fonts are families, empty the system's; sizes
     are pixels at 100 %. `trash_days` 0: the trash is never emptied by itself.
@@ -173,7 +172,6 @@ class Settings:
             type_k=self.type_k,
             type_v=self.type_v,
             flash_attention=cast("Literal['auto', 'on', 'off']", self.flash_attention),
-            loras=list(self.loras),
         )
 
     @property

@@ -24,7 +24,7 @@ from app.chat.events import (
     Noticed,
 )
 from app.chat.replies.prompts import clean_message, is_encodable
-from app.chat.settings.resolved import resolve
+from app.chat.settings.resolved import resolve, taken
 from app.chat.surroundings import Surroundings, now
 from app.chat.weights.file_check import Check, refusal_of
 from app.chat.weights.load_settings import DRAFT, LOAD, load_options, with_loras_in_place
@@ -213,7 +213,11 @@ class Loader:
         own = self.settings_of_weights(path)
         options = load_options(resolve(self._around.settings, own).settings, own.get(LOAD))
         draft = own.get(DRAFT)
-        return msgspec.structs.replace(options, draft=draft if isinstance(draft, str) else "")
+        # What the app or a chat has may be for other weights: it comes with its replies.
+        loras = taken(own, ("loras",)).get("loras", ())
+        return msgspec.structs.replace(
+            options, draft=draft if isinstance(draft, str) else "", loras=list(loras)
+        )
 
     @property
     def options_in_use(self) -> LoadOptions | None:

@@ -549,3 +549,25 @@ def test_json_shows_the_stages_of_a_chain(
         assert len(token["alternatives"]) == 16
         assert [s["left"] for s in token["stages"]][:2] == [5, 5]
     assert lines[-1]["cut"] == []
+
+
+@pytest.mark.weights
+def test_adapters_change_the_answer_and_a_scale_of_0_does_not(
+    made_gguf: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from made_adapters import write_lora, write_vector
+
+    lora, vector = tmp_path / "l.gguf", tmp_path / "v.gguf"
+    write_lora(lora, made_gguf, ["blk.0.ffn_down.weight"], alpha=40.0)
+    write_vector(vector, 2, 64, spread=3.0)
+
+    def answer(*more: str) -> list[int]:
+        argv = ["Hi", "--json", "--temperature", "0", "--max-tokens", "6", "--threads", "1"]
+        assert _ask(*argv, "--ctx", "512", "--gguf", str(made_gguf), *more) == 0
+        lines = _lines(capsys.readouterr().out)
+        return [line["token_id"] for line in lines if line["event"] == "token"]
+
+    plain = answer()
+    assert answer("--lora", f"{lora}:0", "--control-vector", f"{vector}:0") == plain
+    assert answer("--control-vector", f"{vector}:2:1-1") != plain
+    assert answer("--lora", str(lora)) != plain

@@ -70,9 +70,9 @@ class AdaptersRoom(Panel):
         flow.addWidget(self.compare)
         flow.addWidget(self.make)
         self.area.fill(
-            self._card("loras", "LoRA adapters", LORAS),
-            self._card("control_vectors", "Control vectors", VECTORS),
             acts,
+            self._card("control_vectors", "Control vectors", VECTORS),
+            self._card("loras", "LoRA adapters", LORAS),
         )
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
@@ -130,10 +130,8 @@ class AdaptersRoom(Panel):
         self._follow()
 
     def _on_vectors(self) -> None:
-        """Other names."""
         for field in self.fields.values():
-            field.show_value(())
-        self._follow()
+            field.show_names()
 
     def _follow(self) -> None:
         if not self._is_active:

@@ -39,15 +39,12 @@ def test_every_option_of_a_load_can_be_set() -> None:
     stored: dict[str, Any] = {}
     for name, value in SET.items():
         stored = changed_load(stored, name, value)
-    loras = (Lora("/a.gguf", 0.5),)
-    settings = Settings(
-        n_ctx=2048, n_threads=3, n_gpu_layers=0, type_k="q8_0", type_v="q8_0", loras=loras
-    )
+    settings = Settings(n_ctx=2048, n_threads=3, n_gpu_layers=0, type_k="q8_0", type_v="q8_0")
     assert load_options(settings, stored) == LoadOptions(
         n_ctx=2048, n_threads=3, n_gpu_layers=0, type_k="q8_0", type_v="q8_0",
         n_ubatch=256, use_mmap=False, use_mlock=True, devices=["GPU0"], tensor_split=[1.0, 2.5],
         split_mode="row", main_device=1, cpu_moe_layers=-1, n_slots=2, parked_bytes=0,
-        governor=False, loras=[Lora("/a.gguf", 0.5)],
+        governor=False,
         rope=RopeScaling("yarn", 1e6, 0.5, 4096, 1.0, 1.0, 32.0, 1.0),
     )  # fmt: skip
     for name in SET:
@@ -107,4 +104,4 @@ def test_loras_of_an_older_version_are_a_setting_of_replies_now() -> None:
     assert with_loras_in_place(newer) == {"loras": [], "load": {}}
     assert with_loras_in_place({"load": 7}) == {"load": 7}
     settings = resolve(Settings(), with_loras_in_place(old)).settings
-    assert load_options(settings, {}).loras == [Lora("/a.gguf", 0.5)]
+    assert settings.loras == (Lora("/a.gguf", 0.5),)

@@ -11,6 +11,7 @@ from ui.look.theme import Theme
 from ui.section.kinds import KINDS
 from ui.section.looking import Looking
 from ui.section.panel import Tools
+from ui.section.sampling.adapters_room import AdaptersRoom
 from ui.section.sampling.chain_room import ChainRoom
 from ui.section.sampling.panel import SamplingPanel
 from ui.section.sampling.rules_room import RulesRoom
@@ -36,9 +37,9 @@ def test_sampling_comes_after_the_network_that_it_draws_from() -> None:
 
 def test_the_rooms_stand_in_order(panel: SamplingPanel) -> None:
     titles = [panel.rooms.tabText(at) for at in range(panel.rooms.count())]
-    assert titles == ["Chain", "What if", "Grammar, limits"]
+    assert titles == ["Chain", "What if", "Grammar, limits", "Adapters"]
     kinds = [type(panel.enter(title)) for title in titles]
-    assert kinds == [ChainRoom, WhatIfRoom, RulesRoom]
+    assert kinds == [ChainRoom, WhatIfRoom, RulesRoom, AdaptersRoom]
     assert panel.rooms.minimumSizeHint().width() <= panel.width()
 
 
@@ -56,7 +57,7 @@ def test_the_cards_of_what_if_follow_only_on_screen(panel: SamplingPanel) -> Non
 
 
 def test_no_room_is_wider_than_a_narrow_section(panel: SamplingPanel) -> None:
-    for title in ("Chain", "What if", "Grammar, limits"):
+    for title in ("Chain", "What if", "Grammar, limits", "Adapters"):
         room = panel.enter(title)
         assert room.minimumSizeHint().width() <= panel.width()
         assert room.area.body.minimumSizeHint().width() <= room.area.viewport().width()  # type: ignore[attr-defined]

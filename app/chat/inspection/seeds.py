@@ -30,7 +30,7 @@ from app.chat.weights.loading import Loader
 from app.engine.protocol.cache_messages import ChangeCache
 from app.engine.protocol.messages import Done, Generate, Summary, TextTakenBack, TokenArrived
 from app.insight.sampling.outcomes import Outcomes, Run, outcomes, step_of
-from models.records import Message, Role
+from models.records import ConversationKind, Message, Role
 
 CONVERSATION: Final = "one prompt with many seeds"
 """The key of its cells: no conversation's."""
@@ -40,8 +40,11 @@ COUNTS: Final = (8, 16, 32, 64)
 LENGTHS: Final = (8, 16, 32, 64)
 ALTERNATIVES: Final = 16
 TELL_S: Final = 0.2
+AFTER_FAILURE_S: Final = 0.3
+"""By then it is known whether the engine is gone; asked again at once, it would load anew."""
 
 NO_MESSAGE: Final = "Choose a message or a reply first."
+NOT_HERE: Final = "This works in chats, not in text documents."
 BUSY: Final = "A reply is being generated. Try again when it is finished."
 PAUSED: Final = "Paused while a reply is generated."
 
@@ -132,6 +135,8 @@ class SeedRuns:
         conversation = self._shelf.conversation(message.conversation_id)
         if not path or conversation is None:
             return NO_MESSAGE
+        if conversation.kind is not ConversationKind.CHAT:
+            return NOT_HERE
         seeds = deque(random.sample(range(MAX_SEED), n_seeds))
         self._now = now = _Counting(path[-1].id, None, n_seeds, seeds)
 
@@ -199,6 +204,8 @@ class SeedRuns:
 
     def _fill(self, now: _Counting) -> None:
         loaded = self._loader.loaded
+        if loaded is None or self._loader.is_loading:  # none of the rest would come
+            now.left.clear()
         most = min(AT_ONCE, loaded.n_slots) if loaded is not None else 1
         while now.left and len(now.open_runs) < most and self._may_ask(now):
             self._ask(now, now.left.popleft())
@@ -254,14 +261,16 @@ class SeedRuns:
             run.is_over = True
             if not run.steps:  # nothing to be counted
                 now.runs.remove(run)
-            now.sentence = sentence if sentence != ENDED else now.sentence
-            if self._loader.loaded is None:  # no other would fare better
-                now.left.clear()
-        self._close(now, run)
+        is_stopped = sentence == ENDED
+        now.sentence = now.sentence if is_stopped else sentence
+        self._close(now, run, after_s=0.0 if is_stopped else AFTER_FAILURE_S)
 
-    def _close(self, now: _Counting, run: Run) -> None:
+    def _close(self, now: _Counting, run: Run, after_s: float = 0.0) -> None:
         now.open_runs = {i: one for i, one in now.open_runs.items() if one is not run}
-        self._fill(now)
+        if after_s:
+            self._around.alarms.set("seeds go on", after_s, lambda: self._fill(now))
+        else:
+            self._fill(now)
 
     def _give_up(self, now: _Counting, sentence: str) -> None:
         now.is_over, now.sentence = True, sentence

@@ -112,3 +112,16 @@ def test_without_a_message_there_is_nothing_to_count(make_room: Any, message_id:
     room = make_room(SCRIPT).start_ready()
     assert room.desk.seeds.start(message_id, 8, 8) == NO_MESSAGE
     assert room.desk.seeds.outcomes() is None
+
+
+def test_an_engine_that_dies_ends_it_with_what_it_has(make_room: Any) -> None:
+    dies = {"tokens": [{"text": "The"}, {"exit": 3}]}
+    script = {"replies": [_reply(["Hi"]), _reply(["The", " cat"]), _reply(["A"]), dies]}
+    room = make_room(script).start_ready()
+    room.ask("Any?")
+    room.desk.seeds.start(room.desk.shelf.path[0].id, 16, 16)
+    room.until(lambda: not room.desk.seeds.is_running)
+    found = room.desk.seeds.outcomes()
+    assert {row.piece for row in found.rows} == {b"The", b"A"}
+    assert "crashed" in room.desk.seeds.sentence or "stopped" in room.desk.seeds.sentence
+    assert room.desk.questions._asked == {}

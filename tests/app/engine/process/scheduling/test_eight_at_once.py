@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
+import numpy as np
 import pytest
 from gguf_writer import bpe_vocabulary
 from native_session import NativeSession, load_quietly
@@ -16,6 +18,7 @@ from app.engine.process.native.weights import Weights
 from app.engine.process.scheduling.scheduler import Scheduler
 from app.engine.protocol.messages import Finished, Summary
 from app.engine.protocol.stages import Dist, Sampling, Temperature
+from app.insight.sampling.outcomes import Run, outcomes, step_of
 
 pytestmark = pytest.mark.weights
 
@@ -74,6 +77,53 @@ def _each_as_alone(session: NativeSession, ids: list[int], length: int) -> None:
     assert len({tuple(ids) for ids in wanted}) > 1
     for tokens, request in zip(alone, together, strict=True):
         assert distance(tokens, traces(session, request)) <= bound_of(session.weights)
+
+
+@pytest.mark.parametrize(
+    "n_seeds", [64, pytest.param(4000, marks=pytest.mark.soak)], ids=["few", "many"]
+)
+def test_first_tokens_come_as_often_as_the_scores_say(
+    made_session: NativeSession, n_seeds: int
+) -> None:
+    """Each expected share against the softmax of the scores that another context gave; and, of
+    many, χ² over the ten most probable tokens and all the rest, below its 99.9th percentile."""
+    session, ids = made_session, [100 + n for n in range(20)]
+    sharp = Sampling(filters=[Temperature(0.05)], select=Dist())
+    reference = session.add(ids, max_tokens=1, alternatives=64, reuse_prefix=False)
+    session.run()
+    (token,) = traces(session, reference)
+    nats = np.frombuffer(token.alternative_logprobs.data, "<f4") / 0.05
+    shares = np.exp(nats - nats.max())
+    shares /= shares.sum()  # behind the 64 best nothing is left at this temperature
+    by_id = dict(
+        zip(np.frombuffer(token.alternative_ids.data, "<i4").tolist(), shares, strict=True)
+    )
+    runs = []
+    for first in range(0, n_seeds, EIGHT):
+        seeds = range(first, first + EIGHT)
+        requests = [
+            session.add(
+                ids, msgspec.structs.replace(sharp, seed=s), max_tokens=1, record_stages=True
+            )
+            for s in seeds
+        ]
+        session.run()
+        for seed, request in zip(seeds, requests, strict=True):
+            (drawn,) = traces(session, request)
+            runs.append(Run(seed, [step_of(drawn)], is_over=True))
+        session.events.clear()
+    found = outcomes(runs)
+    assert found is not None
+    assert (found.position, found.n, found.differs) == (0, n_seeds, True)
+    for row in found.rows:
+        assert row.expected == pytest.approx(by_id[row.token_id], rel=0.1)
+    counts = {row.token_id: row.count for row in found.rows}
+    best = sorted(by_id, key=lambda i: -by_id[i])[:10]
+    cells = [(counts.get(i, 0), n_seeds * by_id[i]) for i in best]
+    seen, expected = (sum(column) for column in zip(*cells, strict=True))
+    cells.append((n_seeds - seen, n_seeds - expected))
+    if n_seeds > 1000:
+        assert sum((c - e) ** 2 / e for c, e in cells if e > 5) < 29.6
 
 
 def test_one_that_fails_ends_alone(

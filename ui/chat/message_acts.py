@@ -22,7 +22,6 @@ from app.chat.events import (
     VersionsRead,
 )
 from app.chat.replies.summary_nodes import covered_by, stands_of
-from app.chat.replies.together import Together, together
 from models.records import Message, Role
 from ui.shell.actions import Action, Actions
 from ui.shell.notices import Notice
@@ -31,6 +30,7 @@ from ui.transcript.edit import Choice, Decide, Editing, MessageEditor, Task
 if TYPE_CHECKING:
     from app.bridge import Bridge
     from app.chat.desk import Desk
+    from app.chat.replies.together import Together
     from ui.chat.branch_map import BranchMap
     from ui.chat.chat_column import ChatColumn
     from ui.chat.compare import Comparison
@@ -334,6 +334,8 @@ class MessageActs(QObject):
 
     def _fits(self, count: int) -> Together:
         """Of so many replies to what is in the context now."""
+        from app.chat.replies.together import together
+
         desk, last = self._desk, self._desk.meter.last
         n_prompt = 0 if last is None else last.used
         max_tokens = desk.settings.now.max_tokens

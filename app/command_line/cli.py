@@ -32,6 +32,7 @@ from app.command_line.several import (
     requests_of,
     settings_of_each,
 )
+from app.command_line.summary import summarized
 from app.command_line.talk import RequestError, Talk
 from app.engine.protocol.messages import Failed, Generate, Stopped, Summary
 from app.engine.protocol.prompt_messages import ContextPolicy, Prompt, TextPrompt
@@ -192,12 +193,13 @@ def _run(options: argparse.Namespace) -> int:
     output: AskOutput = JsonLines(sys.stdout) if options.json else PlainText(sys.stdout, sys.stderr)
     talk = Talk(options, output.event, output.flush)
     try:
-        output.loaded(talk.load(weights, settings.load_options()))
+        loaded = talk.load(weights, settings.load_options())
+        output.loaded(loaded)
         if options.json:
             output.pieces = talk.read_pieces()
         if beams is not None:
             return search(talk, beams, request, output)
-        return _answer(talk, request, output)
+        return _answer(talk, summarized(talk, request, loaded, output), output)
     except RequestError as error:
         output.failed(error.failed)
         raise

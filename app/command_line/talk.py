@@ -96,6 +96,14 @@ class Talk:
             raise KeyboardInterrupt
         return found
 
+    def ask_aside(self, command: Command, kind: type[T]) -> T:
+        """The same, and nobody is told what happens meanwhile."""
+        heard, self._heard = self._heard, _ignore
+        try:
+            return self.ask(command, kind)
+        finally:
+            self._heard = heard
+
     def read_pieces(self) -> Pieces:
         """What each token ID of the loaded file stands for. Raises RequestError."""
         return Pieces(self.ask(ReadVocabulary(0), VocabularyTable))

@@ -571,3 +571,57 @@ def test_adapters_change_the_answer_and_a_scale_of_0_does_not(
     assert answer("--lora", f"{lora}:0", "--control-vector", f"{vector}:0") == plain
     assert answer("--control-vector", f"{vector}:2:1-1") != plain
     assert answer("--lora", str(lora)) != plain
+
+
+# --- context policies -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", ["drop_oldest", "keep_ends", "summarize"])
+def test_each_context_policy_is_reached(
+    script: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], policy: str
+) -> None:
+    """By the flag; the same name stands in a settings file (`test_settings.py`)."""
+    file = tmp_path / "settings.json"
+    turns = [
+        {"role": "assistant" if i % 2 else "user", "content": f"number {i} " * 15} for i in range(8)
+    ]
+    file.write_text(json.dumps({"messages": turns, "system_prompt": "Be brief."}))
+    path = script(
+        {"match": "Summarize this conversation", "text": "They counted."},
+        {"text": "Nine."},
+        load={"ms": 1, "loaded": {"n_ctx": 1024}},
+    )
+    told = ["--json", "--scripted", path, "--settings", str(file), "--policy", policy]
+    assert _ask("And now?", *told) == 0
+    lines = _lines(capsys.readouterr().out)
+    summary = lines[-1]
+    assert summary["text"] == "Nine."
+    assert sum(line["event"] == "token" for line in lines) == summary["generated"]
+    notes = [line["sentence"] for line in lines if line["event"] == "note"]
+    if policy == "summarize":
+        assert any("are sent as a summary: They counted." in note for note in notes)
+        assert "They counted." in summary["rendered_prompt"]
+        assert summary["cut"] == []
+        assert "number 0 " not in summary["rendered_prompt"]
+    else:
+        assert summary["cut"]
+        assert ("number 0 " in summary["rendered_prompt"]) == (policy == "keep_ends")
+
+
+def test_a_summary_that_fails_is_no_reason_not_to_answer(
+    script: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "settings.json"
+    turns = [
+        {"role": "assistant" if i % 2 else "user", "content": f"number {i} " * 15} for i in range(8)
+    ]
+    file.write_text(json.dumps({"messages": turns, "context_policy": "summarize"}))
+    path = script(
+        {"match": "Summarize this conversation", "text": ""},
+        {"text": "Nine."},
+        load={"ms": 1, "loaded": {"n_ctx": 1024}},
+    )
+    assert _ask("And now?", "--scripted", path, "--settings", str(file)) == 0
+    told = capsys.readouterr()
+    assert told.out == "Nine.\n"
+    assert "messages are dropped" in told.err

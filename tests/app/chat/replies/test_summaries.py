@@ -11,6 +11,14 @@ import pytest
 from store_records import a_conversation, a_message
 
 from app.chat import events
+from app.chat.exchange.json_format import (
+    JsonChat,
+    decoded,
+    encoded,
+    json_chat,
+    json_message,
+    records_of,
+)
 from app.chat.replies import summaries
 from app.chat.replies.prompts import chat_prompt
 from app.chat.replies.summaries import SKIPPED, summary_node
@@ -23,7 +31,7 @@ from app.chat.replies.summary_nodes import (
 )
 from app.chat.settings.settings import Settings
 from app.engine.protocol.messages import Generate
-from models.records import Message, MessageState, Role
+from models.records import Message, MessageState, Role, WholeConversation
 
 PLAIN = Settings(system_prompt="Be brief.", context_policy="summarize")
 SCRIPT: dict[str, Any] = {
@@ -255,3 +263,60 @@ def test_when_nobody_waits_it_is_written_in_the_background(
     # Another chat is opened: what is written for this one ends.
     desk.shelf.open_new()
     assert not desk.summaries.is_writing(node.conversation_id)
+
+
+@pytest.mark.parametrize("over", [-1, 0, 1])
+def test_at_the_limit_only_what_does_not_fit_is_summarized(room: Any, over: int) -> None:
+    """1,024 tokens hold a prompt of 960 as long as there is something to leave out."""
+    talk(room, 3)
+    desk = room.desk
+    n_before = len(desk.shelf.path)
+
+    def count(text: str) -> int:
+        desk.shelf.save_draft(text)
+        desk.meter.count_soon()
+        told = len(room.of(events.ContextCounted))
+        room.until(lambda: len(room.of(events.ContextCounted)) > told)
+        return int(room.of(events.ContextCounted)[-1].used)
+
+    text = "x" + " x" * ((960 + over - count("x")) // 2)
+    while (used := count(text)) < 960 + over and not room.of(events.ContextCounted)[-1].n_cut:
+        text += "!"
+    assert used == 960 + over or over > 0
+    desk.replies.send(text)
+    room.until(lambda: len(desk.shelf.path) > n_before + 1 and room.ended_reply())
+    assert len(summaries_of(room)) == (1 if over > 0 else 0)
+
+
+def test_on_another_branch_it_is_not_used(room: Any) -> None:
+    talk(room, 9)
+    desk = room.desk
+    node = summaries_of(room)[0]
+    path = desk.shelf.path
+    first = path[2]
+    assert stands_of(node).last > 2
+    desk.replies.send_version(
+        dataclasses.replace(first, id="another", content="Let us talk of tea.", sibling_index=1)
+    )
+    reply = room.until(room.ended_reply)
+    assert summaries_of(room) == []
+    assert "They counted to ten." not in reply.rendered_prompt
+    # Back there it stands for what it did.
+    desk.tree.go_to(node.id)
+    room.until(lambda: summaries_of(room))
+    assert covered_by(node, desk.shelf.path)
+
+
+def test_it_comes_back_from_a_file_and_is_found(room: Any) -> None:
+    talk(room, 9)
+    desk, node = room.desk, summaries_of(room)[0]
+    whole = WholeConversation(desk.shelf.open, desk.shelf.path)
+    told = json_chat(whole)
+    told.messages = [json_message(message, None) for message in whole.messages]
+    read = records_of(decoded(encoded(told), JsonChat, "chat"))
+    copy = next(m for m in read.messages if stands_of(m) is not None)
+    assert stands_of(copy) == stands_of(node)
+    assert covered_by(copy, read.messages)
+    desk.searching.search("counted")
+    answered = room.until(lambda: (found := room.of(events.SearchAnswered)) and found[-1])
+    assert node.id in [hit.message_id for hit in answered.hits]

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 OUT = ROOT / "docs" / "policies"
 SIZES = {100: (1280, 860), 200: (1900, 1400)}
-N_CTX = 340
+N_CTX = 310
 TALK = {
     "We have four days in Lisbon in May. Where should we stay?": (
         "Alfama is quiet and old; Baixa is flat and close to everything. With small children I "

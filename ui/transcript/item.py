@@ -96,6 +96,11 @@ class MessageItem:
         return not self.is_reply
 
     @property
+    def is_summary(self) -> bool:
+        """Nobody has said it: its bubble stands at the left, and its buttons below it."""
+        return stands_of(self.message) is not None
+
+    @property
     def is_streaming(self) -> bool:
         return self.message.state is MessageState.STREAMING
 
@@ -415,7 +420,8 @@ class MessageItem:
             return QRectF(left, 0, self._width - left, chips[-1].rect.bottom())
         width = self._shown.natural_width + 2 * px(BUBBLE_PAD_X)
         height = self._shown.height + 2 * px(BUBBLE_PAD_Y)
-        return QRectF(self._width - width, row_height(chips, self._styles), width, height)
+        left = 0.0 if self.is_summary else self._width - width
+        return QRectF(left, row_height(chips, self._styles), width, height)
 
     @property
     def _is_attachments_alone(self) -> bool:
@@ -473,7 +479,7 @@ class MessageItem:
         versions: list[Pressable] = []
         if self.message.sibling_count > 1 and not self.is_bare:
             versions = version_row(row.right(), middle, self._styles)
-        if self.is_quoted:
+        if self.is_quoted and not self.is_summary:
             bubble = self._bubble_rect()
             right, middle = bubble.left() - px(6), bubble.bottom() - px(7) - px(SIDE) / 2
             fitting = max(0, int(right // px(SIDE + 2)) - 1)
@@ -491,9 +497,10 @@ class MessageItem:
     # Inside: painting
 
     def _paint_current(self, painter: QPainter) -> None:
-        """A bar beside the text: left of a reply, right of what the user wrote."""
+        """A bar beside the text: left of a reply or summary, right of what the user wrote."""
         px = self._styles.px
-        left = self._width + px(11) if self.is_quoted else -px(14)
+        is_right = self.is_quoted and not self.is_summary
+        left = self._width + px(11) if is_right else -px(14)
         bar = QRectF(left, 0, px(3), self._footer_rect().bottom())
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(QColor(self._styles.colors.accent))
@@ -586,7 +593,8 @@ class MessageItem:
         room = row.adjusted(0, 0, right - styles.px(8) - row.right(), 0)
         if words := self._footer_words(lambda t: metrics.horizontalAdvance(t) <= room.width()):
             words = metrics.elidedText(words, Qt.TextElideMode.ElideRight, round(room.width()))
-            side = Qt.AlignmentFlag.AlignRight if self.is_quoted else Qt.AlignmentFlag.AlignLeft
+            is_right = self.is_quoted and not self.is_summary
+            side = Qt.AlignmentFlag.AlignRight if is_right else Qt.AlignmentFlag.AlignLeft
             painter.drawText(room, side | Qt.AlignmentFlag.AlignVCenter, words)
         versions = [a.rect for a in actions if a.name.startswith("version")]
         if versions:

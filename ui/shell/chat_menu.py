@@ -32,6 +32,7 @@ ENTRIES: Final = (
     "",
     "toggle_token_view",
     "step_mode",
+    "beam_search",
     "zoom_in",
     "zoom_out",
     "zoom_reset",

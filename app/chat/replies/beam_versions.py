@@ -25,9 +25,11 @@ UNBOUND: Final[Mapping[str, Any]] = {
     "banned_strings": [],
     "grammar": "",
     "json_schema": "",
+    "reasoning_budget": 0,
+    "drafts": "off",
 }
-"""What would end such a version early, or refuse a token of it. The search has heeded what binds
-beams; what was set since then was not asked for."""
+"""What would end such a version early, put a token in, refuse one, or propose others. The search
+has heeded what binds beams; what was set since then was not asked for."""
 
 
 class BeamVersion(msgspec.Struct, frozen=True):

@@ -46,7 +46,15 @@ STOPPED: Final = "Stopped. Any text so far can be used."
 
 USUAL: Final = SearchBeams(0, [])
 
-_OF_THE_PROMPT: Final = ("system_prompt", "chat_format", "chat_template", "context_policy")
+_OF_THE_PROMPT: Final = (
+    "system_prompt",
+    "chat_format",
+    "chat_template",
+    "context_policy",
+    "thinking",
+    "template_variables",
+)
+_OF_THE_WEIGHTS: Final = ("loras", "control_vectors")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +68,8 @@ class BeamOptions:
 class Origin:
     """Where a search begins. `message_id`: of a reply, from which of its `index` tokens on; of a
     question, whose reply is searched; none in a text, where it is `caret`. `before`: the text that
-    stands before it there. `shaping`: what made the prompt. `weights_hash`: whose tokens these
-    are."""
+    stands before it there. `shaping`: what made the prompt and changed the weights.
+    `weights_hash`: whose tokens these are."""
 
     conversation_id: str
     message_id: str = ""
@@ -137,7 +145,8 @@ class Beams:
 
     def _made(self, **fields: Any) -> Origin:
         settings = self._settings()
-        shaping = {name: as_stored(getattr(settings, name)) for name in _OF_THE_PROMPT}
+        names = (*_OF_THE_PROMPT, *_OF_THE_WEIGHTS)
+        shaping = {name: as_stored(getattr(settings, name)) for name in names}
         return Origin(
             self._shelf.open.id,
             shaping=shaping,
@@ -290,10 +299,12 @@ class Beams:
         own = {**UNBOUND, "max_tokens": len(ids), BEAMS: as_recorded(self._version(number))}
         if self._is_refused(origin):
             return
+        shaping = origin.shaping or {}
         if origin.is_reply:
+            own |= {name: shaping[name] for name in _OF_THE_WEIGHTS if name in shaping}
             self._branches.at(origin.message_id, origin.index or 0, *ids, settings=own)
             return
-        own |= origin.shaping or {}
+        own |= shaping
         branch = Branch("", "", (), None, chosen_ids=ids, weights_hash=origin.weights_hash)
         if self._text.is_open:
             self._text.go_on(self._text.text, origin.caret, branch, (own,))

@@ -136,6 +136,18 @@ def test_a_rerun_repeats_the_tokens_and_says_what_it_was(room: Any) -> None:
 
 
 @pytest.mark.weights
+def test_a_text_is_taken_behind_the_prompt_that_was_searched(room: Any) -> None:
+    first = room.ask("Hello")
+    tree = search(room, room.desk.beams.origin_here())
+    room.desk.settings.set("system_prompt", "Say something else.")
+    room.desk.settings.set("drafts", "lookup")
+    taken = used(room, tree.leaves[0])
+    assert taken.settings["system_prompt"] == first.settings["system_prompt"]
+    assert "drafts" not in taken.settings
+    assert taken.counts.prompt_tokens == tree.found.n_before
+
+
+@pytest.mark.weights
 def test_a_text_goes_on_from_its_caret(room: Any) -> None:
     room.desk.shelf.open_new_text()
     beams = room.desk.beams

@@ -8,6 +8,7 @@ somebody asks.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -347,10 +348,12 @@ class _Judge:
         self._around.hand_over(give, lambda: question in self._open)
 
     def _judged(self, question: _Question) -> Fit:
+        from app.engine.planning.draft_plan import draft_bytes
         from app.engine.planning.fit import fit
         from app.engine.planning.sizes import outline_of
         from app.gguf.refusal import HeaderRefused
         from app.library.outlines import Outlines, joined
+        from app.refusal import Refusal
 
         outlines = self._outlines = self._outlines or Outlines()
         try:
@@ -360,11 +363,17 @@ class _Judge:
                 outline = outlines.read(question.key)
         except HeaderRefused as refused:
             return _without_verdict(refused.sentence)
+        beside = sum(map(_adapter_bytes, question.options.loras))
+        if question.options.draft:
+            # One that cannot be read is for the load to refuse.
+            with contextlib.suppress(HeaderRefused, Refusal, OSError):
+                draft = outlines.read(question.options.draft)
+                beside += draft_bytes(draft, question.options, question.machine)
         return fit(
             outline,
             question.options,
             question.machine,
-            adapter_bytes=sum(map(_adapter_bytes, question.options.loras)),
+            adapter_bytes=beside,
             returning=question.returning,
         )
 

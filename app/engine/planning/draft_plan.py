@@ -14,9 +14,9 @@ from typing import Final
 import msgspec
 
 from app.engine.planning.estimate import HOST
-from app.engine.planning.load_plan import LoadPlan, Machine, estimate_of, plan_load
+from app.engine.planning.load_plan import LoadPlan, Machine, estimate_of, plan_load, plan_on
 from app.engine.planning.placement import DeviceMemory
-from app.engine.planning.sizes import outline_of
+from app.engine.planning.sizes import Outline, outline_of
 from app.engine.protocol.loading_messages import LoadOptions, MemoryPart, RopeScaling
 from app.gguf.header import Header
 
@@ -57,6 +57,15 @@ def plan_beside_draft(
     planned = plan_load(header, options, left, adapter_bytes=adapter_bytes)
     n_ctx = min(own.n_ctx or 0, planned.placement.n_ctx)
     return planned, msgspec.structs.replace(own, n_ctx=n_ctx), parts
+
+
+def draft_bytes(draft: Outline, options: LoadOptions, machine: Machine) -> int:
+    """What a draft model takes in all, before it is known where it will be. Raises Refusal."""
+    own = msgspec.structs.replace(
+        options, n_gpu_layers=None, tensor_split=None, rope=RopeScaling(), loras=[], draft=""
+    )
+    planned = plan_on(draft, own, machine, (), must_hold=False)
+    return sum(part.size_bytes for part in estimate_of(planned))
 
 
 def as_draft(parts: Sequence[MemoryPart]) -> list[MemoryPart]:

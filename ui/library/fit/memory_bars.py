@@ -25,7 +25,7 @@ NAMES: Final = {
     "weights": "weights",
     "kv": "KV cache",
     "compute": "compute buffers",
-    "adapter": "adapters",
+    "adapter": "adapters, draft model",
     "free": "free",
 }
 """Parts in the order in which they stand side by side."""

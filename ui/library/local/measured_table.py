@@ -17,7 +17,12 @@ from app.engine.protocol.loading_messages import Loaded, MemoryPart
 from ui.look.theme import Theme
 from ui.widgets.kit import plain_label
 
-KINDS: Final = {"weights": "Weights", "kv": "KV cache", "compute": "Compute buffers"}
+KINDS: Final = {
+    "weights": "Weights",
+    "kv": "KV cache",
+    "compute": "Compute buffers",
+    "draft": "Draft model",
+}
 HEADS: Final = ("Measured at load", "Estimated", "Measured", "Deviation")
 RESERVE: Final = "Only a reserve is known before loading; this is the part used."
 STACK_BELOW_PX: Final = 380

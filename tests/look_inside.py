@@ -41,6 +41,12 @@ SMALL = {100: (900, 600)}
 SETTINGS = {"seed": 7, "max_tokens": 40, "temperature": 0.8}
 TEXT = "The capital of France is"
 QUESTION = "What is the capital of France, and what is it known for?"
+COPIED = (
+    "Write six more lines like these.\n\n"
+    "1. The red lamp stands on the long table.\n"
+    "2. The blue lamp hangs above the short bench.\n"
+    "3. The green lamp lies under the round chair.\n"
+)
 LOOKED_AT = b" Paris"
 HEAD = (9, 1)
 """Of the matrix: one that looks at more than the first token."""
@@ -327,6 +333,26 @@ def beams(visit: Visit, wanted: set[str]) -> None:
     window.close()
 
 
+def drafts(visit: Visit, wanted: set[str]) -> None:
+    """A reply that says again what stands in its question, with drafts looked up there."""
+    if wanted and "drafts" not in wanted:
+        return
+    visit.desk.shelf.open_new()
+    visit.do("drafts_lookup")
+    for name, value in {"max_tokens": 90, "temperature": 0.5}.items():
+        visit.desk.settings.set(name, value)
+    visit.desk.replies.send(COPIED)
+    visit.wait(lambda: visit.desk.replies.is_generating)
+    visit.wait_ended()
+    visit.show_panel("Time")
+    visit.do("toggle_token_view")
+    card = visit.section().panel().drafts
+    visit.picture("drafts", small=lambda: visit.window, to=card)
+    visit.do("toggle_token_view")
+    for name, value in SETTINGS.items():
+        visit.desk.settings.set(name, value)
+
+
 def tour_start(visit: Visit, wanted: set[str]) -> None:
     """What the tour begins with where nothing is written yet."""
     if wanted and "tour-start" not in wanted:
@@ -447,6 +473,7 @@ def main() -> None:
             panels(visit, "chat", wanted)
             token_view(visit, "chat", wanted)
             beams(visit, wanted)
+            drafts(visit, wanted)
             line(visit, wanted)
             tour(visit, wanted)
             glossary(visit, wanted)

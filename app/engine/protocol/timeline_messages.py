@@ -43,7 +43,8 @@ SpanKind = Literal[
     prefill      a pass that reads `tokens` of the prompt
     reread       the same for what was read once and lost
     first        the first token is drawn from the scores of the last prefill pass
-    decode       passes of one token each, drawn, and appended; without tokens: drawn and held
+    decode       passes of one token each (of several, where drafts were accepted), drawn, and
+                 appended; without tokens: drawn and held
     held         step mode: waiting for a choice
     taken_back   decode whose tokens completed a banned string
     failed       a pass that llama.cpp could not compute

@@ -106,7 +106,11 @@ KINDS: Final[dict[str, Kind]] = {
         "decode",
         "Drawn from the logits of the last prefill pass, so it needs no pass of its own.",
     ),
-    "decode": Kind("Decode", "decode", "One token per pass; bound by memory."),
+    "decode": Kind(
+        "Decode",
+        "decode",
+        "One token per pass, more with speculative decoding; bound by memory.",
+    ),
     "taken_back": Kind(
         "Discarded", "decode", "Decode of tokens that completed a banned string, drawn again."
     ),

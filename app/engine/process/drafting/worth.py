@@ -20,14 +20,16 @@ _GROWTH: Final = 0.35
 """What one row more is guessed to add, in passes of one row, where nothing near was measured."""
 
 _SAMPLES: Final = 5
-_STALE: Final = 600
-"""Passes after which a time no longer counts: the machine may have been busy then."""
+_STALE: Final = (0, 40, 120, 600)
+"""Passes after which times no longer count, where there are so many of them: the machine may have
+been busy then, and what looks slow once is not tried again by itself."""
 
 _MARGIN: Final = 1.03
 
 
 class PassTimes:
-    """Seconds of a pass by its number of rows: the median of the latest ones.
+    """Seconds of a pass by its number of rows: the median of the latest ones, of one or two the
+    better.
 
     >>> times = PassTimes()
     >>> times.add(1, 0.010)
@@ -64,12 +66,12 @@ class PassTimes:
 
     def _known(self, rows: int) -> float | None:
         times = self._times.get(rows, ())
-        recent = [seconds for at, seconds in times if self._n_passes - at < _STALE]
+        stale = _STALE[min(len(times), len(_STALE) - 1)]
+        recent = sorted(seconds for at, seconds in times if self._n_passes - at < stale)
         if not recent:
             return None
-        from statistics import median  # here: it imports `fractions`, and few replies have drafts
-
-        return median(recent)
+        # By hand: `statistics` imports `fractions`, and few replies have drafts.
+        return recent[len(recent) // 2] if len(recent) > 2 else recent[0]
 
 
 def best_count(

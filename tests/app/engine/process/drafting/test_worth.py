@@ -37,8 +37,11 @@ def test_others_do_not_wait_longer_than_they_may() -> None:
 
 def test_times_are_medians_and_forgotten() -> None:
     times = PassTimes()
-    for seconds in (0.01, 0.01, 0.5):
+    for seconds in (0.5, 0.01, 0.02):
         times.add(1, seconds)
+        assert times.of(1) == {0.5: 0.5, 0.01: 0.01, 0.02: 0.02}[seconds]
+    times.add(1, 0.01)
+    times.add(1, 0.01)
     assert times.of(1) == 0.01
     assert times.of(3) == pytest.approx(0.017)
     for _ in range(600):
@@ -46,3 +49,14 @@ def test_times_are_medians_and_forgotten() -> None:
     assert times.of(1) == pytest.approx(0.02 / 2.05)  # only guessed from that of four rows
     times.clear()
     assert times.of(1) == 1.0
+
+
+def test_a_slow_moment_is_soon_forgotten() -> None:
+    times = PassTimes()
+    for _ in range(9):
+        times.add(1, 0.01)
+    times.add(4, 0.4)  # once, while another program ran
+    assert times.of(4) == 0.4
+    for _ in range(40):
+        times.add(1, 0.01)
+    assert times.of(4) == pytest.approx(0.0205)

@@ -273,7 +273,7 @@ class Desk:
         self.scoring: Final = PromptScoring(self.questions, self.growing)
         self.seeds: Final = SeedRuns(around, shelf, loader, self.questions, self.growing)
         self.temporary: Final = TemporaryChat(
-            around, shelf, self.replies, self.attachments, self.edits, self.cache
+            around, shelf, self.replies, self.attachments, self.edits, self.cache, self.beams
         )
         self.headers: Final = HeaderFiles(around)
         self.machine: Final = Machines(loader, self.questions, self.headers)

@@ -17,6 +17,7 @@ from app.chat.attachments.attachments import Attachments
 from app.chat.conversations.edits import Edits
 from app.chat.conversations.shelf import Shelf
 from app.chat.inspection.cache import CacheLook
+from app.chat.replies.beams import Beams
 from app.chat.replies.replies import Replies
 from app.chat.surroundings import Surroundings
 from models.records import Attachment, Conversation, Message
@@ -37,6 +38,7 @@ class TemporaryChat:
         attachments: Attachments,
         edits: Edits,
         cache: CacheLook,
+        beams: Beams,
     ) -> None:
         self._around = around
         self._shelf = shelf
@@ -44,6 +46,7 @@ class TemporaryChat:
         self._attachments = attachments
         self._edits = edits
         self._cache = cache
+        self._beams = beams
         self._stores: Stores | None = None
 
     def over(self, disk: Store) -> Store:
@@ -81,6 +84,7 @@ class TemporaryChat:
         self._shelf.drop_temporary()
         self._stores.end_temporary()
         self._cache.forget(ended)
+        self._beams.forget(ended)
 
 
 class Stores:

@@ -247,6 +247,13 @@ class Beams:
         self._newest.begin()
         self._end("stopped", STOPPED if self.tree.leaves else "Stopped.")
 
+    def forget(self, conversation_id: str) -> None:
+        """A temporary chat is gone, and what was searched in it."""
+        if self.origin is not None and self.origin.conversation_id == conversation_id:
+            self._newest.begin()
+            self.origin, self.tree = None, BeamTree()
+            self._end("none", "")
+
     # --- what the engine says -------------------------------------------------------------------
 
     def take(self, event: BeamsGrew) -> None:

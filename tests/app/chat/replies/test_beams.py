@@ -173,6 +173,16 @@ def test_a_temporary_chat_is_searched_as_well(room: Any) -> None:
     tree = search(room, room.desk.beams.origin_here())
     taken = used(room, tree.leaves[0])
     assert beams_of(taken.settings) is not None
+    # It ends with all that was searched in it, also in the middle of a search.
+    for length in (5, 200):
+        if length == 200:
+            room.desk.temporary.open()
+            room.ask("Hello")
+            room.desk.beams.search(room.desk.beams.origin_here(), BeamOptions(8, length, 0.0))
+        room.desk.temporary.end()
+        room.pump()
+        assert (room.desk.beams.state, room.desk.beams.origin) == ("none", None)
+        assert not room.desk.beams.tree.grown
 
 
 @pytest.mark.weights

@@ -89,7 +89,8 @@ from app.chat.weights.weights_defaults import WeightsDefaults
 from app.engine.client.engine import Engine
 from app.engine.client.supervisor import EngineEvent, StateChanged
 from app.engine.protocol.beam_messages import BeamsGrew
-from app.engine.protocol.loading_messages import Loaded
+from app.engine.protocol.lane_messages import Lanes
+from app.engine.protocol.loading_messages import DevicesRead, Loaded
 from app.engine.protocol.messages import (
     Failed,
     Finished,
@@ -483,7 +484,7 @@ class Desk:
 
     def _take(self, event: EngineEvent) -> None:
         """One event of the engine, on the owner's thread."""
-        if not isinstance(event, Log | StateChanged):
+        if not _is_no_use(event):
             self.idle.touch()
         if self.around.is_closing or self.seeds.take(event):
             return
@@ -541,3 +542,9 @@ class Desk:
         else:
             self.growing.take_ending(event)
             self.step.take_ending(event.id)
+
+
+def _is_no_use(event: EngineEvent) -> bool:
+    """What comes by itself, or is measured while somebody looks at it, is no use of the weights."""
+    is_polled = isinstance(event, Finished) and isinstance(event.result, DevicesRead | Lanes)
+    return is_polled or isinstance(event, Log | StateChanged)

@@ -153,9 +153,14 @@ def test_a_held_queue_waits_for_the_user_and_holds_nothing(
 
 
 def test_memory_is_measured_when_somebody_looks(room: Any) -> None:
+    """And looking is no use of the weights."""
     told: list[Any] = []
     room.desk.memory.read(told.append)
     room.until(lambda: told, "memory")
+    room.now += 60
+    room.desk.memory.read(told.append)
+    room.until(lambda: len(told) == 2, "memory again")
+    assert room.desk.idle._used_at < room.now
     assert told[0].engine_bytes > 1_000_000
     assert any(line.startswith("Engine now: ") for line in told[0].lines())
     room.desk.memory.tell()

@@ -22,6 +22,7 @@ from ui.look.theme import Theme
 from ui.section.card import small_label
 from ui.section.inside.card import InsideCard
 from ui.section.inside.machine.drawing import MachineDrawing
+from ui.section.inside.machine.memory_line import MemoryLine
 from ui.section.inside.machine.rows import rows_of
 from ui.section.inside.rows import RIGHT, PaintedRows, elided
 from ui.section.inside.view import InsideView
@@ -114,6 +115,7 @@ class MachineCard(InsideCard):
         )
         self.progress = small_label("", self.content)
         self.progress.setObjectName("inside_machine_progress")
+        self.memory = MemoryLine(tools, self.content)
         self.times = small_label("", self.content)
         self.times.setObjectName("inside_machine_times")
         self.flash = QWidget(self.content)
@@ -143,6 +145,7 @@ class MachineCard(InsideCard):
         self._cells.setHorizontalSpacing(theme.px(16))
         self._labels: dict[tuple[int, int], QLabel] = {}
         self.rows.addWidget(self.drawing)
+        self.rows.addWidget(self.memory)
         self.rows.addWidget(self.times)
         self.rows.addLayout(buttons)
         for widget in (

@@ -430,6 +430,7 @@ class Desk:
     def _on_opened_path(self) -> None:
         self._last_chat.on_shown()
         self.step.on_opened()
+        self.summaries.on_opened()
         open_id = self.shelf.open.id
         if open_id != self._read_draft_of:
             self._read_draft_of = open_id

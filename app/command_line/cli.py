@@ -32,7 +32,7 @@ from app.command_line.several import (
     requests_of,
     settings_of_each,
 )
-from app.command_line.summary import summarized
+from app.command_line.summary import all_summarized, summarized
 from app.command_line.talk import RequestError, Talk
 from app.engine.protocol.messages import Failed, Generate, Stopped, Summary
 from app.engine.protocol.prompt_messages import ContextPolicy, Prompt, TextPrompt
@@ -224,6 +224,7 @@ def _answer_several(options: argparse.Namespace, each: list[AskSettings]) -> int
         output.loaded(loaded)
         if options.json:
             output.pieces = talk.read_pieces()
+        requests = all_summarized(talk, requests, loaded, output)
         return Several(output, requests).run(talk, loaded)
     finally:
         talk.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from app.command_line.output import AskOutput
@@ -10,6 +12,23 @@ from app.engine.prompts.summarizing import portions, room_for, summary_message, 
 from app.engine.protocol.loading_messages import Loaded
 from app.engine.protocol.messages import Generate, Note, Summary
 from app.engine.protocol.prompt_messages import ChatPrompt, PromptShown, ReadPrompt
+
+
+def all_summarized(
+    talk: Talk, requests: Sequence[Generate], loaded: Loaded, output: AskOutput
+) -> list[Generate]:
+    """Of several answers to one prompt: one summary for each prompt."""
+    made: list[tuple[Generate, Generate]] = []
+    found = []
+    for request in requests:
+        known = (new for old, new in made if old.prompt == request.prompt)
+        if request.context_policy == "summarize" and (before := next(known, None)) is not None:
+            request = msgspec.structs.replace(request, prompt=before.prompt)
+        elif request.context_policy == "summarize":
+            made.append((request, summarized(talk, request, loaded, output)))
+            request = made[-1][1]
+        found.append(request)
+    return found
 
 
 def summarized(talk: Talk, request: Generate, loaded: Loaded, output: AskOutput) -> Generate:

@@ -54,6 +54,10 @@ EMPTY: Final = "The model wrote nothing."
 NOTHING_TO_SUMMARIZE: Final = "Everything fits in the context window, so nothing was summarized."
 BUSY: Final = "A summary is being written here. Wait or skip it first."
 NOT_THERE: Final = "What this summary stands for has changed, so it can't be written again."
+OFF: Final = (
+    "Summaries are off in this chat. Choose “Summarize oldest messages” for a full context window "
+    "first (Cache panel or Settings → Chat)."
+)
 NO_MODEL: Final = "Load a model to write a summary."
 
 Then = Callable[[Message | None], None]
@@ -151,6 +155,8 @@ class Summaries:
             stands_against = is_busy(chat.id) or self.is_writing(chat.id) or not path
             if stands_against or not self._shelf.is_whole or not self.wanted_in(chat):
                 return
+            if not self._around.can_write or self._around.is_closing:
+                return
             self._begin(
                 chat,
                 path,
@@ -161,6 +167,13 @@ class Summaries:
 
         self._around.alarms.set("summarize", IDLE_S, begin)
 
+    def on_opened(self) -> None:
+        """Another chat is on screen: what nobody waits for is not written any more."""
+        open_id = self._shelf.open.id
+        for writing in list(self._writing.values()):
+            if writing.is_background and writing.conversation_id != open_id:
+                self.stop(writing.conversation_id)
+
     def now(self, is_busy: Callable[[str], bool]) -> None:
         """Summarise what would be left out of the next prompt, because somebody says so."""
         chat, path = self._shelf.open, self._shelf.path
@@ -168,6 +181,8 @@ class Summaries:
             return
         if self.is_writing(chat.id):
             self._around.emit(Noticed("info", BUSY))
+        elif not self.wanted_in(chat):
+            self._around.emit(Noticed("info", OFF))
         elif self._loader.loaded is None:
             self._around.emit(Noticed("info", NO_MODEL))
         else:

@@ -320,3 +320,49 @@ def test_it_comes_back_from_a_file_and_is_found(room: Any) -> None:
     desk.searching.search("counted")
     answered = room.until(lambda: (found := room.of(events.SearchAnswered)) and found[-1])
     assert node.id in [hit.message_id for hit in answered.hits]
+
+
+SLOW = {"match": "Summarize this conversation", "text": "Late.", "prefill": {"ms": 60_000}}
+
+
+def summarizing(make_room: Any) -> Any:
+    """A chat in which a message waits for its summary."""
+    made = make_room({**SCRIPT, "replies": [SLOW, *SCRIPT["replies"][1:]]})
+    made.start()
+    made.until(lambda: made.desk.loader.state.state == "ready")
+    talk(made, 5)
+    made.desk.settings.set("context_policy", "summarize")
+    made.desk.replies.send(QUESTION.format(9))
+    made.until(lambda: any(e.n_messages for e in made.of(events.SummaryChanged)))
+    return made
+
+
+def test_unloaded_in_the_middle_the_message_waits_and_is_answered_later(make_room: Any) -> None:
+    made = summarizing(make_room)
+    desk, path = made.desk, made.desk.loader.state.loaded.path
+    sent = desk.shelf.path[-1]
+    desk.loader.unload()
+    made.until(lambda: not desk.summaries.is_writing(sent.conversation_id))
+    made.until(lambda: desk.loader.loaded is None)
+    assert desk.shelf.path[-1].id == sent.id
+    desk.settings.set("context_policy", "drop_oldest")
+    if not desk.replies.is_busy(sent.conversation_id):
+        desk.replies.answer(sent.id)
+    desk.loader.load(path)
+    reply = made.until(made.ended_reply)
+    assert reply.parent_id == sent.id
+    assert reply.state is MessageState.COMPLETE
+
+
+def test_in_another_chat_meanwhile_it_stays_where_it_belongs(make_room: Any) -> None:
+    made = summarizing(make_room)
+    desk, sent = made.desk, made.desk.shelf.path[-1]
+    desk.shelf.open_new()
+    assert desk.summaries.is_writing(sent.conversation_id)  # somebody waits for it
+    assert not desk.replies.is_generating
+    desk.shelf.open_stored(sent.conversation_id)
+    made.until(lambda: desk.shelf.path and desk.shelf.path[-1].id == sent.id)
+    assert desk.replies.is_generating
+    desk.summaries.skip()
+    reply = made.until(made.ended_reply)
+    assert reply.settings["cut"]["n_messages"] > 0

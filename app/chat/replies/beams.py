@@ -303,15 +303,17 @@ class Beams:
         if origin is None or number not in self.tree.grown:
             return
         ids = tuple(self.tree.ids(number))
-        own = {**UNBOUND, "max_tokens": len(ids), BEAMS: as_recorded(self._version(number))}
         if self._is_refused(origin):
             return
-        shaping = origin.shaping or {}
+        wanted = {**UNBOUND, "max_tokens": len(ids), **(origin.shaping or {})}
+        if origin.is_reply:  # its prompt is the reply's own
+            wanted = {name: wanted[name] for name in wanted if name not in _OF_THE_PROMPT}
+        now = self._settings()
+        own = {name: v for name, v in wanted.items() if v != as_stored(getattr(now, name))}
+        own[BEAMS] = as_recorded(self._version(number))
         if origin.is_reply:
-            own |= {name: shaping[name] for name in _OF_THE_WEIGHTS if name in shaping}
             self._branches.at(origin.message_id, origin.index or 0, *ids, settings=own)
             return
-        own |= shaping
         branch = Branch("", "", (), None, chosen_ids=ids, weights_hash=origin.weights_hash)
         if self._text.is_open:
             self._text.go_on(self._text.text, origin.caret, branch, (own,))

@@ -177,12 +177,13 @@ def test_draft_partners_are_found_and_chosen(person: Any, file: Path) -> None:
     desk.defaults.change(str(file.with_name("draft.gguf")), "notes", "known by now")
     defaults.segments.setCurrentIndex(NAMES.index("draft"))
     person.wait(lambda: partners.count() == 2)
-    assert "isn't available in this version yet" in defaults.drafts.words.text()
+    assert "Applies after reloading" in defaults.drafts.words.text()
     assert "other: " in defaults.drafts.others.text()
     partners.setFocus()
     person.qtbot.keyClick(partners, Key.Key_Down)
     draft = str(file.with_name("draft.gguf"))
     assert desk.defaults.value(path, "draft") == draft
+    assert desk.defaults.resolved(path).settings.drafts == "model"
     assert partners.currentItem().text().startswith("draft · ")
     Path(draft).unlink()
     desk.defaults.change(str(file.with_name("other.gguf")), "notes", "changed")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from app.chat.desk import Desk
 
 NO_DRAFT = "None"
+DRAFTS = "drafts"
 _PATH = Qt.ItemDataRole.UserRole
 Apply = Callable[[str, object], str]
 
@@ -107,8 +108,10 @@ class DraftList(QWidget):
             return
         path = item.data(_PATH)
         refusal = self._apply(DRAFT, path)
-        if not refusal and (path or self._is_by_model()):
-            refusal = self._apply("drafts", "model" if path else "off")
+        if not refusal and path:
+            refusal = self._apply(DRAFTS, "model")
+        elif not refusal and self._is_by_model():
+            self._desk.defaults.reset(self._path, [DRAFTS])
         self.words.setText(refusal or EFFECT)
 
     def _is_by_model(self) -> bool:

@@ -60,6 +60,7 @@ CALLED = {
     "n_slots": "replies at once",
     "parked_bytes": "memory for parked chats",
     "governor": "adjusting threads",
+    "draft": "draft model",
     "use_mmap": "memory mapping",
     "use_mlock": "keeping in memory",
     "devices": "devices",

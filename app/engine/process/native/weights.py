@@ -94,6 +94,8 @@ class Weights:
         self.n_threads = loaded.n_threads
         self.draft: Weights | None = None
         """Smaller ones with the same vocabulary, which draft for these."""
+        self.no_draft = ""
+        """Why there are none where some were wished for."""
 
     @property
     def chat_template(self) -> str | None:
@@ -336,7 +338,7 @@ def _with_draft(
             memory=[*loaded.memory, *as_draft(draft.loaded.memory)],
             estimate=[*loaded.estimate, *planned],
         )
-    weights.loaded, weights.draft = loaded, draft
+    weights.loaded, weights.draft, weights.no_draft = loaded, draft, note
     return weights
 
 

@@ -62,7 +62,7 @@ class Drafting:
     """Of the replies of one context."""
 
     def __init__(self, weights: Weights, traits: Traits, clock: Callable[[], float]) -> None:
-        self._draft = weights.draft
+        self._draft, self._no_draft = weights.draft, weights.no_draft
         self._clock = clock
         self._partner: Partner | None = None
         self._by_share = Chances(BY_SHARE)
@@ -85,7 +85,7 @@ class Drafting:
         if wish.kind == "lookup":
             return DraftState(wish), ""
         if self._draft is None:
-            return None, NO_MODEL
+            return None, self._no_draft or NO_MODEL
         self._partner = self._partner or Partner(self._draft, self._clock)
         state = DraftState(wish, self._partner.name)
         if self._rest and not wish.always:

@@ -138,6 +138,16 @@ def test_reset_lets_the_app_speak_and_can_be_undone(make_room: Any) -> None:
     assert desk.defaults.own(OTHER) == {"draft": "/d.gguf", "notes": "N", "top_k": 7}
 
 
+def test_a_draft_model_is_loaded_with_the_next_load(make_room: Any) -> None:
+    room = make_room().start_ready()
+    desk, path = room.desk, path_of(room)
+    assert desk.defaults.change(path, "draft", "/d.gguf") == ""
+    assert desk.loader.options_of(path).draft == "/d.gguf"
+    assert desk.defaults.awaiting_load(path) == ("draft",)
+    desk.loader.load(path)
+    assert asked_options(room).draft == "/d.gguf"
+
+
 def test_where_nothing_can_be_kept_it_is_said(make_room: Any) -> None:
     make_room().start_ready()
     second = make_room(read_only=True).start()

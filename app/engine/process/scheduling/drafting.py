@@ -68,6 +68,8 @@ class Drafting:
         self._by_share = Chances(BY_SHARE)
         self._streak = 0
         self._rest = 0
+        self.waits = False
+        """Whether passes of the usual shape are wanted for a moment."""
         self._is_eog = weights.vocabulary.is_eog
         self._traits = traits
         self._times = PassTimes()
@@ -117,14 +119,16 @@ class Drafting:
         self, row: Row, drafts: DraftState, most: int, writers: int, n_rows: int
     ) -> list[Proposal]:
         reply = row.reply
-        if drafts.lookup is None:
-            drafts.lookup = Lookup([*reply.request.prompt.ids, *reply.generated])
-        lookup, n_before = drafts.lookup, len(reply.request.prompt.ids)
+        n_before = len(reply.prompt_ids)
+        if drafts.lookup is None or drafts.n_prompt != n_before:  # it may be left out in part
+            drafts.lookup = Lookup([*reply.prompt_ids, *reply.generated])
+            drafts.n_prompt = n_before
+        lookup = drafts.lookup
         for token_id in reply.generated[len(lookup) - n_before :]:
             lookup.feed(token_id)
         ids = list(takewhile(lambda token_id: not self._is_eog(token_id), lookup.propose(most)))
         if ids and not drafts.wish.always:
-            if drafts.off or drafts.plain_due:
+            if drafts.off or drafts.plain_due or self.waits:
                 return []
             chances = [lookup.chances.of(lookup.length + ahead) for ahead in range(len(ids))]
             ids = ids[: self._best(chances, writers, n_rows)]
@@ -141,7 +145,9 @@ class Drafting:
     ) -> list[Proposal]:
         """While another token is worth its share of a pass, the draft model gives one more."""
         always = drafts.wish.always
-        if self._partner is None or (not always and (drafts.off or drafts.plain_due)):
+        if self._partner is None or drafts.off:
+            return []
+        if not always and (drafts.plain_due or self.waits):
             return []
         partner, times, both, count = self._partner, self._times, 1.0, 0
 

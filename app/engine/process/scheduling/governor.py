@@ -132,6 +132,11 @@ class Governor:
         return self._ladder[self._at]
 
     @property
+    def is_trying(self) -> bool:
+        """Whether the next steps are to tell how another number of threads does."""
+        return self._trial is not None
+
+    @property
     def _is_lowest(self) -> bool:
         return self._at == len(self._ladder) - 1
 

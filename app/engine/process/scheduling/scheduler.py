@@ -255,6 +255,7 @@ class Scheduler:
         self._sweep()
         self._begin_again()
         self._admit()
+        self._drafting.waits = self._threads.is_trying
         rows = self._rows()
         self._is_stuck = self._is_stuck and not rows
         if not rows or not self._take_off(rows):

@@ -36,6 +36,11 @@ class Threads:
         governor = None if self._is_fixed else self._governor
         return governor is not None and not governor.knows_machine
 
+    @property
+    def is_trying(self) -> bool:
+        """Whether steps of the usual shape are wanted, to compare numbers of threads by."""
+        return self._governor is not None and not self._is_fixed and self._governor.is_trying
+
     def after_step(
         self, rows: int, cells: int, elapsed_s: float, now: float, processor_s: float | None
     ) -> ThreadChange | None:

@@ -104,6 +104,8 @@ class Writer:
         for index in range(row.start, row.index + 1):
             self._offer(slot, reply, self._drawn(reply, self._buffers.copy(self._context, index)))
             is_writing = slot.reply is reply and reply.phase is Phase.WRITING
+            if reply.request.stop or reply.request.expired:
+                return
             if not pending or not is_writing or reply.next_token != pending[0].token_id:
                 return
             row.n_accepted += 1

@@ -274,3 +274,19 @@ def test_numbers_out_of_bounds_are_refused(session: NativeSession, most: Any) ->
         check_drafts(Drafts(most=most))
     request = session.add(PROMPT, drafts=Drafts(most=most))
     assert isinstance(session.ending(request), Failed)
+
+
+def test_while_threads_are_tried_passes_have_the_usual_shape(
+    session: NativeSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both(session, GREEDY, max_tokens=30)
+    threads = type(session.scheduler._threads)
+    monkeypatch.setattr(threads, "is_trying", property(lambda _: True))
+    monkeypatch.setattr("app.engine.process.scheduling.drafting.best_count", lambda *_, **__: 4)
+    summary = session.reply(PROMPT, max_tokens=30, drafts=Drafts(), reuse_prefix=False)
+    assert summary.drafts is not None
+    assert summary.drafts.passes == 0
+    monkeypatch.setattr(threads, "is_trying", property(lambda _: False))
+    summary = session.reply(PROMPT, max_tokens=30, drafts=Drafts(), reuse_prefix=False)
+    assert summary.drafts is not None
+    assert summary.drafts.passes > 0

@@ -287,7 +287,7 @@ def test_a_script_leaves_every_token_as_it_was() -> None:
 
 
 @pytest.mark.parametrize(
-    "select", [Mirostat(4.0, 0.1, 50), MirostatV2(3.0, 0.2), AdaptiveP(0.4, 0.8)], ids=repr
+    "select", [Mirostat(4.0, 0.1, 50), MirostatV2(6.0, 0.2), AdaptiveP(0.4, 0.8)], ids=repr
 )
 @pytest.mark.parametrize("file", ["told", pytest.param("real", marks=pytest.mark.soak)])
 def test_what_remembers_its_draws_is_asked_about_all_of_them(

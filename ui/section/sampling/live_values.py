@@ -42,6 +42,7 @@ from ui.look.theme import Theme
 from ui.section.drag_number import DragNumber
 from ui.section.sampling.stage_words import WORDS, words_of
 from ui.section.term_label import term_label
+from ui.shell.tab_order import put_in_order
 from ui.widgets.combo import Combo
 from ui.widgets.slider import Slider
 
@@ -254,8 +255,21 @@ class LiveValues(QWidget):
             line += 1
         if last != len(self.links) - 1:
             self._add_kind(line)
+        self._put_in_order()
         if had in self.numbers:
             self.numbers[had].setFocus()
+
+    def _put_in_order(self) -> None:
+        """Tab goes from row to row; new rows come where the old ones were."""
+        stops: list[QWidget] = []
+        for name, field in self._fields.items():
+            is_select = field.at == len(self.links) - 1
+            if is_select and self.kind not in stops:
+                stops.append(self.kind)
+            stops += [self.sliders[name], self.numbers[name]]
+        if self.kind not in stops:
+            stops.append(self.kind)
+        put_in_order(stops, self.kind)
 
     def _add_title(self, title: str, line: int) -> int:
         label = term_label(title, self, "small")

@@ -337,6 +337,24 @@ def test_rows_that_went_are_gone(
     assert {"dry_base", "xtc_threshold", "top_k"} <= sliders.keys()
 
 
+def test_tab_goes_from_row_to_row_also_after_another_chain(shown: LiveCard, desk: LiveDesk) -> None:
+    desk.put({"chain": as_stored((Dry(), TopK(40), MirostatV2()))})
+    names, at = [], shown.values.sliders["dry_multiplier"]
+    while at.objectName() != "live_use_button":
+        if at.focusPolicy() & Qt.FocusPolicy.TabFocus and at.objectName():
+            names.append(at.objectName())
+        at = at.nextInFocusChain()
+        assert len(names) < 60
+    rows = ["dry_multiplier", "dry_base", "dry_allowed_length", "dry_last_n", "top_k", "top_p",
+            "min_p", "temperature"]  # fmt: skip
+    wanted = [f"live_{what}_{row}" for row in rows for what in ("slider", "value")]
+    wanted.append("live_select_kind")
+    wanted += [
+        f"live_{what}_mirostat_v2_{row}" for row in ("tau", "eta") for what in ("slider", "value")
+    ]
+    assert names[: len(wanted)] == wanted
+
+
 def test_a_stage_that_the_chain_lacks_is_added_where_it_is_moved(
     shown: LiveCard, desk: LiveDesk
 ) -> None:

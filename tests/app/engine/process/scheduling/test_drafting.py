@@ -16,9 +16,11 @@ from app.engine.process.drafting.state import TRIAL
 from app.engine.process.native.native import NativeLog, llama
 from app.engine.process.native.weights import Weights
 from app.engine.process.scheduling.drafting import CANNOT_CUT, NOT_REPEATABLE
+from app.engine.prompts.midway import Stretch
 from app.engine.protocol.bounds import BadSetting
 from app.engine.protocol.draft_messages import Drafts, check_drafts
 from app.engine.protocol.messages import Failed, Held, Note, Summary, TextTakenBack
+from app.engine.protocol.prompt_messages import CutMessage
 from app.engine.protocol.stages import (
     Dist,
     Dry,
@@ -206,6 +208,19 @@ def test_a_full_window_ends_it_at_the_same_token(session: NativeSession) -> None
     assert (drafted.stop_reason, plain.stop_reason) == ("context_full", "context_full")
     assert drafted.token_ids == plain.token_ids
     assert drafted.context_used == plain.context_used == session.weights.n_ctx
+
+
+def test_a_window_that_moves_on_in_the_middle_moves_for_drafts_too(session: NativeSession) -> None:
+    turns = [Stretch(10, 40, (CutMessage("q1", "user", 30),))]
+    endless = Sampling([], GREEDY.select, ban_end_token=True)
+    fields = {"max_tokens": 190, "stretches": turns}
+    drafted, plain = both(session, endless, **fields)
+    assert [shift.n_tokens for shift in plain.shifts] == [30]
+    assert [shift.after for shift in drafted.shifts] == [shift.after for shift in plain.shifts]
+    assert drafted.token_ids == plain.token_ids
+    assert drafted.drafts is not None
+    assert drafted.drafts.accepted > 50
+    check_mirror(session)
 
 
 @pytest.mark.parametrize("limit", [1, 2, 5])

@@ -21,10 +21,11 @@ from typing import Any, Final
 
 from app.engine.protocol.draft_messages import MAX_DRAFT
 from app.engine.protocol.messages import TokenTrace
-from app.insight.trace.table import IS_DRAFTED, TraceTable
+from app.insight.trace.message_tokens import drafted_of
+from app.insight.trace.table import TraceTable
 
 _BOUND: Final = 2**31
-LEAST_TOKENS: Final = 3
+LEAST_TOKENS: Final = 6
 """With fewer there is no speed to speak of."""
 
 
@@ -105,11 +106,11 @@ class _Tally:
 def of_trace(traces: Sequence[TokenTrace], first: int = 0) -> DraftFigures | None:
     """Of what was recorded from token `first` on; None where nothing was proposed. What was
     proposed behind the end of a reply is in no trace."""
+    drafted = drafted_of(traces, first)
+    rejected: Mapping[int, Any]
     if isinstance(traces, TraceTable):
-        drafted = [bool(flags & IS_DRAFTED) for flags in traces.column("flags", first)]
-        rejected: Mapping[int, Any] = traces.rejected
+        rejected = traces.rejected
     else:
-        drafted = [token.drafted for token in traces[first:]]
         rejected = {i: t.rejected for i, t in enumerate(traces) if t.rejected is not None}
     tally, run = _Tally(), 0
     for at, is_drafted in enumerate(drafted, first):

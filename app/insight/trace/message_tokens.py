@@ -72,6 +72,13 @@ class MessageTokens:
         return self.pieces(number, number + 1)[0]
 
 
+def drafted_of(traces: Sequence[TokenTrace], first: int = 0) -> list[bool]:
+    """Of each token from `first` on whether a draft had proposed it."""
+    if isinstance(traces, TraceTable):
+        return [bool(flags & IS_DRAFTED) for flags in traces.column("flags", first)]
+    return [token.drafted for token in traces[first:]]
+
+
 def proposals_of(
     traces: Sequence[TokenTrace], first: int = 0
 ) -> tuple[dict[int, tuple[bytes, ...]], list[int]]:
@@ -79,12 +86,10 @@ def proposals_of(
     places of those that were proposed and drawn."""
     if isinstance(traces, TraceTable):
         rejected = {at: each for at, each in traces.rejected.items() if at >= first}
-        flags = traces.column("flags", first)
-        drafted = [at for at, each in enumerate(flags, first) if each & IS_DRAFTED]
     else:
-        later = list(enumerate(traces[first:], first))
+        later = enumerate(traces[first:], first)
         rejected = {at: token.rejected for at, token in later if token.rejected is not None}
-        drafted = [at for at, token in later if token.drafted]
+    drafted = [at for at, is_drafted in enumerate(drafted_of(traces, first), first) if is_drafted]
     return {at: tuple(each.pieces) for at, each in rejected.items()}, drafted
 
 

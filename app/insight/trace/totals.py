@@ -29,20 +29,30 @@ class Totals:
     tokens_per_s: float | None
 
 
-def speeds(times: Sequence[float], points: int = 100) -> list[tuple[float, float]]:
+def speeds(
+    times: Sequence[float], points: int = 100, drafted: Sequence[bool] = ()
+) -> list[tuple[float, float]]:
     """(seconds after the first token, tokens/s) of at most so many stretches of equal length, from
-    each token's milliseconds. The first one is left out: it waited for the prompt.
+    each token's milliseconds. The first one is left out: it waited for the prompt. A token behind a
+    `drafted` one came out of the same pass, whose time the first of them has: no stretch ends
+    between them.
 
     >>> speeds([500.0, 10.0, 10.0, 40.0, 40.0], 2)
     [(0.02, 100.0), (0.1, 25.0)]
+    >>> speeds([500.0, 20.0, 0.0, 0.0, 20.0], 4, [False, True, True, False, False])
+    [(0.02, 150.0), (0.04, 50.0)]
     """
     n = len(times) - 1
     if n < 1:
         return []
     size = math.ceil(n / points)
     found, at_ms = [], 0.0
-    for start in range(1, n + 1, size):
-        stretch = times[start : start + size]
+    end = 1
+    while end <= n:
+        start, end = end, end + size
+        while end <= n and end <= len(drafted) and drafted[end - 1]:
+            end += 1
+        stretch = times[start:end]
         took = math.fsum(stretch)
         at_ms += took
         if took > 0:

@@ -57,8 +57,8 @@ def test_what_drafts_gained_is_said() -> None:
         "by_position": [{"proposed": 4, "accepted": 3}],
         "drafted_s": 1.0,
         "drafted_tokens": 9,
-        "plain_s": 1.0,
-        "plain_tokens": 5,
+        "plain_s": 1.2,
+        "plain_tokens": 6,
     }
     said = [
         figures_text(replace(REPLY, settings={"draft_report": each}))

@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.insight.trace.message_tokens import n_taken_over
+from app.insight.trace.message_tokens import drafted_of, n_taken_over
 from app.insight.trace.tokens_shown import visible
 from app.insight.trace.totals import RunningTotals, Totals, speeds
 from ui.look.icons import icon
@@ -314,7 +314,8 @@ class ReplyTokens(Panel):
         taken_over = 0 if message is None else n_taken_over(message)
         found = self._totals.totals(taken_over)
         self.speed.setVisible(found is not None and found.tokens_per_s is not None)
-        self.plot.show_speeds(speeds(self._totals.times[taken_over:]))
+        drafted = drafted_of(self._looking.traces, taken_over)
+        self.plot.show_speeds(speeds(self._totals.times[taken_over:], drafted=drafted))
         self.caption.setText(CAPTION + _of_others(taken_over))
         self.copy_button.setEnabled(found is not None)
         self.uncertain_button.setEnabled(found is not None)

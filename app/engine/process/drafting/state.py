@@ -14,6 +14,7 @@ TRIAL: Final = 16
 """Passes with proposals before it is judged whether they are faster."""
 
 PLAIN: Final = 3
+FIRST_PLAIN: Final = 6
 """Passes without proposals in a row: to measure, and for the governor of threads, who goes by them
 alone. A reply begins with them."""
 
@@ -46,7 +47,7 @@ class DraftState:
     pending: deque[Proposal] = field(default_factory=deque)
     since_plain: int = 0
     since_plain_s: float = 0.0
-    plain_due: int = PLAIN
+    plain_due: int = FIRST_PLAIN
     off: str = ""
     passes: int = 0
     proposed_at: list[int] = field(default_factory=list)

@@ -86,7 +86,7 @@ def best_count(
     `rows` already, and may take `longest_s`.
 
     >>> best_count([0.9] * 8, lambda rows: 0.010 + 0.003 * rows)
-    8
+    6
     >>> best_count([0.2] * 8, lambda rows: 0.010 * rows)
     0
     """

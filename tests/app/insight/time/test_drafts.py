@@ -65,7 +65,7 @@ def test_the_trace_tells_what_the_engine_counted(passes: list[tuple[int, int]]) 
 
 
 def test_figures_follow_from_what_was_counted() -> None:
-    figures = DraftFigures("lookup", "", 4, ((4, 3), (4, 1)), 2.0, 8, 1.0, 3)
+    figures = DraftFigures("lookup", "", 4, ((4, 3), (4, 1)), 2.0, 8, 2.0, 6)
     assert figures.mean_length == 2.0
     assert (figures.drafted_rate, figures.plain_rate) == (4.0, 3.0)
     assert figures.gain == pytest.approx(4 / 3)

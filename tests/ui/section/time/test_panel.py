@@ -467,7 +467,7 @@ NEW = list(zip(traces()[2:], (1.0, 30.0, 40.0), strict=True))
 
 def test_what_drafts_did_stands_below_the_parts(show: Callable[..., TimePanel]) -> None:
     places = [DraftPosition(2, 2), DraftPosition(2, 1)]
-    report = DraftReport("model", "small.gguf", 2, 4, 3, places, 1.0, 5, 1.0, 4)
+    report = DraftReport("model", "small.gguf", 2, 4, 3, places, 1.0, 10, 1.0, 8)
     panel = show(draft_report=msgspec.to_builtins(report))
     assert panel.drafts.isVisible()
     assert panel.drafts.figure.text() == "1.25× · small.gguf"

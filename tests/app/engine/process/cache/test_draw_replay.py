@@ -344,6 +344,20 @@ def test_scores_are_kept_for_the_next_question(told: Told) -> None:
     assert read
 
 
+def test_what_a_slot_holds_is_copied_and_not_read_again(told: Told) -> None:
+    """And the scores are those of the reply: its own settings draw its own token."""
+    own = Told(told.session, OWN)
+    read: list[int] = []
+    cache = own.session.scheduler.cache
+    cache._emit = lambda event: read.append(event.done)  # type: ignore[union-attr]
+    cache.kept_scores.begin([], 0)
+    last = own.asked()[-1]
+    (draw,) = result(own.answer(own.command(OWN, asked=[last]))).draws
+    assert draw.token_id == own.tokens[-1].token_id
+    assert read == [last.position]
+    assert last.position > 32
+
+
 def test_kept_scores_have_a_limit_and_an_end() -> None:
     now = [0.0]
     kept = KeptScores(most_bytes=100, clock=lambda: now[0])

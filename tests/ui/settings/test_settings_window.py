@@ -199,6 +199,8 @@ def test_saved_chat_caches_are_measured_limited_and_deleted(
     assert len(desk.called("saved_chats.measure")) >= 2
     type_number(window, "saved_chats_mb", "0")
     assert desk.settings.now.saved_chats_mb == 0
+    type_number(window, "unload_after_min", "10")
+    assert desk.settings.now.unload_after_min == 10
 
 
 def test_pages_turn_by_key_and_escape_closes(window: SettingsWindow, qtbot: QtBot) -> None:

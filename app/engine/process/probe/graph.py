@@ -147,6 +147,9 @@ _EXPERT_WEIGHTS: Final = frozenset(
 _BLOCK: Final = re.compile(r"blk\.(\d+)\.")
 _ATTENTION: Final = re.compile(r"blk\.(\d+)\.attn_")
 _CACHE_K: Final = re.compile(r"cache_k_l(\d+)")
+_UNNAMED: Final = "leaf_"
+"""How ggml calls a tensor that nobody has named."""
+
 _ATTENTION_OUTPUT: Final = re.compile(r"blk\.\d+\.attn_(output|out|o)\.weight$")
 
 
@@ -178,11 +181,13 @@ def _walk_stream(nodes: Sequence[Node], found: GraphMap, n_embd: int) -> bool:
         return False
     found.embedding = begin
     consumers = _consumers(nodes)
-    stream, passed = begin, {begin}
+    stream, passed, layer = begin, {begin}, None
     while (step := _next_step(nodes, consumers, stream, n_embd)) is not None:
         stream, write = step.stream, step.write
         passed |= {stream, *step.aliases}
         if write is None:
+            if step.is_direction and layer is not None:
+                found.layers[layer].residual = stream
             continue
         layer = _attribute(nodes, found, write, passed)
         if layer is None:
@@ -197,6 +202,7 @@ class _Step(NamedTuple):
     stream: int
     write: int | None
     aliases: frozenset[int]
+    is_direction: bool = False
 
 
 def _first_input(nodes: Sequence[Node]) -> int | None:
@@ -222,8 +228,9 @@ def _consumers(nodes: Sequence[Node]) -> dict[int, list[int]]:
 def _next_step(
     nodes: Sequence[Node], consumers: dict[int, list[int]], stream: int, n_embd: int
 ) -> _Step | None:
-    """The next addition to the stream, or its scaling. The last layer first takes out the rows
-    whose scores are wanted (GET_ROWS): they are the stream as well."""
+    """The next addition to the stream, or its scaling; a control vector is added as it is, behind
+    a layer's own writes (`build_cvec`), and has no name in the file. The last layer first takes out
+    the rows whose scores are wanted (GET_ROWS): they are the stream as well."""
     same = {stream}
     for ordinal in consumers.get(stream, ()):
         if nodes[ordinal].op == "GET_ROWS" and nodes[ordinal].sources[0] == stream:
@@ -236,6 +243,8 @@ def _next_step(
             write = others[0]
             if isinstance(write, int):
                 return _Step(ordinal, write, frozenset(same))
+            if write.name.startswith(_UNNAMED) or not write.name:
+                return _Step(ordinal, None, frozenset(same), is_direction=True)
     for ordinal in readers:
         node = nodes[ordinal]
         others = [s for s in node.sources if s not in same]

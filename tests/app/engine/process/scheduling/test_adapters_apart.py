@@ -7,11 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+import numpy as np
 import pytest
 from made_adapters import write_lora, write_vector
 from native_session import NativeSession, load_quietly
 from small_networks import small_network
 
+from app.engine.process.cache.cells import Traits
+from app.engine.process.cache.parking import Parking
 from app.engine.process.native.native import NativeLog
 from app.engine.process.native.weights import Weights
 from app.engine.process.scheduling.admission import TAKE_TURNS
@@ -155,3 +158,15 @@ def test_turns_are_as_long_as_there_are_replies() -> None:
     assert all(abs(had.count(key) - n) <= 1 for key, n in wanted.items())
     assert turns.order(["b"], 99.0) == ["b"]
     assert turns.order([], 99.0) == []
+
+
+def test_parked_copies_serve_only_their_own_set() -> None:
+    parking = Parking(10_000, Traits())
+    state = np.zeros(100, np.uint8)
+    assert parking.put([1, 2, 3], state, 0, adapters="a")
+    assert parking.put([1, 2, 3], state, 0, adapters="b")
+    assert len(parking) == 2, "neither replaces the other"
+    assert parking.best([1, 2, 3, 4], 3)[1] == 0
+    assert parking.best([1, 2, 3, 4], 3, "a")[1] == 3
+    assert not parking.holds([1, 2], "")
+    assert parking.holds([1, 2], "b")

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
+from made_adapters import write_vector
 from native_session import load_in_float32
 from reference_network import Network
 from small_networks import small_network
@@ -16,9 +17,10 @@ from app.engine.process.cache.cells import Traits
 from app.engine.process.native.native import NativeLog
 from app.engine.process.native.weights import Weights
 from app.engine.process.probe.answers.steering import SAME, direction
+from app.engine.process.probe.probe import Asked, Probe
 from app.engine.process.probe.room import Examples, ProbeRoom
 from app.engine.protocol import wire
-from app.engine.protocol.adapter_messages import VectorMade
+from app.engine.protocol.adapter_messages import Adapters, ControlVector, VectorMade
 from app.engine.protocol.messages import Event, Failed, Finished, Progress, Stopped
 
 pytestmark = pytest.mark.weights
@@ -133,3 +135,41 @@ def test_it_is_stopped_between_two_slices(room: Room) -> None:
     room.room.stop(1)
     assert isinstance(room.events[-1], Stopped)
     assert not room.room.has_work(beside_replies=False)
+
+
+# --- in force -------------------------------------------------------------------------------------
+
+
+def _moved(weights: Weights, folder: Path, layer: int) -> float:
+    """How far from the wanted place the stream lies behind the first layer that is steered; in the
+    layers before it nothing may have moved at all."""
+    path = folder / "vector.gguf"
+    rows = write_vector(path, weights.n_layer, weights.n_embd, spread=0.5)
+    steered = Adapters(vectors=[ControlVector(str(path), 1.5, layer, layer)])
+    off = Adapters(vectors=[ControlVector(str(path), 0.0)])
+    found = []
+    for adapters in (Adapters(), off, steered):
+        probe = Probe(weights)
+        probe.use(weights.adapter_set(adapters))
+        looked = [each for each in probe.look(Asked([3, 9, 27, 12], ("residual",))) if each]
+        found.append(looked[-1].arrays["residual"])
+        probe.close()
+    plain, zero, moved = found
+    assert np.array_equal(plain, zero)
+    assert np.array_equal(plain[:layer], moved[:layer])
+    wanted = np.float32(1.5) * rows[layer]
+    return float(np.abs(moved[layer] - plain[layer] - wanted).max() / np.abs(wanted).max())
+
+
+def test_a_direction_is_added_behind_its_layer_and_nowhere_before(
+    weights: Weights, tmp_path: Path
+) -> None:
+    assert _moved(weights, tmp_path, 1) < BOUND
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", ["starter", "gemma"])
+def test_in_real_files_too(request: pytest.FixtureRequest, tmp_path: Path, name: str) -> None:
+    weights: Weights = request.getfixturevalue(name)
+    for layer in (1, weights.n_layer // 2, weights.n_layer - 1):
+        assert _moved(weights, tmp_path, layer) < BOUND

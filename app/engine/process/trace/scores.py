@@ -48,11 +48,12 @@ class ScoreBuffers:
     thread lets go.
     """
 
-    _MOST: Final = 16
+    MOST: Final = 16
     """More are in use only where the trace is far behind; those are not kept."""
 
-    def __init__(self, n_vocab: int) -> None:
+    def __init__(self, n_vocab: int, most: int = MOST) -> None:
         self._n_vocab = n_vocab
+        self._most = most
         self._arrays: list[Scores] = []
         self._addresses: list[int] = []
         self._next = 0
@@ -76,7 +77,7 @@ class ScoreBuffers:
             if self._references(at) == self._references_if_free:
                 self._next = at + 1
                 return at
-        if count == self._MOST:
+        if count == self._most:
             return -1
         self._next = 0
         return self._add()

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from native_session import NativeSession
 
 from app.engine.process.native.native import NativeError
 from app.engine.process.trace import scores as scores_module
@@ -61,6 +62,21 @@ def test_what_is_far_behind_does_not_stay(monkeypatch: pytest.MonkeyPatch) -> No
     many = [buffers.copy(None, 0) for _ in range(100)]
     assert len({copy.ctypes.data for copy in many}) == 100
     assert len(buffers._arrays) == 16
+
+
+@pytest.mark.weights
+def test_more_replies_at_once_have_more_that_are_used_again(
+    made_session: NativeSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What eight leave behind in four passes, which is what the outbox may still have."""
+    buffers = made_session.scheduler._writer._buffers
+    Rows(monkeypatch)
+    kept: list[np.ndarray] = []
+    places = set()
+    for _ in range(200):
+        kept = [*kept[-8 * 4 :], buffers.copy(None, 0)]
+        places.add(kept[-1].ctypes.data)
+    assert len(places) == len(buffers._arrays) <= 40
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from PySide6.QtWidgets import (
 from app.amounts import bytes_words
 from app.chat.events import EngineStateChanged, LogLineArrived, SettingsChanged
 from app.chat.settings.context_policies import POLICIES
+from app.chat.settings.drafting import DRAFTING
 from app.chat.settings.settings import Settings, checked
 from app.chat.surroundings import ALWAYS
 from app.refusal import Refusal
@@ -59,6 +60,8 @@ SAMPLING_SETTINGS = (
     "seed",
     "chain",
     "repeatable",
+    "drafts",
+    "draft_tokens",
 )
 
 
@@ -285,6 +288,21 @@ class SettingsWindow(WindowBeside):
                 "Repeatable",
                 "The same seed gives exactly the same reply. Slower.",
                 SwitchField(self._theme, self),
+            ),
+        )
+        page.add_card(
+            self._row(
+                "drafts",
+                "Speculative decoding",
+                "Tokens are proposed and checked several at a time. The same text, sooner; it "
+                "switches itself off where it is slower.",
+                ListField(self._theme, DRAFTING, self),
+            ),
+            self._row(
+                "draft_tokens",
+                "Draft tokens at once",
+                "At most, 1 to 15.",
+                number(is_whole=True),
             ),
         )
         self.levels_button = push_button(

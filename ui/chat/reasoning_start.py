@@ -9,7 +9,8 @@ from PySide6.QtWidgets import QDialog, QDialogButtonBox, QPlainTextEdit, QVBoxLa
 from ui.look.theme import Theme
 from ui.widgets.kit import plain_label, push_button
 
-WORDS = "The model thinks on from here. This is used once, for the next reply in this chat."
+SIZE_PX = (460, 280)
+WORDS = "The model continues from here. Used once, for the next reply in this chat."
 
 
 class ReasoningStart(QDialog):
@@ -50,7 +51,10 @@ class ReasoningStart(QDialog):
             column.addWidget(widget)
         column.setStretchFactor(self.text, 1)
         self.text.setFont(theme.font_reply())
-        self.resize(px(460), px(280))
+        width, height = map(px, SIZE_PX)
+        if parent is not None:  # at a high zoom it would be wider than the window it is in front of
+            width, height = min(width, parent.width() - px(16)), min(height, parent.height())
+        self.resize(width, height)
         self.finished.connect(self.deleteLater)
         self.text.setFocus()
 

@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QFileDialog, QMenu
 
 from ui.section.sampling.adapters_room import AdaptersRoom
 from ui.settings.adapter_field import AdapterField, AdapterRow
+from ui.settings.levels_window import LevelsWindow
 from ui.windows.vectors_window import VectorsWindow
 
 Key = Qt.Key
@@ -100,6 +101,15 @@ def test_one_is_made_used_and_slid_without_a_reload(person: Any) -> None:
     (used,) = desk.shelf.path[-1].settings["control_vectors"]
     assert (used["scale"], used["first"], used["last"], len(used["hash"])) == (1.2, 1, 2, 32)
     assert desk.loader.choice == loads, "nothing was loaded again"
+    person.press(Key.Key_Period, CONTROL | SHIFT)
+    levels = person.find(LevelsWindow, "levels_window")
+    person.wait(levels.isVisible)
+    shown = levels.findChild(AdapterField, "setting_control_vectors")
+    assert shown is not None
+    (named,) = person.wait(lambda: rows_of(shown))
+    assert named.hash.text() == f"Content {used['hash'][:12]}"
+    assert Path(used["path"]).stem == named.name.text()
+    levels.close()
     QTest.keyClick(room.resets["control_vectors"], Key.Key_Space)
     assert chat_vectors(person) == ()
     assert not rows_of(field)

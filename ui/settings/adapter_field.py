@@ -75,6 +75,8 @@ class AdapterRow(QWidget):
         column.setContentsMargins(0, 0, 0, 0)
         column.addLayout(first)
         column.addLayout(second)
+        self.hash = plain_label("", self, "small", name="adapter_hash")
+        column.addWidget(self.hash)
         self.layers: list[NumberField] = []
         if kind == "control_vectors":
             column.addLayout(self._layers(theme, spoken))
@@ -111,6 +113,8 @@ class AdapterRow(QWidget):
         path = str(file["path"])
         known = f"{path}\n{file['hash']}" if file.get("hash") else path
         self.setToolTip(known)
+        self.hash.setText(f"Content {file['hash'][:12]}" if file.get("hash") else "")
+        self.hash.setVisible(bool(file.get("hash")))
         self._is_showing = True
         if not self._timer.isActive() and not self.slider.isSliderDown():
             self.slider.setValue(round(float(file["scale"]) * SLIDER_STEPS))

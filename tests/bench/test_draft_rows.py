@@ -18,9 +18,9 @@ from app.engine.protocol.messages import Finished, Generate, Summary
 from app.engine.protocol.prompt_messages import TextPrompt
 from app.engine.protocol.stages import Dist, Greedy, Sampling, Temperature, TopP
 
-pytestmark = [pytest.mark.soak, pytest.mark.weights, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.soak, pytest.mark.weights]
 
-PAIRS = 7
+PAIRS = 5
 GREEDY = Sampling([], Greedy())
 HOT = Sampling([TopP(0.95), Temperature(1.0)], Dist(), seed=11, ban_end_token=True)
 """What it writes does not say itself again, as greedy text of small files soon does."""
@@ -77,12 +77,12 @@ def writer(request: pytest.FixtureRequest) -> Iterator[Writer]:
 
 
 def test_a_text_that_repeats_its_prompt_is_written_faster(writer: Writer) -> None:
-    found = writer.reached(REPEATS, GREEDY, 120, 1.3)
+    found = writer.reached(REPEATS, GREEDY, 100, 1.3)
     print(f"repeats: {found:.2f}")
     assert found >= 1.3
 
 
 def test_one_that_does_not_is_written_no_slower(writer: Writer) -> None:
-    found = writer.reached(TELLS, HOT, 160, 0.95)
+    found = writer.reached(TELLS, HOT, 120, 0.95)
     print(f"tells: {found:.2f}")
     assert found >= 0.95

@@ -49,6 +49,7 @@ _REPLY = (
     Offer("retry", "Regenerate", "R"),
     Offer("continue", "Continue", "C"),
     Offer("answers", "Generate several replies…", "A"),
+    Offer("seeds", "Many seeds…", "N"),
     Offer("begin", "Start the reply yourself…", "W"),
     Offer("run_again", "Rerun exactly", "X"),
     Offer("settings", "Generation settings…", "G", is_lasting=True),
@@ -56,6 +57,7 @@ _REPLY = (
 _QUESTION = (
     Offer("retry", "Regenerate reply", "R"),
     Offer("answers", "Generate several replies…", "A"),
+    Offer("seeds", "Many seeds…", "N"),
     Offer("begin", "Start the reply yourself…", "W"),
 )
 _SUMMARY = (
@@ -139,6 +141,7 @@ _KEYS = {
     (Qt.Key.Key_O, False): "show_summarized",
     (Qt.Key.Key_C, False): "continue",
     (Qt.Key.Key_A, False): "answers",
+    (Qt.Key.Key_N, False): "seeds",
     (Qt.Key.Key_W, False): "begin",
     (Qt.Key.Key_V, False): "compare",
     (Qt.Key.Key_I, False): "insert_below",

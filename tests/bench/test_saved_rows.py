@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.weights, pytest.mark.soak]
 GREEDY = Sampling(filters=[], select=Greedy(), ban_end_token=True)
 TEXT = "The lighthouse keeper counted the ships, wrote their names into his book, and slept. "
 QUESTION = " And what did he write into it on the day when no ship came to the harbour, and why?"
-TURNS = 3
+TURNS = 5
 N_TOKENS = 2000
 PATIENCE_S = 240.0
 
@@ -101,6 +101,7 @@ def test_a_chat_that_was_closed_goes_on_as_if_it_never_had_been(
     warm, opened, sent_at_once, closings = [], [], [], []
     for _ in range(TURNS):
         run = Run(starter_gguf, folder, may_write=False)
+        run.reply(question)  # the first pass through weights reads them from the disk
         run.open_chat(ids)
         reply = run.reply([*ids, *question])
         assert (reply.reuse_source, reply.evaluated) == ("saved", len(question))
@@ -111,18 +112,19 @@ def test_a_chat_that_was_closed_goes_on_as_if_it_never_had_been(
         warm.append(reply.first_token_s)
         closings.append(run.close())
         run = Run(starter_gguf, folder, may_write=False)
+        run.reply(question)
         reply = run.reply([*ids, *question])
         assert reply.reuse_source == "saved"
         sent_at_once.append(reply.first_token_s)
         run.close()
-    usual = statistics.median(warm)
+    usual = min(warm)  # whatever else the machine does only slows
     print(
         f"{len(ids)} tokens, {file.stat().st_size / 1e6:.1f} MB; unread {unread:.2f} s, "
-        f"warm {usual:.3f} s, reopened ÷ warm {statistics.median(opened) / usual:.2f}, "
-        f"sent before it was read ÷ warm {statistics.median(sent_at_once) / usual:.2f}, "
-        f"closed in {closing_s:.2f} s, with nothing to save in {statistics.median(closings):.2f} s"
+        f"warm {usual:.3f} s, reopened ÷ warm {min(opened) / usual:.2f}, "
+        f"sent before it was read ÷ warm {min(sent_at_once) / usual:.2f}, "
+        f"closed in {closing_s:.2f} s, with nothing to save in {min(closings):.2f} s"
     )
-    assert statistics.median(opened) / usual <= 1.5
+    assert min(opened) / usual <= 1.5
     assert closing_s <= statistics.median(closings) + SAVE_AT_END_S
 
 
@@ -136,7 +138,7 @@ def test_a_reply_is_no_slower_while_a_chat_waits_to_be_written(
     ]
     ids = runs[0].ids(TEXT * 200)[: N_TOKENS // 5]
     speeds: list[list[float]] = [[], []]
-    for turn in range(3 * TURNS):
+    for turn in range(2 * TURNS):
         for run, found in zip(runs, speeds, strict=True):
             run.reply([turn, *ids], is_stored=True)
             found.append(run.reply([50 + turn, *ids[:40]], length=40).tokens_per_s)

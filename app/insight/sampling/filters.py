@@ -218,7 +218,7 @@ def top_p(pool: Pool, p: float, min_keep: int) -> tuple[Pool, ...]:
             if together / most >= p + slack:
                 return _ends(pool, ends)
     if not rest:
-        return _ends(pool, [*ends, len(weights)])
+        return _ends(pool, [*ends, len(weights)], min_keep)
     left = replace(pool, rest=replace(rest, low=0.0), layout=True)
     return (*_ends(pool, ends), left)
 
@@ -247,9 +247,10 @@ def min_p(pool: Pool, p: float, min_keep: int) -> tuple[Pool, ...]:
     for kept in range(perhaps, sure - 1, -1):
         # With too few left llama.cpp sorts after all, and keeps the best so many.
         layout = pool.layout if kept >= min_keep else True
+        size = max(min(max(kept, min_keep, 1), pool.size), 1)
         kept = min(max(kept, min_keep, 1), count)
         if not any(len(left.ids) == kept for left in lefts):
-            lefts.append(first(pool, kept, layout=layout))
+            lefts.append(first(pool, kept, size=size, layout=layout))
     return tuple(lefts)
 
 
@@ -494,13 +495,15 @@ def _changed(pool: Pool, added: Mapping[int, float]) -> Pool:
 # --- small things ---------------------------------------------------------------------------------
 
 
-def _ends(pool: Pool, ends: Sequence[int]) -> tuple[Pool, ...]:
-    """The first so many candidates, sorted, for each of these numbers."""
+def _ends(pool: Pool, ends: Sequence[int], min_keep: int = 1) -> tuple[Pool, ...]:
+    """The first so many candidates, sorted, for each of these numbers. With fewer than `min_keep`
+    entries of −∞ are kept as well."""
     lefts = []
     for end in dict.fromkeys(ends):
         if end < len(pool.ids) and _is_close(pool, pool.scores[end - 1], pool.scores[end]):
             raise CannotTell(TOO_CLOSE)
-        lefts.append(first(pool, end, layout=True))
+        size = max(end, min(min_keep, pool.size))
+        lefts.append(first(pool, end, size=size, layout=True))
     return tuple(lefts)
 
 

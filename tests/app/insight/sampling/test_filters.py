@@ -27,7 +27,7 @@ from app.engine.protocol.stages import (
 )
 from app.insight.sampling import filters
 from app.insight.sampling.filters import Known, filtered, paths
-from app.insight.sampling.pool import CannotTell, Pool, pool_of
+from app.insight.sampling.pool import NO_REST, CannotTell, Pool, pool_of
 
 LOGS = [math.log(p) for p in (0.4, 0.3, 0.15, 0.1)]
 
@@ -158,3 +158,11 @@ def test_each_xtc_of_a_chain_has_its_own_number() -> None:
     chain = [Xtc(0.5, 0.3), Xtc(0.5, 0.3)]
     path = paths(few(), chain, Known(uniforms=[0.9, 0.1]))[0]
     assert [len(pool.ids) for pool in path] == [4, 4, 3]
+
+
+def test_entries_without_a_chance_are_kept_where_too_few_others_are() -> None:
+    """llama.cpp divides the entropy by the most that its array could have, so they count."""
+    pool = Pool((7, 3), (0.0, -1.0), NO_REST, 10, True)
+    for stage in (TopP(0.5, 3), MinP(0.9, 3)):
+        (left,) = filtered(pool, stage)
+        assert (left.ids, left.size) == ((7, 3), 3)

@@ -11,11 +11,12 @@ if TYPE_CHECKING:
     from app.chat.desk import Desk
     from ui.shell.actions import Actions
 
-TITLES: Final = {
-    "off": "Speculative decoding: off",
-    "lookup": "Speculative decoding: lookup in the chat",
-    "model": "Speculative decoding: draft model",
+ACTS: Final = {
+    "off": ("Speculative decoding: off", "Ctrl+Alt+Shift+O"),
+    "lookup": ("Speculative decoding: lookup in the chat", "Ctrl+Alt+Shift+L"),
+    "model": ("Speculative decoding: draft model", "Ctrl+Alt+Shift+M"),
 }
+"""Of each way: its action and key."""
 
 
 def add_drafting_actions(desk: Desk, actions: Actions) -> None:
@@ -28,12 +29,12 @@ def add_drafting_actions(desk: Desk, actions: Actions) -> None:
         loaded = desk.loader.loaded
         return kind != "model" or (loaded is not None and bool(loaded.draft))
 
-    for kind, title in TITLES.items():
+    for kind, (title, key) in ACTS.items():
         actions.add(
             Action(
                 f"drafts_{kind}",
                 title,
-                "",
+                key,
                 partial(desk.levels.change, "chat", "drafts", kind),
                 is_enabled=partial(can_be, kind),
                 is_checked=partial(is_set, kind),

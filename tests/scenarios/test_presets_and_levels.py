@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,15 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QComboBox, QInputDialog, QLineEdit, QWidget
 
 from app.chat.settings.resolved import LOADING, SHAPING
+from app.chat.settings.settings import checked
 from app.engine.protocol.stages import Greedy
+from models.records import Preset
 from ui.settings.chain_field import ChainField, stage_of
 from ui.settings.fields import ChoiceField, NumberField
 from ui.settings.levels_window import LevelsWindow
 from ui.settings.rows import SettingRow
-from ui.windows.presets_window import PresetsWindow
+from ui.settings.shaping import setting_words
+from ui.windows.presets_window import PresetsWindow, content_words
 
 Key = Qt.Key
 CONTROL = Qt.KeyboardModifier.ControlModifier
@@ -266,3 +270,13 @@ def test_message_under_the_keyboard_shows_its_settings_and_runs_again(person: An
     QTest.keyClick(transcript, Key.Key_X)
     second = person.wait(lambda: (r := person.wait_ended()) and r.id != first.id and r)
     assert second.settings["again"]["of"] == first.id
+
+
+def test_adapters_of_a_preset_are_named_with_their_scales() -> None:
+    files = [{"path": "/a/calm.gguf", "scale": 1.5, "first": 8, "last": 20}]
+    now = datetime.now(UTC)
+    preset = Preset("p", "Calm", now, now, {"control_vectors": files})
+    assert content_words(preset) == "Control vectors\ncalm × 1.5, layers 8–20"
+    assert setting_words("control_vectors", checked("control_vectors", files)) == (
+        "calm × 1.5, layers 8–20"
+    )

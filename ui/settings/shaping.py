@@ -5,15 +5,15 @@ Where a value is set (which level, which weights) is the business of whoever sho
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from PySide6.QtWidgets import QWidget
 
+from app.chat.replies.adapters import adapter_words
 from app.chat.settings.context_policies import POLICIES, policy_name
 from app.chat.settings.drafting import DRAFTING, drafting_name
 from app.chat.settings.formats import FORMATS
-from app.chat.settings.settings import CACHE_TYPE_NAMES
+from app.chat.settings.settings import CACHE_TYPE_NAMES, as_stored
 from ui.look.theme import Theme
 from ui.settings.adapter_field import AdapterField, AnyField
 from ui.settings.chain_field import ChainField, lines_of
@@ -136,7 +136,7 @@ def setting_words(name: str, value: Any) -> str:
     if name == "chain":
         return " → ".join(line.split(" ")[0] for line in lines_of(value)) or "default"
     if name in ("loras", "control_vectors"):
-        value = [f"{Path(each.path).stem} × {each.scale:g}" for each in value]
+        value = adapter_words({name: as_stored(value)})
     if isinstance(value, tuple | list):
         value = ", ".join(value)
     if name in ("max_tokens", "reasoning_budget") and value == 0:

@@ -25,6 +25,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.chat.events import PresetsListed
+from app.chat.replies.adapters import NAMES as ADAPTERS, adapter_words
 from app.chat.settings.context_policies import policy_name
 from app.chat.settings.presets import MAX_FILE_BYTES, values_of
 from models.records import Preset
@@ -335,6 +336,8 @@ def content_words(preset: Preset) -> str:
         if name == "chain" or value in ("", [], 0):
             continue
         words = "\n".join(map(str, value)) if isinstance(value, list) else str(value)
+        if name in ADAPTERS.values():
+            words = "\n".join(adapter_words({name: value}))
         words = {"True": "on", "False": "off"}.get(words, words)
         words = policy_name(value).lower() if name == "context_policy" else words
         title = NAMES.get(name, name.replace("_", " ").capitalize())

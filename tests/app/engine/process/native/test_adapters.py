@@ -191,7 +191,7 @@ def test_a_file_that_has_changed_is_refused_by_its_hash(case: Case, tmp_path: Pa
         ({"replaced": {"direction.1": Tensor((64,), [math.nan] * 64)}}, "aren't numbers"),
         ({"replaced": {"direction.1": Tensor((64,), [math.inf] + [0.0] * 63)}}, "aren't numbers"),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_foreign_vectors_are_refused_before_native_code(
     case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writing: dict[str, Any], words: str

@@ -207,8 +207,7 @@ def test_of_a_text_its_beginning_is_left_out_and_no_message(open_window: Open) -
     assert tip.endswith("; beginning dropped")
 
 
-@pytest.mark.parametrize("policy", ["drop_oldest", "keep_ends"])
-def test_in_the_middle_of_a_reply_the_policy_acts_too(open_window: Open, policy: str) -> None:
+def test_in_the_middle_of_a_reply_the_policy_acts_too(open_window: Open) -> None:
     script = {
         "load": {"ms": 5, "loaded": {"n_ctx": 256}},
         "replies": [
@@ -220,7 +219,6 @@ def test_in_the_middle_of_a_reply_the_policy_acts_too(open_window: Open, policy:
     person = open_window(script)
     person.wait_ready()
     open_cache(person)
-    person.app.desk.settings.set("context_policy", policy)
     for number in range(3):
         person.send(f"{QUESTION} {number}")
         reply = person.wait_ended()

@@ -154,7 +154,7 @@ def summaries_of(room: Any) -> list[Message]:
 
 
 def test_before_a_message_is_sent_what_falls_out_is_summarized(room: Any) -> None:
-    reply = talk(room, 9)
+    reply = talk(room, 6)
     (node, *_) = summaries_of(room)
     assert node.content == "They counted to ten."
     assert node.role is Role.SYSTEM
@@ -177,7 +177,7 @@ def test_if_it_fails_the_oldest_are_dropped_and_that_is_said(make_room: Any) -> 
     made.start()
     made.desk.settings.set("context_policy", "summarize")
     made.until(lambda: made.desk.loader.state.state == "ready")
-    reply = talk(made, 9)
+    reply = talk(made, 6)
     assert summaries_of(made) == []
     assert reply.settings["cut"]["n_messages"] > 0
     said = [event.sentence for event in made.events if isinstance(event, events.Noticed)]
@@ -194,7 +194,7 @@ def test_stop_ends_the_summary_and_what_waits_for_it(make_room: Any) -> None:
     made.start()
     desk = made.desk
     made.until(lambda: desk.loader.state.state == "ready")
-    talk(made, 8)
+    talk(made, 5)
     desk.settings.set("context_policy", "summarize")
     n_before = len(desk.shelf.path)
     desk.replies.send(QUESTION.format(9))
@@ -226,7 +226,7 @@ def test_stop_ends_the_summary_and_what_waits_for_it(make_room: Any) -> None:
 
 
 def test_it_can_be_edited_and_written_again(room: Any) -> None:
-    talk(room, 9)
+    talk(room, 6)
     desk, (node, *_) = room.desk, summaries_of(room)
     n_path = len(desk.shelf.path)
     assert desk.tree.edit(node.id, "They counted to eleven.")
@@ -289,7 +289,7 @@ def test_at_the_limit_only_what_does_not_fit_is_summarized(room: Any, over: int)
 
 
 def test_on_another_branch_it_is_not_used(room: Any) -> None:
-    talk(room, 9)
+    talk(room, 6)
     desk = room.desk
     node = summaries_of(room)[0]
     path = desk.shelf.path
@@ -308,7 +308,7 @@ def test_on_another_branch_it_is_not_used(room: Any) -> None:
 
 
 def test_it_comes_back_from_a_file_and_is_found(room: Any) -> None:
-    talk(room, 9)
+    talk(room, 6)
     desk, node = room.desk, summaries_of(room)[0]
     whole = WholeConversation(desk.shelf.open, desk.shelf.path)
     told = json_chat(whole)

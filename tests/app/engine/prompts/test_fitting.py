@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import msgspec
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from app.engine.prompts import fitting
 from app.engine.prompts.fitting import (
@@ -445,6 +445,7 @@ def test_a_text_cannot_be_summarized_and_that_is_said() -> None:
     assert "A text can't be summarized." in built.notes[0].sentence
 
 
+@settings(max_examples=40)
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=40), st.integers(0, 30))
 def test_what_was_left_out_of_the_middle_never_comes_back(sizes: list[int], system: int) -> None:
     messages = [Sized("system", system)] + [

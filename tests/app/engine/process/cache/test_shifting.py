@@ -10,6 +10,7 @@ import pytest
 from gguf_writer import Shape, tiny_llama
 from native_cache import decode, ends, native_used, shown
 from native_session import NativeSession, load_in_float32, load_quietly
+from other_shapes import bound_of
 from small_networks import small_network
 
 from app.engine.process.cache.shifting import QUANTIZED, WINDOW
@@ -72,7 +73,9 @@ def test_at_the_limit_a_reply_goes_on_and_only_over_it_something_goes(
         assert "nothing was processed again" in note.sentence
 
 
-def by_hand(weights: Weights, tokens: list[int], n_first: int) -> list[list[float]]:
+def by_hand(
+    weights: Weights, tokens: list[int], n_first: int, low: int = 10, high: int = 150
+) -> list[list[float]]:
     """The scores before each of `tokens` from `n_first` on: the prompt is decoded, then token by
     token, with the same stretches removed by llama.cpp's own calls where the window is full."""
     memory, batch = weights.memory, Batch(weights.n_ubatch, weights.n_slots)
@@ -91,10 +94,10 @@ def by_hand(weights: Weights, tokens: list[int], n_first: int) -> list[list[floa
     n_last = (n_first - 1) % weights.n_ubatch
     found.append(scores_of(weights.context, n_last, weights.vocabulary.n_vocab).tolist())
     for token in tokens[n_first:]:
-        if position == N_CTX:
-            assert llama.llama_memory_seq_rm(memory, 0, 10, 150)
-            llama.llama_memory_seq_add(memory, 0, 150, -1, -FREED)
-            position -= FREED
+        if position == weights.n_ctx:
+            assert llama.llama_memory_seq_rm(memory, 0, low, high)
+            llama.llama_memory_seq_add(memory, 0, high, -1, low - high)
+            position -= high - low
         decode([token])
         found.append(scores_of(weights.context, 0, weights.vocabulary.n_vocab).tolist())
     return found
@@ -208,3 +211,30 @@ def test_a_cache_that_cannot_be_shifted_is_read_again_and_why_is_said(
     assert any(WINDOW in getattr(event, "sentence", "") for event in session.events)
     kept = [*long[:10], *long[900:], *summary.token_ids[:25]]
     assert session.reply(kept, ENDLESS, max_tokens=15).token_ids == summary.token_ids[25:]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", ["starter", "gemma"])
+def test_both_test_files_go_on(
+    name: str, request: pytest.FixtureRequest, native_log: NativeLog
+) -> None:
+    """One is shifted, one reads again: greedy, what llama.cpp says by hand, or a fresh prompt."""
+    weights: Weights = request.getfixturevalue(name)
+    session = NativeSession(weights, native_log)
+    text = "The harbour lay still, and one after the other the lamps along the quay went out. "
+    prompt = weights.vocabulary.tokenize(text * 80, add_bos=weights.vocabulary.add_bos)[:990]
+    summary = session.reply(prompt, ENDLESS, max_tokens=80, stretches=[Stretch(100, 700)])
+    (shift,) = summary.shifts
+    assert shift.was_read_again == (name == "gemma")
+    n_before = 1024 - 990 + 1
+    if shift.was_read_again:
+        kept = [*prompt[:100], *prompt[700:], *summary.token_ids[:n_before]]
+        again = session.reply(kept, ENDLESS, max_tokens=80 - n_before, reuse_prefix=False)
+        assert again.token_ids == summary.token_ids[n_before:]
+        return
+    expected = by_hand(weights, [*prompt, *summary.token_ids[:-1]], 990, 100, 700)
+    best = [max(range(len(row)), key=row.__getitem__) for row in expected]
+    chosen = [row[token] for row, token in zip(expected, summary.token_ids, strict=True)]
+    lost = [row[top] - score for row, top, score in zip(expected, best, chosen, strict=True)]
+    print(f"{name}: at most {max(lost):.3f} below the best score")
+    assert max(lost) <= bound_of(weights)

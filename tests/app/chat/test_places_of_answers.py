@@ -482,10 +482,15 @@ PLACES = {
         "ui/section/cache/test_panel.py",
         "test_what_was_measured_of_one_chat_does_not_stand_beside_another",
     ),
-    "ui/section/cache/panel.py _change": (
+    "ui/section/cache/panel.py _do": (
         "always: it is done; told in that chat alone",
         "ui/section/cache/test_panel.py",
         "test_what_was_done_in_a_chat_that_was_left_is_not_told_in_the_open_one",
+    ),
+    "ui/settings/settings_window.py _measure_saved": (
+        "always: the newest counts",
+        "ui/settings/test_settings_window.py",
+        "test_saved_chat_caches_are_measured_limited_and_deleted",
     ),
     "ui/section/inside/layers/attention_card.py _measure": (
         "the same weights are loaded",

@@ -94,10 +94,10 @@ class ContextCounter:
         """`covered`: the last message that a summary stands for; `is_summarized`: of what is left
         out, one is written."""
         self._is_stale = False
-        policy = resolved_for(self._around, self._loader, self._shelf.open).settings.policy
+        settings = resolved_for(self._around, self._loader, self._shelf.open).settings
         self._is_asked = True
         self._questions.ask(
-            CountPrompt(0, prompt, policy),
+            CountPrompt(0, prompt, settings.policy, settings.adapters),
             PromptCount,
             partial(self._take, self._shelf.while_open(), (covered, is_summarized)),
             lambda _sentence: self._settle(),  # changes nothing: sending will say why in words

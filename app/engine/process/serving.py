@@ -23,6 +23,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
@@ -49,7 +50,7 @@ from app.engine.prompts.thinking import inspected, with_thinking
 from app.engine.prompts.tokens import inside_ids
 from app.engine.prompts.turn_end import turn_end
 from app.engine.protocol import wire
-from app.engine.protocol.adapter_messages import MakeVector, check_groups
+from app.engine.protocol.adapter_messages import Adapters, MakeVector, check_groups
 from app.engine.protocol.beam_messages import SearchBeams
 from app.engine.protocol.bounds import shown_text
 from app.engine.protocol.cache_messages import CacheCommand
@@ -93,6 +94,7 @@ from app.engine.protocol.template_messages import TemplateFailed
 from app.engine.protocol.thinking_messages import ReadThinking, ThinkingOffer
 from app.engine.templates.client import TemplateClient
 from app.gguf.header import MAIN_TEMPLATE
+from app.refusal import Refusal
 
 if TYPE_CHECKING:  # imported at the first question, which a cold start need not wait for
     from app.engine.process.beams.room import BeamRoom
@@ -145,6 +147,7 @@ class _Foreseen:
     """A prompt that was counted: its chat may be asked for a reply soon."""
 
     ids: list[int]
+    adapters: Adapters | None = None
 
 
 class _Wake:
@@ -537,7 +540,8 @@ class Serving:
             if self._beams is not None:
                 self._beams.stop(job.target)
         elif isinstance(job, _Foreseen) and self._scheduler is not None:
-            self._scheduler.keeping.foresee(job.ids)
+            with suppress(Refusal):
+                self._scheduler.foresee(job.ids, job.adapters)
         if isinstance(job, LoadWeights | SetThreads | Generate):
             self._ahead.discard(job.id)
 
@@ -764,7 +768,9 @@ class Serving:
             built = self._render(command, weights)
         except PromptTooLong as error:
             return PromptCount(error.used, error.limit)
-        self._inbox.put(_Foreseen(built.ids))
+        with suppress(Refusal):  # it is said where a reply is asked for
+            weights.check_adapters(command.adapters)
+            self._inbox.put(_Foreseen(built.ids, command.adapters))
         return counted(built, weights.n_ctx)
 
     def _thinking(self, command: ReadThinking, weights: Weights) -> ThinkingOffer:

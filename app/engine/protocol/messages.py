@@ -218,11 +218,14 @@ class Tokenize(WireMessage, frozen=True, tag=True):
 
 
 class CountPrompt(WireMessage, frozen=True, tag=True):
-    """How many tokens this prompt has; answered beside a running reply. -> PromptCount"""
+    """How many tokens this prompt has; answered beside a running reply. `adapters`: those that its
+    reply will be written with, so that what is saved of its cells can be fetched ahead.
+    -> PromptCount"""
 
     id: Amount
     prompt: Prompt
     context_policy: ContextPolicy = "stop"
+    adapters: Adapters | None = None
 
 
 class ReadVocabulary(WireMessage, frozen=True, tag=True):

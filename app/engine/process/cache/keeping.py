@@ -62,7 +62,7 @@ class Keeping:
         self.states = states
         self._clock = clock
         self._is_awaited = is_awaited
-        self._foreseen: list[int] | None = None
+        self._foreseen: tuple[list[int], str] | None = None
         self._wanted: dict[int, set[int]] = {}
         """File → requests that wait for it."""
         self._lost: set[int] = set()
@@ -118,21 +118,21 @@ class Keeping:
         self._lost.discard(request.id)
         return is_lost
 
-    def foresee(self, ids: list[int]) -> None:
-        """A prompt like this may come soon."""
-        self._foreseen = ids if self.states.is_on else None
+    def foresee(self, ids: list[int], adapters: str = "") -> None:
+        """A prompt like this may come soon, to be read with these adapters."""
+        self._foreseen = (ids, adapters) if self.states.is_on else None
 
     def _fetch_foreseen(self) -> None:
         """Where there is room for it without a request: it may never come."""
-        ids = self._foreseen
-        if ids is None or self._is_reading:
+        if self._foreseen is None or self._is_reading:
             return
+        ids, adapters = self._foreseen
         self._foreseen = None
-        state, longest = self.states.best(ids, len(ids))
+        state, longest = self.states.best(ids, len(ids), adapters)
         if state is None or state.size_bytes > self._space.parking.cap_bytes:
             return
-        known = max((slot.cells.common_prefix(ids) for slot in self._slots), default=0)
-        known = max(known, self._space.parking.best(ids, len(ids))[1])
+        known = max((slot.cells.common_prefix(ids, adapters) for slot in self._slots), default=0)
+        known = max(known, self._space.parking.best(ids, len(ids), adapters)[1])
         if _is_worth(longest, known, len(state.ids)):
             self.states.fetch(state)
 

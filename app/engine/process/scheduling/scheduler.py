@@ -64,6 +64,7 @@ from app.engine.process.trace.outbox import TokenRecord
 from app.engine.process.trace.prompt_scores import PromptScorer
 from app.engine.process.trace.scores import scores_of
 from app.engine.process.trace.timeline import Pass, Timeline
+from app.engine.protocol.adapter_messages import Adapters
 from app.engine.protocol.lane_messages import Lanes, LaneWaiting
 from app.engine.protocol.loading_messages import LoadOptions
 from app.engine.protocol.messages import (
@@ -229,6 +230,10 @@ class Scheduler:
                 for r in self._waiting
             ]
         return self._lanes.read(since, waiting)
+
+    def foresee(self, ids: list[int], adapters: Adapters | None) -> None:
+        """A prompt like this may come soon. Raises Refusal where its adapters can't be used."""
+        self.keeping.foresee(ids, self._weights.adapter_set(adapters).key)
 
     def begin_with(self, ids: list[int], adapters: str = "") -> None:
         """The context's first sequence holds these tokens already, computed with these adapters."""

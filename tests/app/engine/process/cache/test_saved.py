@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from gguf_writer import bpe_vocabulary
+from made_adapters import write_vector
 from native_session import load_quietly
 from recurrent_gguf import tiny_mamba
 from saved_session import KEY, SavedSession
@@ -20,6 +21,7 @@ from app.engine.process.cache.cells import Cells
 from app.engine.process.cache.keeping import SAVED_LOST
 from app.engine.process.native.native import NativeLog
 from app.engine.process.native.weights import Weights
+from app.engine.protocol.adapter_messages import Adapters, ControlVector
 from app.engine.protocol.cache_messages import CacheMap, ChangeCache, ReadCache
 from app.engine.protocol.loading_messages import LoadOptions
 from app.engine.protocol.messages import Failed, Finished
@@ -606,3 +608,20 @@ def test_nothing_is_written_while_somebody_is_answered(run: Run, folder: Path) -
     states.disturb(False)
     assert states.wait_written(60)
     assert len(files(folder)) == 1
+
+
+def test_what_was_computed_with_adapters_comes_back_for_the_same_alone(
+    run: Run, tmp_path: Path
+) -> None:
+    first = run()
+    path = tmp_path / "vector.gguf"
+    write_vector(path, first.weights.n_layer, first.weights.n_embd)
+    steered = Adapters(vectors=[ControlVector(str(path), 0.5)])
+    summary = first.chat(PROMPT, adapters=steered)
+    again, ids = run(), grown(PROMPT, summary)
+    again.wait_for_scan()
+    assert again.chat(ids).reused == 0
+    assert again.chat(ids, adapters=steered).reuse_source == "saved"
+    louder = Adapters(vectors=[ControlVector(str(path), 0.6)])
+    assert again.chat(ids, adapters=louder).reused == 0
+    again.weights.use(again.weights.usual_adapters)  # others decode with this context, too

@@ -19,6 +19,26 @@ ROOT = Path(__file__).parents[3]
 LATE = "app/chat/test_late_answers.py"
 
 PLACES = {
+    "app/chat/replies/replies.py _prepare": (
+        "the message waits still",
+        "app/chat/replies/test_summaries.py",
+        "test_stop_ends_the_summary_and_what_waits_for_it",
+    ),
+    "app/chat/replies/summaries.py _begin": (
+        "the summary was not stopped",
+        "app/chat/replies/test_summaries.py",
+        "test_stop_ends_the_summary_and_what_waits_for_it",
+    ),
+    "app/chat/replies/summaries.py _write_next": (
+        "the summary was not stopped",
+        "app/chat/replies/test_summaries.py",
+        "test_stop_ends_the_summary_and_what_waits_for_it",
+    ),
+    "app/chat/replies/summaries.py _store_node": (
+        "its temporary chat has not ended",
+        "app/chat/replies/test_summaries.py",
+        "test_before_a_message_is_sent_what_falls_out_is_summarized",
+    ),
     "app/chat/weights/control_vectors.py make": (
         "no other one was asked for since, and it was not stopped",
         "app/chat/weights/test_control_vectors.py",

@@ -100,7 +100,7 @@ class MessageActs(QObject):
             Action(
                 "summarize_now",
                 "Summarize older messages now",
-                "",
+                "Ctrl+Alt+M",
                 partial(summaries.now, replies.is_occupied),
                 may,
                 GROUP,
@@ -110,7 +110,7 @@ class MessageActs(QObject):
             Action(
                 "skip_summary",
                 "Skip the summary and send",
-                "",
+                "Ctrl+Alt+X",
                 summaries.skip,
                 lambda: summaries.is_writing(self._desk.shelf.open.id),
                 GROUP,

@@ -44,21 +44,6 @@ PLACES = {
         "app/chat/weights/test_control_vectors.py",
         "test_it_can_be_stopped_and_a_later_one_counts",
     ),
-    "app/chat/weights/control_vectors.py _keep": (
-        "always: it is on the disk",
-        "app/chat/weights/test_control_vectors.py",
-        "test_one_is_made_and_kept_with_what_it_was_made_of",
-    ),
-    "app/chat/weights/control_vectors.py list": (
-        "always: it is what lies there",
-        "app/chat/weights/test_control_vectors.py",
-        "test_they_are_listed_renamed_deleted_and_brought_back",
-    ),
-    "app/chat/weights/control_vectors.py _do": (
-        "always: it is done, or has failed",
-        "app/chat/weights/test_control_vectors.py",
-        "test_they_are_listed_renamed_deleted_and_brought_back",
-    ),
     # --- what stands on the screen
     "app/chat/conversations/shelf.py open_stored": (
         "this chat is the one that was wanted last, and no new one is begun instead",

@@ -36,6 +36,8 @@ LEAST_COLUMN_PX = 200
 """Two fit into a window of 1,440 pixels at 200 %."""
 LEAST_ROW_PX = 220
 """Of a row of columns, where the window is that high; else a row is as high as there is room."""
+LOWEST_ROW_PX = 170
+"""With less no text is seen between title and buttons: then the rows are scrolled."""
 GAP_PX = 12
 INNER_PX = 16
 QUESTION_CHARS = 300
@@ -258,7 +260,8 @@ class Comparison(QWidget):
             self._n_across = n_across
         shared = (room.height() - (n_rows - 1) * gap) // n_rows
         for column in self.columns:
-            column.setMinimumHeight(max(shared, min(px(LEAST_ROW_PX), room.height())))
+            least = min(px(LEAST_ROW_PX), max(room.height(), px(LOWEST_ROW_PX)))
+            column.setMinimumHeight(max(shared, least))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Escape goes back; a number picks."""

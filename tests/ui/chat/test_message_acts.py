@@ -28,7 +28,7 @@ from app.chat.events import (
 from app.chat.replies.replies import PRESET
 from app.engine.protocol.thinking_messages import ThinkingOffer
 from models.records import Attachment, Message, MessageState, Preset, Role
-from ui.chat.compare import Comparison
+from ui.chat.compare import LOWEST_ROW_PX, Comparison
 from ui.chat.compare_ask import AskSeveral
 from ui.look.theme import Theme
 from ui.shell.window import MainWindow
@@ -607,7 +607,9 @@ def test_eight_answers_fit_any_window_by_scrolling(
     room = shown.area.viewport()
     assert all(column.view.rows.width >= theme.px(150) for column in shown.columns)
     assert all(column.pick.height() > 0 for column in shown.columns)
-    assert all(column.height() <= room.height() for column in shown.columns)
+    highest = max(room.height(), theme.px(LOWEST_ROW_PX))
+    assert all(column.height() <= highest for column in shown.columns)
+    assert all(column.view.height() >= theme.px(40) for column in shown.columns)
     tops = [column.y() for column in shown.columns]
     across = [tops.count(top) for top in sorted(set(tops))]
     assert across[0] - across[-1] <= max(across[0] - 1, 0)

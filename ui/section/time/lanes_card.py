@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from PySide6.QtCore import Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QWidget
 
@@ -46,7 +47,10 @@ CAPTION: Final = (
 
 
 class LanesCard(FigureCard):
-    """There only where something was recorded since the weights were loaded."""
+    """There only where something was recorded since the weights were loaded. `refreshed`: it shows
+    what the engine has told."""
+
+    refreshed = Signal()
 
     def __init__(self, tools: Tools, parent: QWidget | None = None) -> None:
         super().__init__(tools.theme, "Batch", parent)
@@ -128,6 +132,7 @@ class LanesCard(FigureCard):
         if not self._is_active:
             return
         self._show()
+        self.refreshed.emit()
         if self.record.present or self.record.waiting:
             self._ask_soon(STREAM_MS)  # also where nobody tells that somebody left
 

@@ -83,6 +83,7 @@ class TimePanel(Panel):
     def __init__(self, tools: Tools, parent: QWidget | None = None) -> None:
         super().__init__(tools, parent)
         self._line_of: str | None = None
+        self._wants_batch = False
         self._n_head = 0
         self._known: tuple[Sequence[TokenTrace], Sequence[float]] = ((), ())
         self._prefilled: tuple[str, int, int] | None = None
@@ -99,6 +100,7 @@ class TimePanel(Panel):
         self.fit_button.clicked.connect(self.line.fit)
         self.copy_button.clicked.connect(self.copy_csv)
         tools.bridge.on(PrefillProgressed, self._on_prefill)
+        self.lanes.refreshed.connect(self._on_lanes)
         self._theme.space(self._cards, 8)
         self._theme.space(self._inner, 4, margins=(12, 8, 12, 12))
         self._theme.space(self._head, 4)
@@ -181,8 +183,19 @@ class TimePanel(Panel):
 
     def enter(self, room: str) -> None:
         if room == BATCH:
+            self._wants_batch = True
             self.lanes.view.setFocus(Qt.FocusReason.OtherFocusReason)
-            self.area.ensureWidgetVisible(self.lanes)
+            self._go_to_batch()
+
+    def _go_to_batch(self) -> None:
+        if self._wants_batch and not self.lanes.isHidden():
+            self._cards.activate()
+            self.area.verticalScrollBar().setValue(self.lanes.y())
+
+    def _on_lanes(self) -> None:
+        """The card may only now have come, or have its height."""
+        self._go_to_batch()
+        self._wants_batch = False
 
     def copy_csv(self) -> None:
         QGuiApplication.clipboard().setText(as_csv(self.parts.parts))

@@ -180,6 +180,8 @@ def _sizes(folder: Path) -> dict[str, int]:
 def _read_key(path: Path) -> bytes:
     """Empty where there is none, or something else in its place."""
     try:
+        if not path.is_file():  # opening a pipe would wait for who never comes
+            return b""
         with path.open("rb") as file:
             key = file.read(KEY_BYTES + 1)
     except OSError:

@@ -133,7 +133,7 @@ def write(
 def read_head(path: Path, key: bytes) -> Head:
     """Raises BadFile for what was not written here as it stands, or cannot be read."""
     try:
-        with path.open("rb", buffering=0) as file:
+        with _opened(path) as file:
             return _read_head(file, key)[0]
     except OSError as error:
         raise BadFile(f"cannot be read: {error}") from error
@@ -142,7 +142,7 @@ def read_head(path: Path, key: bytes) -> Head:
 def read(path: Path, key: bytes, n_threads: int = 1) -> tuple[Head, State]:
     """The whole file, each byte of it checked. Raises BadFile and MemoryError."""
     try:
-        with path.open("rb", buffering=0) as file:
+        with _opened(path) as file:
             head, start = _read_head(file, key)
             data = np.empty(head.data_bytes, np.uint8)
             view = memoryview(data.data).cast("B")
@@ -163,6 +163,13 @@ def read(path: Path, key: bytes, n_threads: int = 1) -> tuple[Head, State]:
     if not is_all_right:
         raise BadFile("was changed since it was written")
     return head, data
+
+
+def _opened(path: Path) -> BinaryIO | Any:
+    """Raises OSError, also for a pipe in its place: opening that waits for who never comes."""
+    if not path.is_file():
+        raise OSError("it is no file")
+    return path.open("rb", buffering=0)
 
 
 def _mapped(act: Callable[[int], T], count: int, n_threads: int) -> list[T]:

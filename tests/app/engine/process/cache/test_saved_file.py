@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -89,8 +90,11 @@ def test_nothing_of_a_head_is_decoded_before_it_is_known_as_ours(
         read_head(path, KEY[::-1])
 
 
-def test_a_folder_in_its_place_and_nothing_are_no_files(tmp_path: Path) -> None:
-    for path in (tmp_path, tmp_path / "nothing"):
+def test_a_folder_in_its_place_a_pipe_and_nothing_are_no_files(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(pipe)
+    for path in (tmp_path, tmp_path / "nothing", pipe):
         with pytest.raises(BadFile):
             read_head(path, KEY)
         with pytest.raises(BadFile):

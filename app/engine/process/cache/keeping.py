@@ -252,24 +252,29 @@ class Keeping:
         hold of them is not written again as it stands. Whether there was any."""
         states = self.states
         if number:
+            conversation = states.conversation_of(number)
             found = states.drop_number(number)
         elif conversation:
             found = states.drop_chat(conversation)
         else:
             found = states.drop_all(only_usable=only_usable)
-        self._leave_out_unsaved()
+        if conversation or not number:
+            self._leave_out_unsaved(conversation)
         return found
 
     def forget_longer(self, conversation: str, ids: Sequence[int], keep: int) -> None:
         """Drop the files of a chat that hold more of these tokens than the first `keep`."""
         self.states.drop_longer(conversation, ids, keep)
-        self._leave_out_unsaved()
+        self._leave_out_unsaved(conversation)
 
-    def _leave_out_unsaved(self) -> None:
+    def _leave_out_unsaved(self, conversation: str) -> None:
+        """Of one chat: what others hold may have no file yet. Empty: of all."""
         for slot in self._unsaved_slots():
-            self.states.leave_out(slot.cells.ids)
+            if conversation in ("", slot.conversation):
+                self.states.leave_out(slot.cells.ids, slot.cells.adapters)
         for copy in self._unsaved_copies():
-            self.states.leave_out(copy.ids)
+            if conversation in ("", copy.conversation):
+                self.states.leave_out(copy.ids, copy.adapters)
 
     def close(self, *, is_sound: bool = True) -> None:
         """Save what is unsaved, in bounded time, then end the threads. After a fault of ours

@@ -268,7 +268,7 @@ class SavedStates:
             self._say(f"saved KV state {state.path.name} {why}: the chat is processed again")
         if parked is None:
             self._remove(self._forget([state]))
-        elif folder is not None and folder.may_write:
+        else:
             self._touch(state)
         with self._lock:
             self._fetched.append((state, parked))
@@ -289,13 +289,16 @@ class SavedStates:
         )
 
     def _touch(self, state: SavedState) -> None:
-        with contextlib.suppress(OSError):
-            os.utime(state.path)
-        now = self._clock()
+        touched = self._touched(state)
         with self._lock:
-            self._states = [
-                replace(each, used_at=now) if each is state else each for each in self._states
-            ]
+            self._states = [touched if each is state else each for each in self._states]
+
+    def _touched(self, state: SavedState) -> SavedState:
+        now, folder = self._clock(), self._folder
+        if folder is not None and folder.may_write:
+            with contextlib.suppress(OSError):
+                os.utime(state.path, (now, now))
+        return replace(state, used_at=now)
 
     # --- the folder ---------------------------------------------------------------------------
 
@@ -304,7 +307,8 @@ class SavedStates:
         folder = self._folder
         try:
             if folder is not None:
-                found = list(self._found(folder))
+                found = sorted(self._found(folder), key=lambda state: state.used_at)
+                found = [self._not_later(state) for state in found]
                 with self._lock:
                     known = {state.path for state in self._states}
                     self._states += [state for state in found if state.path not in known]
@@ -312,6 +316,13 @@ class SavedStates:
         finally:
             self._is_scanning = False
             self._has_news = True
+
+    def _not_later(self, state: SavedState) -> SavedState:
+        """Used by now at the latest: what a clock that was set back since has left in the future
+        would stay there while each new file goes."""
+        if state.used_at <= self._clock():
+            return state
+        return self._touched(state)
 
     def _found(self, folder: SavedFolder) -> Iterator[SavedState]:
         place = Path(os.fsdecode(folder.folder))
@@ -378,6 +389,11 @@ class SavedStates:
                 if state.conversation == conversation and common_length(state.ids, ids) > keep
             ]
         self.drop(states)
+
+    def conversation_of(self, number: int) -> str:
+        """Empty: there is no such file."""
+        with self._lock:
+            return next((s.conversation for s in self._states if s.number == number), "")
 
     def drop_number(self, number: int) -> bool:
         with self._lock:

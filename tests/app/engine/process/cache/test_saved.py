@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from string import ascii_lowercase
@@ -25,7 +27,13 @@ from app.engine.protocol.adapter_messages import Adapters, ControlVector
 from app.engine.protocol.cache_messages import CacheMap, ChangeCache, ReadCache
 from app.engine.protocol.loading_messages import LoadOptions
 from app.engine.protocol.messages import Failed, Finished
-from app.engine.protocol.saved_messages import PART_SUFFIX, SUFFIX, DropSaved, name_start
+from app.engine.protocol.saved_messages import (
+    PART_SUFFIX,
+    SUFFIX,
+    DropSaved,
+    ForgetChats,
+    name_start,
+)
 
 pytestmark = pytest.mark.weights
 
@@ -625,3 +633,58 @@ def test_what_was_computed_with_adapters_comes_back_for_the_same_alone(
     louder = Adapters(vectors=[ControlVector(str(path), 0.6)])
     assert again.chat(ids, adapters=louder).reused == 0
     again.weights.use(again.weights.usual_adapters)  # others decode with this context, too
+
+
+@pytest.mark.parametrize("act", ["drop", "number", "deleted"])
+def test_what_is_dropped_of_one_chat_costs_no_other_its_file(
+    act: str, run: Run, folder: Path
+) -> None:
+    session = run()
+    session.chat(PROMPT)
+    session.save()
+    (copy,) = told(session).saved
+    session.chat([9, *PROMPT], "b")  # is to be saved at the end
+    command: Any = {
+        "drop": ChangeCache(1, "drop", "a"),
+        "number": DropSaved(1, number=copy.number),
+        "deleted": ForgetChats(1, ["a"]),
+    }[act]
+    assert isinstance(session.scheduler.cache.answer(command), Finished)
+    again = run()
+    again.wait_for_scan()
+    assert [copy.conversation for copy in told(again).saved] == ["b"]
+
+
+def test_what_was_steered_and_dropped_is_not_written_again(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
+    session = run()
+    path = tmp_path / "vector.gguf"
+    write_vector(path, session.weights.n_layer, session.weights.n_embd)
+    session.chat(PROMPT, adapters=Adapters(vectors=[ControlVector(str(path), 0.5)]))
+    session.wait_for_scan()
+    assert isinstance(session.scheduler.cache.answer(DropSaved(1)), Finished)
+    session.end()
+    session.weights.use(session.weights.usual_adapters)  # others decode with this context, too
+    assert not files(folder)
+
+
+def test_a_clock_that_was_set_back_does_not_make_the_newest_chat_the_oldest(
+    run: Run, folder: Path
+) -> None:
+    session = run()
+    for name in "ab":
+        session.chat([ord(name), *PROMPT], name)
+        session.save()
+    later = time.time() + 86_400
+    for at, path in enumerate(sorted(files(folder), key=lambda path: path.stat().st_mtime_ns)):
+        os.utime(path, (later + at, later + at))
+    size_bytes = told(session).saved[0].size_bytes
+    session = run(cap_bytes=2 * size_bytes + size_bytes // 2)
+    session.wait_for_scan()
+    assert all(copy.used_at <= time.time() for copy in told(session).saved)
+    session.chat([ord("c"), *PROMPT], "c")
+    session.save()
+    assert [copy.conversation for copy in told(session).saved] == ["b", "c"]
+    run().wait_for_scan()
+    assert all(path.stat().st_mtime <= time.time() for path in files(folder))

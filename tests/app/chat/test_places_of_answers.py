@@ -44,6 +44,31 @@ PLACES = {
         "app/chat/weights/test_control_vectors.py",
         "test_it_can_be_stopped_and_a_later_one_counts",
     ),
+    "app/chat/inspection/lanes.py read": (
+        "always: it asks itself whether the same weights are loaded",
+        "app/chat/inspection/test_lanes.py",
+        "test_what_an_engine_that_is_gone_tells_is_dropped",
+    ),
+    "app/chat/inspection/seeds.py start": (
+        "no other table was begun since",
+        "app/chat/inspection/test_seeds.py",
+        "test_a_path_that_comes_after_another_one_was_begun_is_dropped",
+    ),
+    "app/chat/inspection/seeds.py _fill": (
+        "always: nobody waits for it",
+        "app/chat/inspection/test_seeds.py",
+        "test_outcomes_are_counted_and_nothing_is_stored",
+    ),
+    "app/chat/inspection/seeds.py _ask": (
+        "always: it is of its own table, and stopping one waits for its ends",
+        "app/chat/inspection/test_seeds.py",
+        "test_it_stops_at_any_time_and_keeps_what_it_has",
+    ),
+    "app/chat/settings/thinking.py refresh": (
+        "always: kept for that template and those weights",
+        "app/chat/settings/test_thinking.py",
+        "test_the_offer_comes_with_the_weights_and_goes_with_them",
+    ),
     # --- what stands on the screen
     "app/chat/conversations/shelf.py open_stored": (
         "this chat is the one that was wanted last, and no new one is begun instead",

@@ -37,7 +37,7 @@ def test_outcomes_are_counted_and_nothing_is_stored(make_room: Any) -> None:
     room.ask("Any?")  # takes the first way
     stored = room.stored()
     assert room.desk.seeds.start(room.desk.shelf.path[-1].id, 8, 16) == ""
-    assert _counted(room)[-1].n_over == 8
+    room.until(lambda: room.of(events.SeedsCounted)[-1].n_over == 8)
     found = room.desk.seeds.outcomes()
     assert (found.position, found.n) == (0, 8)
     rows = [(row.piece, row.count, row.expected, row.model) for row in found.rows]
@@ -82,7 +82,7 @@ def test_a_reply_goes_first_and_the_same_seeds_go_on_behind_it(make_room: Any) -
     room.until(lambda: seeds.sentence == PAUSED)
     assert seeds.start("nobody", 8, 16) == NO_MESSAGE
     room.until(lambda: not room.desk.replies.is_generating)
-    assert _counted(room)[-1].n_over == 8
+    room.until(lambda: room.of(events.SeedsCounted)[-1].n_over == 8)
     assert {run.seed for run in seeds._now.runs} == planned
     assert room.desk.shelf.path[-1].content == "Now."
 
@@ -93,7 +93,7 @@ def test_one_that_fails_ends_no_other(make_room: Any) -> None:
     room = make_room({"replies": [_reply(["The", " cat"]), broken, _reply(["A"])]}).start_ready()
     room.ask("Any?")
     room.desk.seeds.start(room.desk.shelf.path[0].id, 8, 16)
-    assert _counted(room)[-1].n_over == 8
+    room.until(lambda: room.of(events.SeedsCounted)[-1].n_over == 8)
     assert room.desk.seeds.outcomes().n == 8
     assert room.desk.seeds.sentence == "llama.cpp failed."
 
@@ -125,3 +125,18 @@ def test_an_engine_that_dies_ends_it_with_what_it_has(make_room: Any) -> None:
     assert {row.piece for row in found.rows} == {b"The", b"A"}
     assert "crashed" in room.desk.seeds.sentence or "stopped" in room.desk.seeds.sentence
     assert room.desk.questions._asked == {}
+
+
+def test_a_path_that_comes_after_another_one_was_begun_is_dropped(make_room: Any) -> None:
+    room = make_room(SCRIPT).start_ready()
+    room.ask("Any?")
+    desk, held = room.desk, list[Any]()
+    whole = desk.shelf.with_whole
+    desk.shelf.with_whole = lambda path, then, _failed, *, still: held.append((path, then, still))
+    desk.seeds.start(desk.shelf.path[-1].id, 4, 16)
+    desk.shelf.with_whole = whole
+    desk.seeds.start(desk.shelf.path[-1].id, 8, 16)
+    ((path, _then, still),) = held
+    assert path
+    assert not still()
+    room.until(lambda: room.of(events.SeedsCounted)[-1].n_over == 8)

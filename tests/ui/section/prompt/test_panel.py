@@ -72,7 +72,7 @@ class Desk(FakeDesk):
     def _read(self, message_id: str | None, then: Callable[[PromptOf], None], still: Still) -> None:
         self.asked.append((message_id, lambda of: then(of) if still() else None))
 
-    def _score(self, token_ids: Any, take: Any, then: Any, failed: Any) -> None:
+    def _score(self, token_ids: Any, take: Any, then: Any, failed: Any, _adapters: Any) -> None:
         self.scored.append((list(token_ids), take, then, failed))
 
     def answer(self, of: PromptOf) -> None:

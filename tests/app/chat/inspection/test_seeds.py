@@ -37,7 +37,7 @@ def test_outcomes_are_counted_and_nothing_is_stored(make_room: Any) -> None:
     room.ask("Any?")  # takes the first way
     stored = room.stored()
     assert room.desk.seeds.start(room.desk.shelf.path[-1].id, 8, 16) == ""
-    room.until(lambda: room.of(events.SeedsCounted)[-1].n_over == 8)
+    assert _counted(room)[-1].n_over == 8
     found = room.desk.seeds.outcomes()
     assert (found.position, found.n) == (0, 8)
     rows = [(row.piece, row.count, row.expected, row.model) for row in found.rows]
@@ -82,7 +82,7 @@ def test_a_reply_goes_first_and_the_same_seeds_go_on_behind_it(make_room: Any) -
     room.until(lambda: seeds.sentence == PAUSED)
     assert seeds.start("nobody", 8, 16) == NO_MESSAGE
     room.until(lambda: not room.desk.replies.is_generating)
-    room.until(lambda: room.of(events.SeedsCounted)[-1].n_over == 8)
+    assert _counted(room)[-1].n_over == 8
     assert {run.seed for run in seeds._now.runs} == planned
     assert room.desk.shelf.path[-1].content == "Now."
 
@@ -93,7 +93,7 @@ def test_one_that_fails_ends_no_other(make_room: Any) -> None:
     room = make_room({"replies": [_reply(["The", " cat"]), broken, _reply(["A"])]}).start_ready()
     room.ask("Any?")
     room.desk.seeds.start(room.desk.shelf.path[0].id, 8, 16)
-    room.until(lambda: room.of(events.SeedsCounted)[-1].n_over == 8)
+    assert _counted(room)[-1].n_over == 8
     assert room.desk.seeds.outcomes().n == 8
     assert room.desk.seeds.sentence == "llama.cpp failed."
 

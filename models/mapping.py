@@ -357,6 +357,11 @@ def _known(kind: type[T], value: Any, default: T) -> T:
         return default
 
 
+def is_summary(role: Any, settings: Any) -> bool:
+    """Whether a message stands for others (`app/chat/replies/summary_nodes.py`)."""
+    return role == Role.SYSTEM.value and isinstance(_object(settings).get("summary"), dict)
+
+
 def _object(text: Any) -> dict[str, Any]:
     if not text:
         return {}

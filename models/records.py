@@ -275,6 +275,7 @@ class SearchHit:
     marks: tuple[tuple[int, int], ...] = ()
     in_reasoning: bool = False
     is_archived: bool = False
+    is_summary: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,6 +316,7 @@ class TreeNode:
     trashed_at: datetime | None = None
     weights_name: str | None = None
     is_pinned: bool = False
+    is_summary: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, bindparam, func, select, text, update
 
 from models.conversations import reading, trash, writing
-from models.mapping import from_us
+from models.mapping import from_us, is_summary
 from models.records import (
     Conversation,
     Message,
@@ -117,7 +117,8 @@ _RESTORE = text(
 _TREE = text(
     f"""
     SELECT m.id, p.id, m.role, m.state, substr(m.content, 1, {EXCERPT_CHARS}), m.created_us,
-        m.trashed_us, m.weights_name, m.is_pinned
+        m.trashed_us, m.weights_name, m.is_pinned,
+        CASE m.role WHEN 'system' THEN m.settings END
     FROM message AS m LEFT JOIN message AS p ON p.row_id = m.parent_row_id
     WHERE m.conversation_row_id = :conversation
     ORDER BY m.row_id
@@ -345,7 +346,18 @@ def list_trashed(connection: Connection) -> tuple[TrashedBranch, ...]:
 
 
 def _node(row: Sequence[Any]) -> TreeNode:
-    message_id, parent_id, role, state, excerpt, created_us, trashed_us, weights, pinned = row
+    (
+        message_id,
+        parent_id,
+        role,
+        state,
+        excerpt,
+        created_us,
+        trashed_us,
+        weights,
+        pinned,
+        settings,
+    ) = row
     return TreeNode(
         id=message_id,
         parent_id=parent_id,
@@ -356,6 +368,7 @@ def _node(row: Sequence[Any]) -> TreeNode:
         trashed_at=None if trashed_us is None else from_us(trashed_us),
         weights_name=weights,
         is_pinned=bool(pinned),
+        is_summary=is_summary(role, settings),
     )
 
 

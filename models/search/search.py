@@ -22,7 +22,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, Row, text
 
 from models.conversations import folders, reading
-from models.mapping import from_us, to_us
+from models.mapping import from_us, is_summary, to_us
 from models.records import Role, SearchHit, SearchPage
 from models.rows import message_row
 from models.search.index import literals, query_for
@@ -178,6 +178,7 @@ class _Scope:
         self._add_folders(conditions, bound)
         columns = (
             "m.row_id, m.id AS message_id, m.role, m.created_us, m.content, m.reasoning, "
+            "CASE m.role WHEN 'system' THEN m.settings END AS settings, "
             "c.id, c.title, c.is_archived"
         )
         key = "s.rowid" if self.match else "m.row_id"
@@ -290,4 +291,5 @@ def _message_hit(row: Row[Any], matcher: Matcher) -> SearchHit:
         marks=line.marks,
         in_reasoning=in_reasoning,
         is_archived=bool(row.is_archived),
+        is_summary=is_summary(row.role, row.settings),
     )

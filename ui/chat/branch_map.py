@@ -211,7 +211,7 @@ class BranchMap(QDialog):
             item.setChildIndicatorPolicy(QTreeWidgetItem.ChildIndicatorPolicy.ShowIndicator)
             return item
         words = plain_words(" ".join(node.excerpt.split()))[0] or "(no text)"
-        speaker = _SPEAKERS[node.role]
+        speaker = "Summary" if node.is_summary else _SPEAKERS[node.role]
         extra = [f"{line.version} of {line.versions}"] if line.versions else []
         extra += [HERE] * (node.id == leaf_id) + ["deleted"] * (node.trashed_at is not None)
         if node.state in (MessageState.FAILED, MessageState.INTERRUPTED):

@@ -92,6 +92,8 @@ def speaker_of(hit: SearchHit) -> str:
     """Who said it, in a word."""
     if hit.in_reasoning:
         return "Reasoning"
+    if hit.is_summary:
+        return "Summary"
     return _SPEAKERS.get(hit.role, "") if hit.role else ""
 
 

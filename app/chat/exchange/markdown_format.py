@@ -34,6 +34,7 @@ from msgspec import Meta, Struct
 
 from app.chat.exchange.json_format import Id, Time
 from app.chat.exchange.refusals import FileRefused
+from app.chat.replies.summary_nodes import SUMMARY, kept_marks
 from models.records import (
     Attachment,
     Conversation,
@@ -70,7 +71,7 @@ _OPENINGS: Final = {
 
 class Marker(Struct, omit_defaults=True):
     """part: chat, system_prompt, message, reasoning, text, attachment. key: "" in files of an
-    older Cutaway, which had none."""
+    older Cutaway, which had none. summary: what a summary stands for."""
 
     part: str = ""
     key: str = ""
@@ -82,6 +83,7 @@ class Marker(Struct, omit_defaults=True):
     role: Role = Role.USER
     state: MessageState = MessageState.COMPLETE
     weights: str | None = None
+    summary: dict[str, Any] | None = None
     name: str = ""
     created_at: Time | None = None
     skip: Annotated[int, Meta(ge=0, le=10)] = 0
@@ -154,7 +156,8 @@ def _key(conversation: Conversation, path: list[Message]) -> str:
 
 
 def _message_pieces(message: Message, key: str) -> Iterator[str]:
-    heading = f"## {_NAMES[message.role]}"
+    marks = kept_marks(message)
+    heading = f"## {'Summary' if marks else _NAMES[message.role]}"
     if message.weights_name:
         heading += f" · {one_line(message.weights_name)}"
     fields: dict[str, Any] = {
@@ -167,6 +170,7 @@ def _message_pieces(message: Message, key: str) -> Iterator[str]:
         fields["state"] = message.state
     if message.weights_name:
         fields["weights"] = message.weights_name
+    fields |= marks
     head = [heading, ""]
     if not message.reasoning:
         yield _part(message.content, head, part="message", **fields)
@@ -368,7 +372,7 @@ def _assembled(
 
 def _message(part: _Part, conversation: Conversation, above: Message | None, made: str) -> Message:
     marker = part.marker
-    return Message(
+    message = Message(
         id=marker.id or made,
         conversation_id=conversation.id,
         parent_id=None if above is None else above.id,
@@ -377,7 +381,9 @@ def _message(part: _Part, conversation: Conversation, above: Message | None, mad
         created_at=marker.created_at or conversation.created_at,
         state=marker.state,
         weights_name=marker.weights,
+        settings={SUMMARY: marker.summary},
     )
+    return replace(message, settings=kept_marks(message))  # of what holds together
 
 
 def _attachment(part: _Part, message: Message, made: str) -> Attachment:

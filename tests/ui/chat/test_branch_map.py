@@ -157,6 +157,11 @@ def test_lines_are_plain_words(map_: BranchMap, bridge: FakeBridge):
     assert map_.item("q").text(0) == "You: Is n right?"
 
 
+def test_a_summary_is_called_so(map_: BranchMap, bridge: FakeBridge):
+    bridge.emit_event(TreeRead("c0", (node("s", None, Role.SYSTEM, "It.", is_summary=True),), ()))
+    assert map_.item("s").text(0) == "Summary: It."
+
+
 def test_the_chosen_line_has_one_even_tone(qapp: QApplication, map_: BranchMap, theme: Theme):
     theme.apply_to(qapp)
     map_.tree.setFocus()

@@ -11,6 +11,7 @@ import pytest
 from store_records import a_conversation, a_message
 
 from app.chat import events
+from app.chat.exchange import markdown_format
 from app.chat.exchange.json_format import (
     JsonChat,
     decoded,
@@ -30,8 +31,10 @@ from app.chat.replies.summary_nodes import (
     stands_of,
 )
 from app.chat.settings.settings import Settings
+from app.chat.surroundings import now
 from app.engine.protocol.messages import Generate
 from models.records import Message, MessageState, Role, WholeConversation
+from ui.sidebar.search_model import speaker_of
 
 PLAIN = Settings(system_prompt="Be brief.", context_policy="summarize")
 SCRIPT: dict[str, Any] = {
@@ -317,9 +320,22 @@ def test_it_comes_back_from_a_file_and_is_found(room: Any) -> None:
     copy = next(m for m in read.messages if stands_of(m) is not None)
     assert stands_of(copy) == stands_of(node)
     assert covered_by(copy, read.messages)
+    written = markdown_format.written(whole)
+    assert "## Summary" in written
+    assert "## System\n" not in written
+    copies = markdown_format.read(written, "chat.md", now()).messages
+    assert [stands_of(m) for m in copies] == [stands_of(m) for m in whole.messages]
+    # Somebody has changed what it stands for, or the file is not what it says.
+    edited = markdown_format.read(written.replace("number 0", "number 7"), "chat.md", now())
+    assert newest_summary(edited.messages) is None
+    broken = markdown_format.read(written.replace('"digest"', '"other"'), "chat.md", now())
+    assert all(not m.settings for m in broken.messages)
     desk.searching.search("counted")
     answered = room.until(lambda: (found := room.of(events.SearchAnswered)) and found[-1])
-    assert node.id in [hit.message_id for hit in answered.hits]
+    (hit,) = (hit for hit in answered.hits if hit.message_id == node.id)
+    assert speaker_of(hit) == "Summary"
+    tree = desk.around.store.load_tree(desk.shelf.open.id).result(20)
+    assert [each.id for each in tree if each.is_summary] == [node.id]
 
 
 SLOW = {"match": "Summarize this conversation", "text": "Late.", "prefill": {"ms": 60_000}}

@@ -373,9 +373,14 @@ class Replies:
         return self.answer(message_id, beginning=beginning, saved=saved)
 
     def ask_several(self, message_id: str, answers: Sequence[Mapping[str, Any]]) -> None:
-        """Ask for several versions at once, each with settings of its own over the chat's."""
-        if 1 <= len(answers) <= MAX_ANSWERS:
-            self.answer(message_id, answers=tuple(answers))
+        """Ask for several versions at once, each with settings of its own over the chat's, and over
+        those for the next reply, which are used up by all of them."""
+        message = self._shelf.message(message_id)
+        if message is None or not 1 <= len(answers) <= MAX_ANSWERS or not self.may_ask():
+            return
+        changes, beginning = self._next.take(message.conversation_id)
+        each = tuple({**changes, **own} for own in answers)
+        self.answer(message_id, answers=each, beginning=beginning)
 
     def answer(
         self,

@@ -107,7 +107,7 @@ class Thinking:
                 self._next.put(name, None)
             if scope == "weights":
                 self._levels.change("weights", name, value)
-                if self._loader.loaded is not None and name in self._levels.own("chat"):
+                if name in self._levels.own("weights"):  # where there is no model, it was refused
                     self._levels.reset("chat", name)
             else:
                 self._levels.change("chat", name, value)
@@ -131,7 +131,7 @@ class Thinking:
                 command,
                 ThinkingOffer,
                 partial(self._take, key),
-                lambda _sentence: self._take(key, NONE),  # a reply will say what is wrong
+                lambda _sentence: self._miss(key),
                 still=ALWAYS,
             )
 
@@ -149,6 +149,12 @@ class Thinking:
         self._asked = None
         self._offers = {key: offer, **dict(list(self._offers.items())[:15])}
         self.refresh()
+
+    def _miss(self, key: _Key) -> None:
+        """The engine ended first, most likely: nothing is known, and it is asked again later."""
+        if key == self._asked:
+            self._asked = None
+            self._show(NONE)
 
     def _show(self, offer: ThinkingOffer) -> None:
         self.offer = offer

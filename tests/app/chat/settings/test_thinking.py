@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from typing import Any
 
 from app.chat.events import ThinkingChanged
@@ -162,3 +164,38 @@ def test_a_stopped_reasoning_goes_on(make_room: Any) -> None:
     longer = room.until(room.ended_reply)
     assert longer.reasoning.startswith(stopped.reasoning)
     assert longer.content == ""
+
+
+def test_a_question_that_died_with_the_engine_is_asked_again(make_room: Any) -> None:
+    room = ready(make_room)
+    pid = room.desk.loader.engine.hello.pid
+    os.kill(pid, signal.SIGSTOP)
+    room.desk.levels.change("chat", "reasoning_tags", ["<a>…</a>"])  # another look at the template
+    os.kill(pid, signal.SIGKILL)
+    room.until(lambda: room.desk.loader.state.state == "crashed")
+    room.desk.loader.load(room.desk.loader.path)
+    room.until(lambda: room.desk.thinking.offer.choices)
+
+
+def test_several_versions_have_what_is_for_the_next_reply(make_room: Any) -> None:
+    room = ready(make_room)
+    first = room.ask("Hello")
+    room.desk.thinking.choose("off", "message")
+    room.desk.thinking.begin_with("So")
+    room.desk.replies.ask_several(first.id, [{"seed": 1}, {"seed": 2, "thinking": "high"}])
+    room.until(lambda: room.ended_reply() and room.desk.replies.is_free())
+    nodes = room.store.load_tree(room.desk.shelf.open.id).result(20)
+    ids = [node.id for node in nodes if node.role == "assistant" and node.id != first.id]
+    replies = sorted((room.store.load_message(i).result(20) for i in ids), key=lambda m: m.seed)
+    assert [m.settings["thinking"] for m in replies] == ["off", "high"]
+    assert [m.reasoning[:2] for m in replies] == ["So", "So"]
+    assert room.desk.thinking.thoughts == ""
+
+
+def test_a_model_that_is_unloaded_is_chosen_for_as_well(make_room: Any) -> None:
+    room = ready(make_room)
+    room.desk.thinking.choose("on", "chat")
+    room.desk.loader.unload()
+    room.until(lambda: room.desk.loader.state.state == "stopped")
+    room.desk.thinking.choose("off", "weights")
+    assert (room.desk.thinking.chosen, room.desk.thinking.chosen_at) == ("off", "weights")

@@ -36,6 +36,7 @@ from app.engine.protocol.stages import (
     TopP,
 )
 from app.engine.protocol.template_variables import MAX_CHARACTERS, read_variables
+from app.engine.protocol.thinking_messages import OFF, ON
 from app.hub.address import checked_endpoint
 from app.refusal import Refusal, bad_setting
 from app.strict_reading import STAGE, read_stage, read_struct, snake
@@ -329,14 +330,16 @@ def _thinking(value: object) -> str:
     name = _text("The thinking mode", MAX_CHOICE_LENGTH)(value).strip()
     if any(letter.isspace() for letter in name):
         raise bad_setting("The thinking mode must be one word, like on, off, low or high.")
-    return "" if name == "auto" else name
+    usual = name.lower() if name.lower() in ("auto", ON, OFF) else name
+    return "" if usual == "auto" else usual
 
 
 def _template_variables(value: object) -> str:
     """A JSON object, as itself or as text."""
     text = json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else value
+    if isinstance(text, str):
+        read_variables(text)
     text = _text("The template variables", MAX_CHARACTERS)(text)
-    read_variables(text)
     return text if text.strip() else ""
 
 

@@ -184,14 +184,14 @@ class TemplatePreviews:
         layout, accepted, notes = lay_out_chat(
             ready.messages, words, source, self._client.render, read_variables(ready.variables)
         )
-        offer = inspected(source, words, inspect, chosen.tag_pairs).offer
+        found = inspected(source, words, inspect, chosen.tag_pairs, chosen.template_variables)
         text = layout.text[:MAX_SHOWN]
         return Preview(
             source,
             text,
             tuple(each for each in _stretches(layout, accepted, words) if each.end <= len(text)),
             tuple(note.sentence for note in (*said, *notes)),
-            variables=tuple(offer.variables),
+            variables=tuple(found.offer.variables),
         )
 
     def _words(self, path: str) -> tuple[FileVocabulary, str]:

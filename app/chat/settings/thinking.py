@@ -27,8 +27,9 @@ SETTING: Final = "thinking"
 BUDGET: Final = "reasoning_budget"
 NONE: Final = ThinkingOffer()
 
-_Key = tuple[str, str, str | None, tuple[tuple[str, str], ...]]
-"""Path and hash of the weights, the template in place of theirs, reasoning tags of one's own."""
+_Key = tuple[str, str, str | None, tuple[tuple[str, str], ...], str]
+"""Path and hash of the weights, the template in place of theirs, reasoning tags and variables of
+one's own."""
 
 
 class Thinking:
@@ -126,7 +127,7 @@ class Thinking:
             self._show(NONE)
         elif key != self._asked:
             self._asked = key
-            command = ReadThinking(0, key[2], reasoning_tags=list(key[3]))
+            command = ReadThinking(0, key[2], reasoning_tags=list(key[3]), variables=key[4])
             self._questions.ask(
                 command,
                 ThinkingOffer,
@@ -143,7 +144,8 @@ class Thinking:
         if self._shelf.open.kind is ConversationKind.TEXT:
             return None
         settings = self._levels.resolved().settings
-        return loaded.path, loaded.fast_hash, settings.template, tuple(settings.tag_pairs)
+        tags, variables = tuple(settings.tag_pairs), settings.template_variables
+        return loaded.path, loaded.fast_hash, settings.template, tags, variables
 
     def _take(self, key: _Key, offer: ThinkingOffer) -> None:
         self._asked = None

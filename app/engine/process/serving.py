@@ -779,8 +779,9 @@ class Serving:
         template = _template(asked, weights) if command.template is None else command.template
         if template is None or not template.strip():
             return ThinkingOffer()
-        tags = command.reasoning_tags
-        return inspected(template, weights.vocabulary, self._templates.inspect, tags).offer
+        tags, variables = command.reasoning_tags, command.variables
+        look = self._templates.inspect
+        return inspected(template, weights.vocabulary, look, tags, variables).offer
 
     def _answer_guarded(self, command: TextQuestion) -> None:
         try:

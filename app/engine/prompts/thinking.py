@@ -36,14 +36,19 @@ NEEDS_NO_SYSTEM: Final = (
 
 
 def inspected(
-    template: str, words: TemplateWords, inspect: Inspect, tags: Sequence[tuple[str, str]] = ()
+    template: str,
+    words: TemplateWords,
+    inspect: Inspect,
+    tags: Sequence[tuple[str, str]] = (),
+    variables: str = "",
 ) -> TemplateInspected:
-    """What this template offers with the special tokens of this vocabulary."""
+    """What this template offers with the special tokens of this vocabulary. What it does unasked is
+    what it does with these `variables`. Raises BadSetting."""
     return inspect(
         template,
         bos_token=words.bos_text,
         eos_token=words.eos_text,
-        extra=getattr(words, "other_tokens", {}),
+        extra={**getattr(words, "other_tokens", {}), **read_variables(variables)},
         tags=tags,
     )
 
@@ -59,7 +64,7 @@ def with_thinking(
         last = None
     if not prompt.thinking and not prompt.reasoning_budget and last is None:
         return prompt, []  # nobody has to wait for the template to be looked at
-    found = inspected(template, words, inspect, prompt.reasoning_tags)
+    found = inspected(template, words, inspect, prompt.reasoning_tags, prompt.variables)
     name = prompt.thinking if last is None else _of_continued(prompt.thinking, last, found)
     choice = found.choice(name)
     notes: list[PromptNote] = []

@@ -28,7 +28,7 @@ def read_variables(text: str) -> dict[str, Any]:
     if len(text) > MAX_CHARACTERS:
         raise BadSetting(FIELD, f"Template variables are limited to {MAX_CHARACTERS:,} characters.")
     try:
-        values = json.loads(text)
+        values = json.loads(text, parse_constant=_refuse)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         raise BadSetting(FIELD, f"Template variables aren't valid JSON ({where}).") from error
@@ -45,6 +45,11 @@ def read_variables(text: str) -> dict[str, Any]:
             raise BadSetting(FIELD, f"“{name}” is filled in by the chat and can't be set.")
         _check(name, value, MAX_DEPTH)
     return values
+
+
+def _refuse(constant: str) -> None:
+    """What Python's JSON has, and JSON has not: NaN, Infinity."""
+    raise BadSetting(FIELD, f"Template variables can't hold {constant}.")
 
 
 def _check(name: str, value: object, depth: int) -> None:

@@ -24,13 +24,14 @@ def ended_sentence(limit: int) -> str:
 
 
 class ReadThinking(WireMessage, frozen=True, tag=True):
-    """What can be chosen with this template (None: the file's own, or the one of that name).
-    -> ThinkingOffer"""
+    """What can be chosen with this template (None: the file's own, or the one of that name) where
+    it is given these `variables` (JSON). -> ThinkingOffer"""
 
     id: Amount
     template: str | None = None
     template_name: str | None = None
     reasoning_tags: list[tuple[str, str]] = msgspec.field(default_factory=list)
+    variables: str = ""
 
 
 class ThinkingOffer(WireMessage, frozen=True, tag=True):
@@ -68,4 +69,5 @@ class TemplateInspected(WireMessage, frozen=True, tag=True):
 
     def choice(self, name: str) -> ThinkingChoice | None:
         """None for auto, and for what this template does not know."""
-        return next((one for one in self.choices if one.name == name), None)
+        same = (one for one in self.choices if one.name.lower() == name.lower())
+        return next((one for one in self.choices if one.name == name), next(same, None))

@@ -11,6 +11,7 @@ outside is no template's fault: what it was asked, another one is asked once mor
 
 from __future__ import annotations
 
+import json
 import queue
 import threading
 from collections import OrderedDict
@@ -103,7 +104,8 @@ class TemplateClient:
     ) -> TemplateInspected:
         """What can be chosen about reasoning with this template, found out once and remembered.
         One that cannot be looked at offers nothing: rendering says why. `tags`: own pairs."""
-        key = (source, bos_token, eos_token, tuple(sorted((extra or {}).items())), tuple(tags))
+        given = json.dumps(extra or {}, sort_keys=True)
+        key = (source, bos_token, eos_token, given, tuple(tags))
         if key not in self._inspected:
             request = InspectTemplate(
                 source, bos_token, eos_token, extra or {}, list(tags), self._deadline_s

@@ -50,6 +50,9 @@ _MAX_WORDS: Final = 12
 _MAX_LENGTH: Final = 64
 """Of a name and of a word that is tried."""
 
+_WORD: Final = re.compile(rf"\S{{1,{_MAX_LENGTH}}}")
+"""What a setting holds as a choice."""
+
 _GIVEN: Final = frozenset(
     {"messages", "add_generation_prompt", "bos_token", "eos_token", "tools", "documents"}
     | {"unk_token", "pad_token", "sep_token", "cls_token", "mask_token"}
@@ -113,7 +116,7 @@ def _reads(tree: nodes.Template) -> dict[str, _Variable]:
             continue
         if isinstance(constant, int | float):
             variable.is_number = True
-        elif isinstance(constant, str) and 0 < len(constant) <= _MAX_LENGTH:
+        elif isinstance(constant, str) and _WORD.fullmatch(constant):
             variable.words.append(constant)
     for variable in found.values():
         variable.words = list(dict.fromkeys(variable.words))[:_MAX_WORDS]

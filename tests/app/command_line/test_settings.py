@@ -301,6 +301,8 @@ def test_options_of_the_request(settings: Any, tmp_path: Path) -> None:
     assert prompt.messages[-1] == ChatMessage("assistant", "", "Hm")
     assert settings({"stop_ids": [1]}).generate(generate.prompt, with_trace=False).stop_ids == [1]
     assert generate.prompt.template == "{{ 1 }}"
+    assert settings({"thinking": "OFF"}).chat_prompt("x").thinking == "off"
+    assert settings({"thinking": " Auto "}).chat_prompt("x").thinking == ""
     asked = settings({"json_schema": {"type": "null"}}, "--grammar-file", str(grammar))
     assert (asked.sampling().grammar, asked.sampling().json_schema) == ('root ::= "a"', "")
     asked = settings({"template": "x"}, "--template-name", "tool_use")
@@ -328,7 +330,10 @@ def test_a_repeatable_run_has_a_seed(settings: Any) -> None:
         ({"template_variables": {"messages": []}}, ["“messages”", "can't be set"]),
         ({"template_variables": {"a b": 1}}, ["“a b”", "name"]),
         ({"template_variables": {"a": 2**70}}, ["“a”", "too large"]),
-        ({"template_variables": '{"a": NaN}'}, ["“a”", "too large"]),
+        ({"template_variables": '{"a": [NaN]}'}, ["can't hold NaN"]),
+        ({"template_variables": '{"a": -Infinity}'}, ["can't hold -Infinity"]),
+        ({"template_variables": '{"a": 1e999}'}, ["“a”", "too large"]),
+        ({"template_variables": "x" * 100_001}, ["variables are limited"]),
         ({"template_variables": '{"a": "\\ud800"}'}, ["“a”", "broken"]),
         ({"template_variables": "{"}, ["JSON", "line 1"]),
         ({"template_variables": "[" * 30_000}, ["JSON"]),

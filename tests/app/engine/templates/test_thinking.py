@@ -29,8 +29,19 @@ from app.engine.protocol.thinking_messages import TemplateInspected
 from app.engine.templates import renderer as templates
 
 
-def looked_at(template: str, tags: list[tuple[str, str]] | None = None) -> TemplateInspected:
-    return templates.inspected(InspectTemplate(template, "<s>", "</s>", {}, tags or [], 5.0))
+def looked_at(
+    template: str, tags: list[tuple[str, str]] | None = None, **extra: Any
+) -> TemplateInspected:
+    return templates.inspected(InspectTemplate(template, "<s>", "</s>", extra, tags or [], 5.0))
+
+
+def looks(source: str, **how: Any) -> TemplateInspected:
+    return looked_at(source, **how["extra"])
+
+
+def renders(source: str, messages: list[dict[str, Any]], **how: Any) -> str:
+    extra = how.pop("extra", {})
+    return templates.render(RenderTemplate(source, messages, extra=extra, deadline_s=5, **how))
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
@@ -159,6 +170,12 @@ def test_a_switch_that_a_system_prompt_turns_off_says_so() -> None:
         assert with_thinking(prompt, GRANITE33, Words(), inspect)[1] == []
 
 
+def test_an_effort_in_capitals_is_the_same() -> None:
+    assert rendered(ChatPrompt(CHAT, thinking="High"), GPT_OSS) == rendered(
+        ChatPrompt(CHAT, thinking="high"), GPT_OSS
+    )
+
+
 def test_an_effort_that_the_template_does_not_have_is_said() -> None:
     def inspect(source: str, **_: Any) -> TemplateInspected:
         return looked_at(source)
@@ -213,14 +230,44 @@ def test_a_reply_goes_on_where_it_was(
 ) -> None:
     prompt = ChatPrompt([*CHAT, last], thinking=thinking, continue_last=True)
     words = MadeUpVocabulary([], bos="<s>")
-
-    def render(source: str, messages: list[dict[str, Any]], **how: Any) -> str:
-        extra = how.pop("extra", {})
-        return templates.render(RenderTemplate(source, messages, extra=extra, deadline_s=5, **how))
-
-    ready, _ = with_thinking(prompt, template, words, lambda source, **_: looked_at(source))
-    built = build_prompt(ready, words, template, render)
+    ready, _ = with_thinking(prompt, template, words, looks)
+    built = build_prompt(ready, words, template, renders)
     assert built.rendered.endswith(ending)
+
+
+@pytest.mark.parametrize(
+    ("template", "variables", "last", "ending"),
+    [
+        (
+            QWEN35,
+            '{"enable_thinking": false}',
+            ChatMessage("assistant", "", "Hm"),
+            "assistant\n<think>\nHm",
+        ),
+        (
+            DEEPSEEK_V31,
+            '{"thinking": true}',
+            ChatMessage("assistant", "6"),
+            "<｜Assistant｜></think>6",
+        ),
+    ],
+)
+def test_a_reply_goes_on_where_it_was_whatever_variables_say(
+    template: str, variables: str, last: ChatMessage, ending: str
+) -> None:
+    prompt = ChatPrompt([*CHAT, last], variables=variables, continue_last=True)
+    ready, _ = with_thinking(prompt, template, Words(), looks)
+    assert isinstance(ready, ChatPrompt)
+    built = build_prompt(ready, MadeUpVocabulary([], bos="<s>"), template, renders)
+    assert built.rendered.endswith(ending)
+
+
+def test_what_a_template_does_unasked_is_what_it_does_with_the_variables() -> None:
+    assert looked_at(QWEN35).offer.auto == "on"
+    found = looked_at(QWEN35, enable_thinking=False)
+    assert (found.offer.choices, found.offer.auto) == (["off", "on"], "off")
+    assert looked_at(DEEPSEEK_V31, thinking=True).offer.auto == "on"
+    assert looked_at(GPT_OSS, reasoning_effort="high").offer.auto == "high"
 
 
 # --- what a template may do to us ---------------------------------------------------------------
@@ -237,6 +284,12 @@ def test_a_reply_goes_on_where_it_was(
 )
 def test_odd_templates_offer_nothing(template: str) -> None:
     assert looked_at(template).choices == []
+
+
+def test_a_word_with_a_space_in_it_is_no_choice() -> None:
+    """No setting could hold it, and no menu show it."""
+    words = "{% if thinking_mode == 'a\\nb' %}1{% elif thinking_mode == 'c d' %}2{% endif %}"
+    assert looked_at(CHATML + words).offer.choices == []
 
 
 def test_a_template_that_cannot_be_read_says_so() -> None:

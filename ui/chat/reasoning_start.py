@@ -50,7 +50,7 @@ class ReasoningStart(QDialog):
         for widget in (label, self.text, words, buttons):
             column.addWidget(widget)
         column.setStretchFactor(self.text, 1)
-        self.text.setFont(theme.font_reply())
+        theme.font(self.text, Theme.font_reply)
         width, height = map(px, SIZE_PX)
         if parent is not None:  # at a high zoom it would be wider than the window it is in front of
             width, height = min(width, parent.width() - px(16)), min(height, parent.height())

@@ -1,8 +1,8 @@
 """The composer's control for thinking: a button that says what counts, and its menu.
 
-It is there where the chat's template knows something about reasoning, and nowhere else. What can be
-chosen comes from the template; where the choice goes (the next reply, the chat, the model) is
-chosen in the same menu.
+It is there where the chat's template knows something about reasoning, or where the reasoning of the
+next reply has been begun. What can be chosen comes from the template; where the choice goes (the
+next reply, the chat, the model) is chosen in the same menu.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import QObject, QPoint
-from PySide6.QtGui import QAction, QActionGroup
-from PySide6.QtWidgets import QMenu
+from PySide6.QtGui import QAction, QActionGroup, QIntValidator
+from PySide6.QtWidgets import QDialogButtonBox, QInputDialog, QLineEdit, QMenu
 
 from app.chat.events import ThinkingChanged
 from app.chat.settings.thinking import Scope
 from app.engine.protocol.thinking_messages import AUTO, OFF, ON
 from ui.shell.actions import Action, Actions
 from ui.widgets.icon_button import IconButton
+from ui.widgets.kit import tip_text
 
 if TYPE_CHECKING:
     from app.bridge import Bridge
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
     from ui.look.theme import Theme
 
 KEY: Final = "Ctrl+Alt+K"
-BEGIN_KEY: Final = "Ctrl+Alt+S"
+LIMIT_KEY: Final = "Ctrl+Alt+Shift+K"
+BEGIN_KEY: Final = "Ctrl+Alt+R"
 _KEYS: Final = {AUTO: "Ctrl+Alt+U", ON: "Ctrl+Alt+Y", OFF: "Ctrl+Alt+N"}
 SCOPES: Final[tuple[tuple[Scope, str], ...]] = (
     ("message", "Next reply only"),
@@ -36,16 +38,21 @@ SCOPES: Final[tuple[tuple[Scope, str], ...]] = (
     ("weights", "This model, in all chats"),
 )
 LIMITS: Final = (256, 1_024, 4_096, 16_384)
+MOST: Final = 10_000_000
+LONGEST: Final = 17
+"""Of the words on the button; the composer has no room for more."""
+
 _LEVELS: Final = {"message": "next reply", "chat": "this chat", "weights": "this model"}
 
 
 def choice_words(name: str) -> str:
-    """A choice as it stands in the menu.
+    """A choice as it stands in the menu; an effort is whatever a template calls it.
 
-    >>> choice_words("off"), choice_words("xhigh")
-    ('Off', 'Xhigh')
+    >>> choice_words("off"), choice_words("xhigh"), choice_words("z" * 60)
+    ('Off', 'Xhigh', 'Zzzzzzzzzzzzzzzz…')
     """
-    return {AUTO: "Auto", ON: "On", OFF: "Off"}.get(name, name[:1].upper() + name[1:])
+    words = {AUTO: "Auto", ON: "On", OFF: "Off"}.get(name, name[:1].upper() + name[1:])
+    return words if len(words) <= LONGEST else f"{words[: LONGEST - 1]}…"
 
 
 class ThinkingControl(QObject):
@@ -82,6 +89,9 @@ class ThinkingControl(QObject):
         actions.add(choose(ON, "Thinking: on"))
         actions.add(choose(OFF, "Thinking: off"))
         actions.add(
+            Action("limit_reasoning", "Limit reasoning…", LIMIT_KEY, self.ask_limit, is_there)
+        )
+        actions.add(
             Action(
                 "begin_reasoning", "Start the reasoning yourself…", BEGIN_KEY, self.begin, is_there
             )
@@ -99,6 +109,24 @@ class ThinkingControl(QObject):
             self._fill()
             corner = self.button.mapToGlobal(self.button.rect().topLeft())
             self.menu.popup(corner - QPoint(0, self.menu.sizeHint().height()))
+
+    def ask_limit(self) -> None:
+        """Any number of tokens."""
+        dialog = QInputDialog(self._chat.window())
+        dialog.setObjectName("reasoning_limit_dialog")
+        dialog.setWindowTitle("Limit reasoning")
+        dialog.setLabelText("Tokens of reasoning before the model has to answer")
+        dialog.setTextValue(str(self._desk.thinking.limit or LIMITS[1]))
+        dialog.textValueSelected.connect(lambda text: self._desk.thinking.limit_to(int(text)))
+        dialog.finished.connect(self._chat.composer.focus)
+        dialog.finished.connect(dialog.deleteLater)
+        dialog.open()
+        # A whole number, as a line: a sheet leaves a spin box no room for its digits.
+        field, buttons = dialog.findChild(QLineEdit), dialog.findChild(QDialogButtonBox)
+        field.setAccessibleName(dialog.labelText())
+        field.setValidator(QIntValidator(1, MOST, field))
+        save = buttons.button(QDialogButtonBox.StandardButton.Ok)
+        field.textChanged.connect(lambda: save.setEnabled(field.hasAcceptableInput()))
 
     def begin(self) -> None:
         from ui.chat.reasoning_start import ReasoningStart
@@ -127,12 +155,12 @@ class ThinkingControl(QObject):
             said.append(f"Reasoning ends after {thinking.limit:,} tokens")
         if thinking.thoughts:
             said.append(f"Starts with “{_short(thinking.thoughts)}”")
-        self.button.setText(f" {word}")
+        self.button.setText(f" {_without_keys(word)}")
         self.button.setAccessibleName(said[0])
         self.button.setAccessibleDescription(". ".join(said[1:]))
-        self.button.setToolTip("\n".join(said))
+        self.button.setToolTip(tip_text("\n".join(said)))
         self.button.set_lit((is_known and chosen != OFF) or bool(thinking.thoughts))
-        self.button.setVisible(offer.has_reasoning)
+        self.button.setVisible(offer.has_reasoning or bool(thinking.thoughts))
 
     def _fill(self) -> None:
         menu, thinking = self.menu, self._desk.thinking
@@ -152,6 +180,7 @@ class ThinkingControl(QObject):
         known = sorted({*LIMITS, thinking.limit} - {0})
         rows = [(0, "No limit"), *((n, f"{n:,} tokens") for n in known)]
         self._group(limits, rows, thinking.limit, thinking.limit_to)
+        limits.addAction("Other…").triggered.connect(self.ask_limit)
         begun = (
             "Edit the start of the reasoning…"
             if thinking.thoughts
@@ -173,7 +202,7 @@ class ThinkingControl(QObject):
         """One of these is checked; choosing another does it."""
         group = QActionGroup(menu)
         for value, words in rows:
-            entry = QAction(words, group)
+            entry = QAction(_without_keys(words), group)
             entry.setCheckable(True)
             entry.setChecked(value == current)
             entry.triggered.connect(lambda _checked, value=value: act(value))
@@ -195,6 +224,11 @@ def _in_order(choices: Iterable[str]) -> list[str]:
     return [name for name in (ON, OFF) if name in found] + [
         name for name in found if name not in (ON, OFF)
     ]
+
+
+def _without_keys(words: str) -> str:
+    """Qt takes what stands behind an & for a key."""
+    return words.replace("&", "&&")
 
 
 def _short(text: str) -> str:

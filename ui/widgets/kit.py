@@ -50,12 +50,16 @@ def push_button(
 
 
 def show_tip(where: QPoint, words: str, widget: QWidget) -> None:
+    QToolTip.showText(where, tip_text(words), widget)
+
+
+def tip_text(words: str) -> str:
     """Whatever the words are, they are no markup: Qt would take a token like `<s>` for some."""
     if "<" in words:
         for sign, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
             words = words.replace(sign, entity)
         words = f'<p style="white-space: pre-wrap">{words}</p>'
-    QToolTip.showText(where, words, widget)
+    return words
 
 
 def rest_timer(

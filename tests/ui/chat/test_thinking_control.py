@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from PySide6.QtWidgets import QMenu, QPlainTextEdit, QPushButton
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QInputDialog, QLineEdit, QMenu, QPlainTextEdit, QPushButton
 from pytestqt.qtbot import QtBot
 
 from app.chat.events import ThinkingChanged
@@ -76,6 +77,16 @@ def test_it_says_what_counts(show: Any) -> None:
     assert "“First, list it”" in it.toolTip()
 
 
+def test_whatever_a_template_calls_an_effort_is_shown_as_it_is(show: Any, desk: Any) -> None:
+    offer = ThinkingOffer(["a&b", "z" * 60], "", [], has_reasoning=True)
+    window = show(offer, chosen="a&b", chosen_at="chat", thoughts="<b>So</b>")
+    it = button(window)
+    assert it.text().strip() == "A&&b · started"
+    assert "&lt;b&gt;So" in it.toolTip()  # Qt would show it in bold
+    entries(it.menu())["Zzzzzzzzzzzzzzzz…"].trigger()
+    assert desk.called("thinking.choose") == [("z" * 60,)]
+
+
 def test_the_menu_chooses(show: Any, desk: Any) -> None:
     window = show(KIMI, chosen="low", limit=500)
     menu = button(window).menu()
@@ -89,6 +100,35 @@ def test_the_menu_chooses(show: Any, desk: Any) -> None:
     assert desk.called("thinking.limit_to") == [(1024,), (0,)]
     entries(menu)["Next reply only"].trigger()
     assert desk.thinking.scope == "message"
+
+
+def test_any_number_is_a_limit(show: Any, desk: Any, qtbot: QtBot) -> None:
+    window = show(QWEN, limit=500)
+    entries(button(window).menu())["Other…"].trigger()
+    dialog = window.findChild(QInputDialog, "reasoning_limit_dialog")
+    number = dialog.findChild(QLineEdit)
+    assert number.selectedText() == "500"
+    for wrong in ("0", "x"):
+        number.clear()
+        qtbot.keyClicks(number, wrong)
+        qtbot.keyClick(number, Qt.Key.Key_Return)
+        assert dialog.isVisible()
+    number.clear()
+    qtbot.keyClicks(number, "1500")
+    qtbot.keyClick(number, Qt.Key.Key_Return)
+    assert desk.called("thinking.limit_to") == [(1500,)]
+    qtbot.waitUntil(lambda: window.findChild(QInputDialog, "reasoning_limit_dialog") is None)
+    show(QWEN, limit=0)
+    window.action_registry.run("limit_reasoning")
+    assert window.findChild(QInputDialog, "reasoning_limit_dialog").textValue() == "1024"
+
+
+def test_what_was_begun_is_seen_where_the_model_has_no_reasoning(show: Any) -> None:
+    window = show(ThinkingOffer(), thoughts="So")
+    assert button(window).isVisible()
+    assert "Let the model start" in entries(button(window).menu())
+    show(ThinkingOffer(), thoughts="")
+    assert not button(window).isVisible()
 
 
 def test_reasoning_is_begun_in_a_small_window(show: Any, desk: Any, qtbot: QtBot) -> None:

@@ -123,10 +123,12 @@ class ThinkingControl(QObject):
         dialog.open()
         # A whole number, as a line: a sheet leaves a spin box no room for its digits.
         field, buttons = dialog.findChild(QLineEdit), dialog.findChild(QDialogButtonBox)
+        assert field is not None
+        assert buttons is not None
         field.setAccessibleName(dialog.labelText())
         field.setValidator(QIntValidator(1, MOST, field))
         save = buttons.button(QDialogButtonBox.StandardButton.Ok)
-        field.textChanged.connect(lambda: save.setEnabled(field.hasAcceptableInput()))
+        field.textChanged.connect(lambda text: save.setEnabled(text.strip("0") != ""))
 
     def begin(self) -> None:
         from ui.chat.reasoning_start import ReasoningStart

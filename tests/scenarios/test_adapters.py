@@ -194,6 +194,36 @@ def test_what_cannot_be_made_is_said_in_the_form(person: Any) -> None:
     assert not window.stop_button.isVisible()
 
 
+def test_what_is_typed_counts_for_the_chat_where_it_was_typed(person: Any, tmp_path: Path) -> None:
+    """Another chat is opened before the keys have rested."""
+    desk, room = person.app.desk, room_of(person)
+    path, field = tmp_path / "kind.gguf", room.fields["control_vectors"]
+    write_vector(path, 4, 32)
+    person.send("First")
+    first = person.wait_ended().conversation_id
+    field.add(str(path))
+    (row,) = person.wait(lambda: rows_of(field))
+    row.scale.setFocus()
+    row.scale.selectAll()
+    QTest.keyClicks(row.scale, "50")
+    row.slider.setSliderDown(True)
+    row.slider.setSliderDown(False)
+    for step in range(2):
+        person.press(Key.Key_N, CONTROL)
+        person.wait(lambda: desk.shelf.open.id != first)
+        assert chat_vectors(person) == ()
+        field.add(str(path))
+        assert [vector.scale for vector in chat_vectors(person)] == [1.0]
+        (row,) = person.wait(lambda: rows_of(field))
+        assert row.scale.text() == "1"
+        desk.shelf.open_stored(first)
+        person.wait(lambda: desk.shelf.open.id == first)
+        assert [vector.scale for vector in chat_vectors(person)] == [(50.0, -4.0)[step]]
+        (row,) = person.wait(lambda: rows_of(field))
+        row.slider.setFocus()
+        QTest.keyClick(row.slider, Key.Key_Home)
+
+
 @pytest.mark.parametrize("zoom", [100, 200])
 def test_nothing_is_cut_off_in_a_small_window(person: Any, zoom: int) -> None:
     person.app.desk.settings.set("zoom_percent", zoom)

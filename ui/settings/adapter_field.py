@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QFocusEvent
 from PySide6.QtWidgets import QHBoxLayout, QMenu, QVBoxLayout, QWidget
 
 from app.engine.protocol.adapter_messages import MAX_ADAPTERS
@@ -38,6 +39,40 @@ _WORDS: Final = {"loras": "LoRA adapter", "control_vectors": "control vector"}
 GONE: Final = "This file isn't there any more."
 
 
+class ScaleSlider(Slider):
+    """`rested` where it has been moved by hand and stays. A press without a move says nothing: a
+    slider knows fewer values than may be typed."""
+
+    rested = Signal()
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(Qt.Orientation.Horizontal, parent)
+        self._is_moved = False
+        self._timer = rest_timer(self, self.tell_now, APPLY_AFTER_MS)
+        self.sliderReleased.connect(self.tell_now)
+
+    @property
+    def is_moving(self) -> bool:
+        return self._is_moved or self.isSliderDown()
+
+    def take_move(self) -> None:
+        """It has been moved by hand."""
+        self._is_moved = True
+        if not self.isSliderDown():
+            self._timer.start()
+
+    def tell_now(self) -> None:
+        self._timer.stop()
+        is_moved, self._is_moved = self._is_moved, False
+        if is_moved:
+            self.rested.emit()
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        super().focusOutEvent(event)
+        if not self.isSliderDown():
+            self.tell_now()
+
+
 class AdapterRow(QWidget):
     """One file. `changed` says what it is now, `removed` that it is not wanted."""
 
@@ -53,7 +88,7 @@ class AdapterRow(QWidget):
         self.setObjectName("adapter_row")
         spoken = f"{_WORDS[kind]} {name}"
         self.name = ElidedLabel(name, self)
-        self.slider = Slider(Qt.Orientation.Horizontal, self)
+        self.slider = ScaleSlider(self)
         most = SLIDER_SCALE[kind] * SLIDER_STEPS
         self.slider.setRange(-most, most)
         self.slider.setPageStep(SLIDER_STEPS // 2)
@@ -63,7 +98,6 @@ class AdapterRow(QWidget):
         self.scale.setAccessibleName(f"Scale of {spoken}")
         self.scale.setObjectName("adapter_scale")
         self.remove = IconButton(theme, "x", f"Remove {spoken}", parent=self)
-        self._timer = rest_timer(self, self._tell_slider, APPLY_AFTER_MS)
         first = QHBoxLayout()
         first.addWidget(self.name, 1)
         first.addWidget(self.remove)
@@ -81,7 +115,7 @@ class AdapterRow(QWidget):
         if kind == "control_vectors":
             column.addLayout(self._layers(theme, spoken))
         self.slider.valueChanged.connect(self._on_slid)
-        self.slider.sliderReleased.connect(self._tell_slider)
+        self.slider.rested.connect(self._tell_slider)
         self.scale.changed_by_user.connect(partial(self._tell, "scale"))
         self.remove.clicked.connect(self.removed)
         theme.space(column, 2)
@@ -116,7 +150,7 @@ class AdapterRow(QWidget):
         self.hash.setText(f"Content {file['hash'][:12]}" if file.get("hash") else "")
         self.hash.setVisible(bool(file.get("hash")))
         self._is_showing = True
-        if not self._timer.isActive() and not self.slider.isSliderDown():
+        if not self.slider.is_moving:
             self.slider.setValue(round(float(file["scale"]) * SLIDER_STEPS))
         self.scale.show_value(file["scale"])
         for field, name in zip(self.layers, ("first", "last"), strict=False):
@@ -126,11 +160,9 @@ class AdapterRow(QWidget):
     def _on_slid(self, place: int) -> None:
         if not self._is_showing:
             self.scale.show_value(place / SLIDER_STEPS)
-            if not self.slider.isSliderDown():
-                self._timer.start()
+            self.slider.take_move()
 
     def _tell_slider(self) -> None:
-        self._timer.stop()
         self._tell("scale", self.slider.value() / SLIDER_STEPS)
 
     def _tell(self, name: str, value: object) -> None:
@@ -190,6 +222,7 @@ class AdapterField(QWidget):
 
     def _build(self) -> None:
         for row in self.rows:
+            row.blockSignals(True)  # one that loses the focus tells what was typed, of another list
             self._column.removeWidget(row)
             row.hide()
             row.deleteLater()
@@ -204,8 +237,8 @@ class AdapterField(QWidget):
         self.add_button.setEnabled(len(self._files) < MAX_ADAPTERS)
 
     def _put(self, place: int, file: dict[str, Any] | None) -> None:
-        """Another value for a file; None: it is not wanted. A file that is chosen anew, or has
-        another scale, is taken as it is now."""
+        """Another value for a file; None: it is not wanted. What it must hold (`hash`) stays with
+        it: only chosen anew it is taken as it is now."""
         files = list(self._files)
         files[place : place + 1] = [] if file is None else [file]
         if file is None:

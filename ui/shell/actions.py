@@ -113,8 +113,11 @@ class Actions(QObject):
                 self.add(action)
 
     def run(self, name: str) -> None:
-        """Do it, if it can be done now."""
+        """Do it, if it can be done now. What is being typed in a field counts before, for the chat
+        where it was typed."""
         action = self[name]
+        if (tell_now := getattr(self._in_focus, "tell_now", None)) is not None:
+            tell_now()
         if action.is_enabled():
             action.run()
 

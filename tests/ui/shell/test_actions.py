@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QKeyEvent, QTextCursor
@@ -9,6 +11,8 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLineEdit, QMenu, QPlainTextEdit, QWidget
 from pytestqt.qtbot import QtBot
 
+from ui.section.drag_number import DragNumber
+from ui.settings.fields import NumberField, TextField
 from ui.shell.actions import Action, Actions
 
 CONTROL = Qt.KeyboardModifier.ControlModifier
@@ -52,6 +56,22 @@ def test_what_is_not_enabled_does_nothing_by_key_or_by_name(
     can.append(True)
     QTest.keyClick(window, Qt.Key.Key_C, CONTROL)
     assert done == ["copy"]
+
+
+@pytest.mark.parametrize("kind", [NumberField, DragNumber, TextField])
+def test_what_is_being_typed_counts_before_an_action(
+    actions: Actions, window: QWidget, kind: Any
+) -> None:
+    """Not after it, when another chat may be open."""
+    told: list[object] = []
+    field = kind(parent=window, **({} if kind is TextField else {"is_whole": True, "step": 1}))
+    field.changed_by_user.connect(told.append)
+    field.show()
+    field.setFocus()
+    QTest.keyClicks(field, "7")
+    actions.add(Action("new", "New chat", "Ctrl+N", lambda: told.append("new")))
+    QTest.keyClick(field, Qt.Key.Key_N, CONTROL)
+    assert told == ["7" if kind is TextField else 7, "new"]
 
 
 class Listening(QWidget):

@@ -12,10 +12,12 @@ import dataclasses
 import json
 import re
 import shutil
+import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from app.chat.conversations.shelf import Shelf, new_id
 from app.chat.events import Noticed, VectorsListed, VectorsWanted
@@ -48,6 +50,7 @@ DELETED: Final = "The control vector “{name}” was deleted."
 UNNAMED: Final = "Enter a name for the control vector."
 
 Say = Callable[[str], None]
+T = TypeVar("T")
 
 
 def examples_in(text: str) -> list[str]:
@@ -81,6 +84,8 @@ class ControlVectors:
         self._questions = questions
         self.making = ""
         self.all: tuple[KnownVector, ...] = ()
+        self._before: threading.Thread | None = None
+        """What the disk is asked last: each act waits for the one before."""
 
     # --- making -----------------------------------------------------------------------------------
 
@@ -184,9 +189,8 @@ class ControlVectors:
             self._tell()
             then(known)
 
-        future, _ = begin(work, THREAD)
         # It is on the disk, whatever has been asked for since.
-        answer(self._around, future, taken, failed, lambda _: NOT_WRITTEN, ALWAYS)
+        answer(self._around, self._begin(work), taken, failed, lambda _: NOT_WRITTEN, ALWAYS)
 
     def stop(self) -> None:
         """Make it no longer: nobody is called."""
@@ -213,8 +217,7 @@ class ControlVectors:
             self.all = found
             self._tell()
 
-        future, _ = begin(work, THREAD)
-        answer(self._around, future, take, self._say, str, ALWAYS)  # it is what lies there
+        answer(self._around, self._begin(work), take, self._say, str, ALWAYS)  # what lies there
 
     def show(self) -> None:
         """Bring them on screen, with the form for another one."""
@@ -232,10 +235,11 @@ class ControlVectors:
         self.all = tuple(
             dataclasses.replace(each, name=name) if each.path == path else each for each in self.all
         )
-        names = {Path(each.path).name: each.name for each in self.all}
         self._tell()
 
         def work() -> None:
+            # Of those that are not listed now, too: deleted a moment ago, or not read yet.
+            names = {**_read_names(self._folder), Path(path).name: name}
             unfinished = self._folder / f"{NAMES}.unfinished"
             unfinished.write_text(json.dumps(names, ensure_ascii=False), encoding="utf-8")
             unfinished.replace(self._folder / NAMES)
@@ -272,10 +276,22 @@ class ControlVectors:
                     path.unlink()
 
     def _do(self, work: Callable[[], object], sentence: str) -> None:
-        future, _ = begin(work, THREAD)
+        done = self._begin(work)
         answer(
-            self._around, future, lambda _done: None, self._say, lambda _: sentence, ALWAYS
+            self._around, done, lambda _done: None, self._say, lambda _: sentence, ALWAYS
         )  # it has been done, or has failed
+
+    def _begin(self, work: Callable[[], T]) -> Future[T]:
+        """After what was begun before: a file that is deleted and brought back is there."""
+        before = self._before
+
+        def in_turn() -> T:
+            if before is not None:
+                before.join()
+            return work()
+
+        future, self._before = begin(in_turn, THREAD)
+        return future
 
     def _say(self, sentence: str) -> None:
         self._around.emit(Noticed("error", sentence))

@@ -11,7 +11,7 @@ import pytest
 
 from app.chat.events import Noticed, VectorsListed, VectorsWanted
 from app.chat.replies.with_without import NO_MESSAGE, NOTHING_ON, WITHOUT_WORDS
-from app.chat.weights.control_vectors import ASIDE, UNNAMED
+from app.chat.weights.control_vectors import ASIDE, NAMES, UNNAMED
 from app.engine.process.native.control_vectors import check_vector, read_directions
 from app.gguf.header import read_header
 from app.gguf.vector_file import KnownVector, read_vector
@@ -151,6 +151,27 @@ def test_names_that_are_no_names_are_left_out(bench: Bench) -> None:
     assert [each.name for each in bench.vectors.all] == ["More cheerful"]
     bench.vectors.show()
     assert bench.room.of(VectorsWanted)
+
+
+def test_a_new_name_leaves_those_of_others_alone(bench: Bench) -> None:
+    """Also of one that is deleted just now, and comes back."""
+    paths = []
+    for name in ("First", "Second"):
+        bench.made.clear()
+        bench.make(name)
+        paths.append(bench.wait().path)
+    bench.vectors.rename(paths[0], "Serene")
+    names = Path(paths[0]).with_name(NAMES)
+    bench.room.until(lambda: names.exists() and "Serene" in names.read_text(), "the name")
+    bench.vectors.delete(paths[0])
+    bench.vectors.rename(paths[1], "Other")
+    bench.room.until(lambda: "Other" in names.read_text(), "the other name")
+    bench.room.desk.shelf.undo(f"vector {paths[0]}")
+    bench.room.until(lambda: Path(paths[0]).exists(), "the file")
+    before = len(bench.room.of(VectorsListed))
+    bench.vectors.list()
+    bench.room.until(lambda: len(bench.room.of(VectorsListed)) > before, "the list")
+    assert sorted(each.name for each in bench.vectors.all) == ["Other", "Serene"]
 
 
 # --- in a reply -----------------------------------------------------------------------------------

@@ -32,6 +32,7 @@ from app.chat.events import (
 from app.chat.inspection.prompt_reading import PromptOf
 from app.chat.replies.adapters import adapters_of
 from app.chat.surroundings import ALWAYS
+from app.engine.protocol.adapter_messages import Adapters
 from app.engine.protocol.messages import PromptScores
 from app.insight.prompt.parts import (
     PromptTokens,
@@ -415,10 +416,17 @@ class PromptPanel(Panel):
                 self._on_scores,
                 self._on_scored,
                 self._on_not_scored,
-                adapters_of(message.settings) if (message := self._looking.message) else None,
+                self._adapters(),
             )
         self._refresh_look()
         self._say_token()
+
+    def _adapters(self) -> Adapters:
+        """Those of the reply that it was given for, or of the one that is still to come."""
+        message = self._looking.message
+        if message is None or self._of.message_id != message.id:
+            return self._tools.desk.levels.resolved().settings.adapters
+        return adapters_of(message.settings)
 
     def _on_scores(self, event: PromptScores) -> None:
         surprise = self._surprise

@@ -21,7 +21,10 @@ from app.chat.events import (
     MessageChanged,
 )
 from app.chat.inspection.prompt_reading import PromptOf
+from app.chat.settings.resolved import Resolved
+from app.chat.settings.settings import Settings
 from app.chat.surroundings import Still
+from app.engine.protocol.adapter_messages import Adapters, Lora
 from models.records import MessageCounts, MessageState, Role
 from ui.look.theme import Theme
 from ui.look.tints import tint_colors
@@ -66,14 +69,17 @@ class Desk(FakeDesk):
         self.prompts.read = self._read
         self.prompts.read_next = lambda then, still: self._read(None, then, still)
         self.scoring.ask = self._score
+        self.levels.resolved = lambda: Resolved(Settings(), {})
         self.asked: list[tuple[str | None, Callable[[PromptOf], None]]] = []
         self.scored: list[tuple[list[int], Any, Any, Any]] = []
+        self.scored_with: list[Adapters] = []
 
     def _read(self, message_id: str | None, then: Callable[[PromptOf], None], still: Still) -> None:
         self.asked.append((message_id, lambda of: then(of) if still() else None))
 
-    def _score(self, token_ids: Any, take: Any, then: Any, failed: Any, _adapters: Any) -> None:
+    def _score(self, token_ids: Any, take: Any, then: Any, failed: Any, adapters: Any) -> None:
         self.scored.append((list(token_ids), take, then, failed))
+        self.scored_with.append(adapters)
 
     def answer(self, of: PromptOf) -> None:
         """To the oldest question."""
@@ -275,6 +281,28 @@ def test_surprise_comes_on_request_and_in_chunks(
     assert not panel.tint.isVisible()
     assert panel.note.text() == ""
     assert tones(panel, 1) == [origin_tone(theme.colors, "scaffold")]
+
+
+def test_a_prompt_is_read_with_the_adapters_of_its_reply(
+    panel: PromptPanel, desk: Desk, tools: Tools, bridge: FakeBridge, qtbot: QtBot
+) -> None:
+    """As they were then; and what would be sent next, with those of today."""
+    now = Settings(loras=(Lora("/a/terse.gguf", 0.5),))
+    desk.levels.resolved = lambda: Resolved(now, {})
+    press(panel, panel.surprise_button, qtbot)
+    files = [{"path": "/a/terse.gguf", "scale": 2.0, "hash": "0" * 32}]
+    written = dataclasses.replace(PATH[-1], settings={"sampling": {}, "loras": files})
+    bridge.emit_event(MessageChanged(written))
+    press(panel, panel.surprise_button, qtbot)
+    press(panel, panel.surprise_button, qtbot)
+    press(panel, panel.next_button, qtbot)
+    desk.answer(dataclasses.replace(SECOND, message_id=None))
+    press(panel, panel.surprise_button, qtbot)
+    assert desk.scored_with == [
+        Adapters(),
+        Adapters([Lora("/a/terse.gguf", 2.0, "0" * 32)]),
+        Adapters([Lora("/a/terse.gguf", 0.5)]),
+    ]
 
 
 def test_surprise_that_is_not_wanted_any_more_is_stopped(

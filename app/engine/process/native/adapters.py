@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,6 +51,10 @@ _KINDS: Final = {LORA: "lora", VECTOR: "control_vector"}
 MAX_SETS: Final = 256
 """Sets that are remembered by their key, for cells that were computed with them."""
 
+TOO_STRONG: Final = (
+    "With these adapters the model returned no usable scores (NaN or infinite). Lower their scales "
+    "or remove them."
+)
 OTHER_WEIGHTS: Final = "The control vector “{name}” was made with another model than this one."
 
 
@@ -115,7 +118,6 @@ class AdapterFiles:
         self._weights = weights
         self._shapes = {tensor.name: tensor.shape for tensor in weights.tensors}
         self._files: dict[tuple[str, str], _File] = {}
-        self._lock = threading.Lock()
         self._handles: dict[str, Any] = {}
         self._sets: dict[str, AdapterSet] = {"": NO_ADAPTERS}
         self._model: Any = None
@@ -136,17 +138,17 @@ class AdapterFiles:
         """Read what has not been read yet; the headers of the LoRA adapters. Raises Refusal naming
         the first file that does not fit."""
         check_adapters(wanted)
-        for vector in wanted.vectors:
+        for vector in filter(_is_on, wanted.vectors):
             self._file(VECTOR, vector)
-        return [self._file(LORA, lora).header for lora in wanted.loras]
+        return [self._file(LORA, lora).header for lora in wanted.loras if _is_on(lora)]
 
     def _file(self, kind: str, asked: Lora | ControlVector) -> _File:
         """Raises Refusal."""
         path = Path(asked.path).expanduser()
-        with self._lock:
-            file = self._files.get((kind, asked.path))
-            if file is None or file.stamp != _stamp(path):
-                file = self._files[kind, asked.path] = self._read(kind, path)
+        file = self._files.get((kind, asked.path))
+        if file is None or file.stamp != _stamp(path):
+            # Without a lock: whoever decodes waits for no file of another reply.
+            file = self._files[kind, asked.path] = self._read(kind, path)
         if asked.hash and asked.hash != file.hash:
             raise Refusal(
                 "changed_file",
@@ -198,7 +200,7 @@ class AdapterFiles:
         """Each file once, by its hash; what is asked for twice counts twice. As float32, which is
         what llama.cpp computes with. Raises Refusal."""
         found: dict[tuple[str, int, int], _Acting] = {}
-        for each in asked:
+        for each in filter(_is_on, asked):
             file, first, last = self._file(kind, each), 0, 0
             if isinstance(each, ControlVector):
                 first, last = each.first or 1, each.last or self._n_layer - 1
@@ -260,6 +262,11 @@ class AdapterFiles:
             )
         self._handles[file.hash] = handle
         return handle
+
+
+def _is_on(asked: Lora | ControlVector) -> bool:
+    """With a scale of 0 a file isn't looked at: it may be gone, or another model's."""
+    return asked.scale != 0
 
 
 def _used(kind: str, found: list[_Acting]) -> list[AdapterUsed]:

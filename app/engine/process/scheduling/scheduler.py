@@ -38,9 +38,10 @@ from app.engine.process.cache.slot import (
     SlotReply,
 )
 from app.engine.process.cache.space import CellSpace, Plan
+from app.engine.process.native.adapters import TOO_STRONG
 from app.engine.process.native.native import Batch, NativeError, NativeLog, llama
 from app.engine.process.native.weights import MAX_OUTPUTS, Weights
-from app.engine.process.sampling.chain import Chain
+from app.engine.process.sampling.chain import SCORES, Chain
 from app.engine.process.sampling.grammar import schema_notes
 from app.engine.process.scheduling.admission import (
     DECODE_FAILED,
@@ -731,7 +732,10 @@ class Scheduler:
         except Exception as error:
             if slot.reply is None:
                 raise
-            self._fail(slot, *_failure(error))
+            kind, sentence, evidence = _failure(error)
+            if evidence == SCORES and slot.reply.request.adapters.key:
+                sentence = TOO_STRONG
+            self._fail(slot, kind, sentence, evidence)
 
     def _progress(self, slot: Slot, reply: SlotReply) -> None:
         done = max(len(slot.cells) - reply.reused, 0)  # read again, it begins anew

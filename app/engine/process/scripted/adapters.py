@@ -25,7 +25,7 @@ def scripted_adapters(asked: Adapters | None) -> list[AdapterUsed]:
     file is gone, or has changed since."""
     used = []
     everything: list[Lora | ControlVector] = [*asked.loras, *asked.vectors] if asked else []
-    for each in everything:
+    for each in (each for each in everything if each.scale):
         kind = "control_vector" if isinstance(each, ControlVector) else "lora"
         path = Path(each.path)
         try:
@@ -38,8 +38,7 @@ def scripted_adapters(asked: Adapters | None) -> list[AdapterUsed]:
         first, last = 0, 0
         if isinstance(each, ControlVector):
             first, last = each.first or 1, each.last or N_LAYER - 1
-        if each.scale:
-            used.append(AdapterUsed(kind, str(path), found, each.scale, first, last))
+        used.append(AdapterUsed(kind, str(path), found, each.scale, first, last))
     return used
 
 

@@ -177,6 +177,18 @@ def test_a_file_that_has_changed_is_refused_by_its_hash(case: Case, tmp_path: Pa
     assert str(path) in missing.sentence
 
 
+def test_a_scale_of_zero_looks_at_no_file(case: Case, tmp_path: Path) -> None:
+    """So what is gone, or another model's, is turned off by its scale."""
+    foreign = tmp_path / "foreign.gguf"
+    write_vector(foreign, N_LAYER, 32)
+    off = Adapters(
+        [Lora(str(tmp_path / "gone.gguf"), 0.0)],
+        [ControlVector(str(foreign), -0.0), ControlVector(str(case.vector), 0.0, 900, 901)],
+    )
+    case.weights.check_adapters(off)
+    assert case.weights.adapter_set(off).key == ""
+
+
 @pytest.mark.parametrize(
     ("writing", "words"),
     [

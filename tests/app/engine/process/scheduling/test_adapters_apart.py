@@ -15,6 +15,7 @@ from small_networks import small_network
 
 from app.engine.process.cache.cells import Traits
 from app.engine.process.cache.parking import Parking
+from app.engine.process.native.adapters import TOO_STRONG
 from app.engine.process.native.native import NativeLog
 from app.engine.process.native.weights import Weights
 from app.engine.process.scheduling.admission import TAKE_TURNS
@@ -120,6 +121,19 @@ def test_a_missing_file_ends_the_request_in_words(session: NativeSession, folder
     ending = session.ending(request_id)
     assert isinstance(ending, Failed)
     assert "gone.gguf” no longer exists" in ending.sentence
+
+
+def test_scales_that_are_too_large_are_named(session: NativeSession, folder: Path) -> None:
+    """Not the file of the model; and the next reply without them is as ever."""
+    plain = session.reply(IDS, max_tokens=2, adapters=Adapters()).token_ids
+    path = folder / "loud.gguf"
+    write_lora(path, folder / "base.gguf", ["blk.1.ffn_down.weight"], alpha=1e38)
+    request_id = session.add(IDS, adapters=Adapters([Lora(str(path), 100.0)]))
+    session.run()
+    ending = session.ending(request_id)
+    assert isinstance(ending, Failed)
+    assert ending.sentence == TOO_STRONG
+    assert session.reply(IDS, max_tokens=2, adapters=Adapters()).token_ids == plain
 
 
 def test_a_repeatable_reply_with_adapters_repeats(

@@ -124,6 +124,7 @@ class FakeDesk:
         self.replies.send = self._send
         self.step.is_on = False
         self.step.held_token = self.meter.last = None
+        self.summaries.is_writing = lambda _conversation_id: False
         self.thinking.offer = ThinkingOffer()
         self.thinking.chosen = self.thinking.chosen_at = self.thinking.thoughts = ""
         self.thinking.limit, self.thinking.scope = 0, "chat"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QGuiApplication
+from PySide6.QtGui import QGuiApplication, QKeySequence
 from PySide6.QtWidgets import QLabel, QLineEdit, QPlainTextEdit, QTabBar, QTableView, QWidget
 from shown_numbers import number_in
 
@@ -18,7 +18,7 @@ from ui.section.section import Section
 from ui.section.tokens.merge_steps import MergeSteps
 from ui.section.tokens.panel import TokensPanel
 from ui.section.tokens.reply_tokens import ReplyTokens
-from ui.shell.section_acts import PLACES
+from ui.shell.section_acts import OTHER_KEYS, PLACES
 
 SCRIPT: dict[str, Any] = {
     "load": {"ms": 20},
@@ -125,15 +125,15 @@ def test_each_panel_has_a_key(open_window: Any) -> None:
     person = open_window(SCRIPT)
     person.wait_ready()
     person.find(QWidget, "composer").setFocus()
-    held = Qt.KeyboardModifier.ControlModifier
-    keys = [(Qt.Key(Qt.Key.Key_0 + number), held) for number in range(1, 10)]
-    keys += [(Qt.Key.Key_I, held | Qt.KeyboardModifier.ShiftModifier)]
-    for key, (_, _, panel, room) in zip(keys, PLACES, strict=True):
-        person.press(*key)
+    for number, (name, _, panel, room) in enumerate(PLACES, 1):
+        key = QKeySequence(OTHER_KEYS.get(name, f"Ctrl+{number}"))[0]
+        person.press(key.key(), key.keyboardModifiers())
         tabs = person.find(QTabBar, "section_tabs")
         person.wait(lambda tabs=tabs, panel=panel: tabs.tabText(tabs.currentIndex()) == panel)
         section = person.find(Section, "section")
         person.wait(lambda section=section, panel=panel: section.isVisible() and section.panel())
         rooms = [each for each in section.panel().findChildren(QTabBar) if each.isVisible()]
-        if room:
+        if room == "Batch":  # a card
+            assert person.find(QWidget, "lanes_card").isVisible()
+        elif room:
             assert room in [each.tabText(each.currentIndex()) for each in rooms]

@@ -282,7 +282,7 @@ def _of_weights(window: WindowActs, desk: Desk, lazy: LazyWindows) -> tuple[Acti
         Action(
             "show_memory",
             "Show memory use now",
-            "",
+            "Ctrl+Alt+F",
             desk.memory.tell,
             lambda: desk.loader.state.loaded is not None,
             group="Models",

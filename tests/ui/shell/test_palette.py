@@ -213,8 +213,9 @@ def test_no_other_word_is_of_an_action_that_is_gone(window: MainWindow) -> None:
 def test_every_action_has_a_key_of_its_own_and_is_listed(window: MainWindow) -> None:
     actions = list(window.action_registry)
     assert window.action_registry.collisions == []
-    chapters = [action for action in actions if not action.keys]
-    assert all(action.title.startswith("Tour: ") for action in chapters), "they are in its card"
+    chapters = [action.title for action in actions if not action.keys]
+    others = [title for title in chapters if not title.startswith("Tour: ")]
+    assert others == [], "they are in its card"
     press(Key.Key_Slash, CONTROL)
     palette = window.findChild(Palette)
     assert palette is not None

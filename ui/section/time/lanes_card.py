@@ -65,7 +65,7 @@ class LanesCard(FigureCard):
         self._make_buttons()
         self.view = LanesView(tools.theme, self)
         self.view.words_of = self._words_of
-        self.view.pointed.connect(lambda _span: self._say_pointed())
+        self.view.pointed.connect(self._say_pointed)
         self.view.view_changed.connect(self._follow_view)
         self.body.addWidget(self.view)
         self.waiting = self.add_caption("lanes_waiting")
@@ -73,10 +73,10 @@ class LanesCard(FigureCard):
         self.caption = self.add_caption("lanes_caption")
         self.caption.setText(CAPTION)
         bridge = tools.bridge
-        bridge.on((TokenRecorded, PrefillProgressed), lambda _e: self._ask_soon(STREAM_MS))
-        bridge.on((EngineStateChanged, SendQueued), lambda _e: self._ask_soon(SOON_MS))
-        bridge.on(MessageAdded, lambda event: self._on_message(event.message))
-        bridge.on(MessageChanged, lambda event: self._on_message(event.message))
+        bridge.on((TokenRecorded, PrefillProgressed), self._on_stream)
+        bridge.on((EngineStateChanged, SendQueued), self._on_other)
+        bridge.on(MessageAdded, self._on_message)
+        bridge.on(MessageChanged, self._on_message)
         bridge.on(AnswersBegan, self._on_answers)
         self._show()
 
@@ -138,8 +138,14 @@ class LanesCard(FigureCard):
 
     # --- names ----------------------------------------------------------------------------------
 
-    def _on_message(self, message: Message) -> None:
-        self._name(message)
+    def _on_stream(self) -> None:
+        self._ask_soon(STREAM_MS)
+
+    def _on_other(self) -> None:
+        self._ask_soon(SOON_MS)
+
+    def _on_message(self, event: MessageAdded | MessageChanged) -> None:
+        self._name(event.message)
         self._ask_soon(SOON_MS)
 
     def _on_answers(self, event: AnswersBegan) -> None:

@@ -14,7 +14,7 @@ from native_session import NativeSession
 
 from app.engine.process.native.native import Batch, NativeLog, llama
 from app.engine.process.native.weights import Weights
-from app.engine.process.sampling import grammar as grammar_module
+from app.engine.process.sampling import schema_grammar
 from app.engine.process.sampling.candidates import Candidates
 from app.engine.process.sampling.chain import Chain, NoCandidate
 from app.engine.process.sampling.grammar import (
@@ -448,7 +448,7 @@ def test_unusable_schema_is_refused_in_words(schema: Any, words: str) -> None:
 def test_what_a_schema_gives_is_found_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where it gives nothing: the second to ask is the thread that decodes."""
     asked = []
-    monkeypatch.setattr(grammar_module, "convert", lambda data: asked.append(data) or convert(data))
+    monkeypatch.setattr(schema_grammar, "convert", lambda data: asked.append(data) or convert(data))
     for schema in ('{"const": "found out once"}', '{"type": "found out once"}'):
         for _ in range(2):
             with suppress(BadSetting):

@@ -276,6 +276,7 @@ class OrderByHand:
         failed: Any,
         progress: Any,
         *,
+        adapters: Any = None,
         still: Still,
     ) -> None:
         self.asked.append((token_ids, one, other))

@@ -10,7 +10,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Final, get_args
 
 from app.command_line.beams import add_beam_options, beams_asked, search
 from app.command_line.output import AskOutput, JsonLines, PlainText
@@ -161,6 +161,10 @@ def _file(options: argparse.Namespace) -> dict[str, Any] | None:
         raise Refusal("not_readable", sentence) from error
 
 
+_OF_CHATS: Final = ("thinking", "reasoning_budget", "template_variables")
+"""What a text without a chat template has no place for."""
+
+
 def _prompt(options: argparse.Namespace, settings: AskSettings) -> Prompt:
     text = stdin_text() if options.text == "-" else options.text
     if options.raw:
@@ -169,6 +173,9 @@ def _prompt(options: argparse.Namespace, settings: AskSettings) -> Prompt:
         starts = settings.reply_start or settings.reasoning_start
         if settings.messages or starts or settings.prompt_fields:
             raise bad_setting("--raw takes no messages and no template.")
+        for name in _OF_CHATS:
+            if getattr(options, name) is not None:
+                raise bad_setting(f"--raw takes no --{name.replace('_', '-')}. Remove it.")
         if not text:
             raise bad_setting("No text to continue.")
         return TextPrompt(text)

@@ -34,7 +34,7 @@ from ui.chat.branch_map_rows import Line, lines_of
 from ui.chat.plain_words import plain_words
 from ui.look.icons import icon
 from ui.widgets.check_box import CheckBox
-from ui.widgets.kit import plain_label, push_button
+from ui.widgets.kit import plain_label, push_button, tip_text
 from ui.widgets.zoomed_size import ZoomedSize
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ class BranchMap(QDialog):
         marks = " · ".join(extra)
         item.setText(0, f"{speaker}: {words[:120]}")
         item.setText(1, marks)
-        item.setToolTip(0, node.excerpt)
+        item.setToolTip(0, tip_text(node.excerpt))
         item.setData(0, SPOKEN, f"{speaker}: {words}. {marks}")
         item.setData(0, NODE, node)
         is_here = node.id in on_path

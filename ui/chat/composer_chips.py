@@ -18,7 +18,7 @@ from ui.look.theme import Theme
 from ui.widgets.elided import ElidedLabel
 from ui.widgets.flow import FlowLayout, ShortArea
 from ui.widgets.icon_button import ICON_PX
-from ui.widgets.kit import plain_label, push_button
+from ui.widgets.kit import plain_label, push_button, tip_text
 
 NAME_PX = 200
 HEIGHT_PX = 30
@@ -81,7 +81,7 @@ class Chip(QFrame):
         words = f"{attachment.name}, {cost_text(attachment)}"
         self.setAccessibleName(f"Attached: {words}")
         self.setAccessibleDescription("Enter to open, Delete to remove.")
-        self.setToolTip(f"{words}\nEnter to open · Delete to remove")
+        self.setToolTip(tip_text(f"{words}\nEnter to open · Delete to remove"))
         self._remove.setAccessibleName(f"Remove {attachment.name}")
         self._remove.setToolTip("Remove (Delete)")
         self.updateGeometry()

@@ -31,7 +31,7 @@ from ui.shell.notices import announce
 from ui.widgets.check_box import CheckBox
 from ui.widgets.figures import seconds_text
 from ui.widgets.flow import FlowLayout
-from ui.widgets.kit import plain_label, push_button, rest_timer
+from ui.widgets.kit import plain_label, push_button, rest_timer, tip_text
 from ui.widgets.steady_area import SteadyArea
 from ui.widgets.zoomed_size import ZoomedSize
 from ui.windows.beam_tree import BeamTreeView
@@ -328,7 +328,7 @@ class BeamsWindow(WindowBeside):
             ended = "End token" if grown.node.is_end else _FATES[tree.fate(number)]
             item = QTreeWidgetItem([name, text, *figures, f"{grown.step}", ended])
             item.setData(0, _NODE, number)
-            item.setToolTip(1, text)
+            item.setToolTip(1, tip_text(text))
             spoken = f"{name}: {tree.text(number).decode('utf-8', 'replace')}"
             item.setData(0, Qt.ItemDataRole.AccessibleTextRole, spoken)
             for at in (2, 3, 4):

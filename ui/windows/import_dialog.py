@@ -21,7 +21,7 @@ from app.chat.events import ChatLooked, ImportPreviewed
 from models.records import Whereabouts
 from ui.look.theme import Theme
 from ui.shell.dialogs import space_buttons
-from ui.widgets.kit import plain_label, push_button
+from ui.widgets.kit import plain_label, push_button, tip_text
 from ui.widgets.zoomed_size import ZoomedSize
 
 MOST_ROWS = 1000
@@ -108,7 +108,7 @@ class ImportDialog(QDialog):
             item = QTreeWidgetItem(table, [title, f"{chat.n_messages:,}", happens])
             item.setTextAlignment(1, right)
             when = chat.updated_at.astimezone()
-            item.setToolTip(0, f"{title}\n{when:%Y-%m-%d %H:%M}, from {chat.file}")
+            item.setToolTip(0, tip_text(f"{title}\n{when:%Y-%m-%d %H:%M}, from {chat.file}"))
             if chat.whereabouts is Whereabouts.THERE:
                 item.setDisabled(True)
         header = table.header()

@@ -200,6 +200,11 @@ def _one_sentence(err: str, *words: str) -> None:
         (["", "--gguf", __file__], 2, ["empty"]),
         (["", "--raw", "--gguf", __file__], 2, ["No text"]),
         (["x", "--raw", "--system", "S", "--gguf", __file__], 2, ["--system"]),
+        (
+            ["x", "--raw", "--reasoning-budget", "3", "--gguf", __file__],
+            2,
+            ["no --reasoning-budget"],
+        ),
     ],
 )
 def test_wrong_arguments(

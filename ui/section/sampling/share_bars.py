@@ -11,6 +11,7 @@ from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPolygonF
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from ui.look.theme import Theme
+from ui.widgets.kit import tip_text
 
 ROW_PX: Final = 18
 FIGURE_PX: Final = 56
@@ -148,7 +149,7 @@ class DrawMark(QWidget):
                 f"The number {uniform:.4f} falls on {drawn.name}, which covers {drawn.start:.4f} "
                 f"to {drawn.end:.4f}"
             )
-            self.setToolTip(self.accessibleName())
+            self.setToolTip(tip_text(self.accessibleName()))
         self.update()
 
     def sizeHint(self) -> QSize:

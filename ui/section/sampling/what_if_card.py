@@ -31,7 +31,7 @@ from ui.section.sampling.live_card import MOST_TOKENS
 from ui.section.sampling.live_values import LiveValues, stages_in
 from ui.settings.fields import ChoiceField
 from ui.widgets.elided_button import ElidedButton
-from ui.widgets.kit import push_button
+from ui.widgets.kit import push_button, tip_text
 
 CHAT: Final = "chat"
 TYPED: Final = "typed"
@@ -302,7 +302,7 @@ class WhatIfCard(Card):
                 f"instead of “{self._name(was)}”."
             )
             self.answer.setAccessibleName(self.answer.text())
-            self.answer.setToolTip(f"{self.answer.text()} Show this token.")
+            self.answer.setToolTip(tip_text(f"{self.answer.text()} Show this token."))
         self.sentence.setText(nothing_changes(found))
         self.unsure.setText(named(found.unsure, before=change is not None))
         self.caption.setText(

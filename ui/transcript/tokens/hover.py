@@ -19,7 +19,7 @@ from PySide6.QtWidgets import (
 from ui.look.theme import Theme
 from ui.transcript.tokens.facts import N_ALTERNATIVES, Alternative, TokenFacts, shown_percent
 from ui.widgets.elided import ElidedLabel, PartsLabel
-from ui.widgets.kit import push_button
+from ui.widgets.kit import push_button, tip_text
 
 WIDTH_PX: Final = 380
 BAR_PX: Final = 8
@@ -97,7 +97,8 @@ class _Row:
         self.percent.setText(f"{shown_percent(found.probability)}%")
         self.bar.show_share(found.probability, found.is_drawn)
         self.link.setAccessibleName(f"Branch here with {found.text}")
-        self.link.setToolTip(f"A new version of this reply that continues with {found.text}")
+        hint = f"A new version of this reply that continues with {found.text}"
+        self.link.setToolTip(tip_text(hint))
 
 
 def _link_sheet(theme: Theme) -> str:

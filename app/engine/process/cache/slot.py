@@ -170,7 +170,8 @@ class SlotReply:
         )
         self.marks = marks if isinstance(splitter, ChannelSplitter) else {}
         if isinstance(splitter, ReasoningSplitter):
-            self.marks = shown_tags(splitter.tag_texts, vocabulary)
+            own = generate.prompt.reasoning_tags if isinstance(generate.prompt, ChatPrompt) else ()
+            self.marks = shown_tags(splitter.tag_texts, vocabulary, own)
         stops, self.stop_ids = split_stops(generate.stop, vocabulary, self.marks)
         self.stop_ids |= {
             i: vocabulary.piece(i).decode("utf-8", "replace") for i in generate.stop_ids
@@ -373,10 +374,17 @@ def split_stops(
     return [stop for stop in stops if stop not in ids.values()], ids
 
 
-def shown_tags(texts: Iterable[str], vocabulary: Vocabulary) -> dict[int, bytes]:
-    """ID → bytes of the tags that are control tokens: as text they tell reasoning apart."""
+def shown_tags(
+    texts: Iterable[str], vocabulary: Vocabulary, own: Iterable[tuple[str, str]] = ()
+) -> dict[int, bytes]:
+    """ID → bytes of the tags that are control tokens: as text they tell reasoning apart. `own`: the
+    tags of one's own among them; of these each control token is shown that they are made of."""
     known = vocabulary.control_ids
-    return {known[text]: text.encode() for text in texts if text in known}
+    shown = {known[text]: text.encode() for text in texts if text in known}
+    for tag in (tag for pair in own for tag in pair):
+        ids = vocabulary.tokenize(tag, special=True)
+        shown |= {i: vocabulary.piece(i) for i in ids if vocabulary.is_control(i)}
+    return shown
 
 
 def splitter_for(

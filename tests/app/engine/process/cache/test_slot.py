@@ -6,7 +6,7 @@ import pytest
 from native_session import NativeSession
 
 from app.engine.process.cache.cells import Cells, common_length
-from app.engine.process.cache.slot import empty_summary, split_stops, splitter_for
+from app.engine.process.cache.slot import empty_summary, shown_tags, split_stops, splitter_for
 from app.engine.process.native.native import llama
 from app.engine.process.native.weights import Weights
 from app.engine.protocol.messages import Generate
@@ -59,6 +59,22 @@ def test_repair_drops_what_the_mirror_does_not_know(
     cells.ids.append(9)  # as if a cell were gone
     cells.repair()
     assert (cells.ids, last_position(starter, cells)) == ([], -1)
+
+
+@pytest.mark.weights
+def test_tags_of_ones_own_may_be_made_of_several_control_tokens(starter: Weights) -> None:
+    """As Kimi K3 writes them: a word between two marks, which have no text of their own."""
+    vocabulary = starter.vocabulary
+    one, two, three = list(vocabulary.control_ids)[-3:]
+    own = [(f"{one}think{two}", f"{three}think{two}")]
+    splitter = splitter_for(
+        Generate(1, ChatPrompt([ChatMessage("user", "Hi")], reasoning_tags=own)), f"Hi{own[0][0]}"
+    )
+    assert splitter is not None
+    shown = shown_tags(splitter.tag_texts, vocabulary, own)
+    said = vocabulary.tokenize(f"Hm{own[0][1]}Six", special=True)
+    text = b"".join(shown.get(i) or vocabulary.shown_piece(i) for i in said).decode()
+    assert splitter.feed(text) == [("reasoning", "Hm"), ("content", "Six")]
 
 
 @pytest.mark.weights

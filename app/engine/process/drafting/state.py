@@ -34,11 +34,22 @@ class Proposal(NamedTuple):
     logprob: float | None = None
 
 
+class Trial(NamedTuple):
+    """What it is judged by: passes with proposals, and what both ways took for how many tokens."""
+
+    passes: int = 0
+    drafted_s: float = 0.0
+    drafted_tokens: int = 0
+    plain_s: float = 0.0
+    plain_tokens: int = 0
+
+
 @dataclass(slots=True)
 class DraftState:
     """`pending`: what the pass that is being looked at holds beyond the token to come.
     `since_plain`: passes with proposals since the last one without. `plain_due`: passes that are
-    to be made without, to measure them. `n_prompt`: of the prompt that `lookup` knows."""
+    to be made without, to measure them. `n_prompt`: of the prompt that `lookup` knows.
+    `before`: of replies that ended too early to be judged."""
 
     wish: Drafts
     name: str = ""
@@ -56,6 +67,7 @@ class DraftState:
     drafted_tokens: int = 0
     plain_s: float = 0.0
     plain_tokens: int = 0
+    before: Trial = Trial()
     _n_proposed: int = 0
 
     @property
@@ -98,12 +110,25 @@ class DraftState:
         self.since_plain, self.since_plain_s = 0, 0.0
         self.plain_due = max(self.plain_due - 1, 0)
 
+    @property
+    def trial(self) -> Trial:
+        """Of this reply and those before it."""
+        before = self.before
+        return Trial(
+            before.passes + self.passes,
+            before.drafted_s + self.drafted_s,
+            before.drafted_tokens + self.drafted_tokens,
+            before.plain_s + self.plain_s,
+            before.plain_tokens + self.plain_tokens,
+        )
+
     def judge(self) -> str:
         """Why it is off from now on, the first time that it is found to be slower."""
-        enough = self.passes >= TRIAL and self.plain_tokens >= PLAIN
-        if self.off or self.wish.always or not enough or not self.drafted_s or not self.plain_s:
+        trial = self.trial
+        enough = trial.passes >= TRIAL and trial.plain_tokens >= PLAIN
+        if self.off or self.wish.always or not enough or not trial.drafted_s or not trial.plain_s:
             return ""
-        drafted, plain = self.drafted_tokens / self.drafted_s, self.plain_tokens / self.plain_s
+        drafted, plain = trial.drafted_tokens / trial.drafted_s, trial.plain_tokens / trial.plain_s
         if drafted >= _CLEARLY * plain:
             return ""
         self.off = SLOWER.format(drafted=drafted, plain=plain)

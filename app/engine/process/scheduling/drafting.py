@@ -27,7 +27,7 @@ from app.engine.process.cache.cells import Traits
 from app.engine.process.cache.slot import Phase, SlotReply
 from app.engine.process.drafting.lookup import Chances, Lookup
 from app.engine.process.drafting.partner import DraftFailed, Partner
-from app.engine.process.drafting.state import PLAIN, TRIAL, DraftState, Proposal
+from app.engine.process.drafting.state import PLAIN, TRIAL, DraftState, Proposal, Trial
 from app.engine.process.drafting.worth import PassTimes, best_count
 from app.engine.process.native.weights import Weights
 from app.engine.process.scheduling.pace import MAX_STEP_S
@@ -50,6 +50,10 @@ CANNOT_CUT: Final = (
 NOT_REPEATABLE: Final = (
     "Speculative decoding is off for this reply: passes of varying size aren't repeatable."
 )
+WITH_CUTS: Final = (
+    "Speculative decoding is off for this reply: replies with cuts are compared in passes of equal "
+    "size."
+)
 RESTS: Final = (
     "The draft model was slower in the last replies, so it rests for this one and is tried again "
     "later."
@@ -66,6 +70,8 @@ class Drafting:
         self._clock = clock
         self._partner: Partner | None = None
         self._by_share = Chances(BY_SHARE)
+        self._last: DraftState | None = None
+        """Of the last reply that a draft model drafted for."""
         self._streak = 0
         self._rest = 0
         self.waits = False
@@ -78,8 +84,10 @@ class Drafting:
     def begin(self, generate: Generate) -> tuple[DraftState | None, str]:
         """What drafts a reply has, and why it has none where some are wished for."""
         wish = generate.drafts
-        if wish is None or generate.cuts is not None:
+        if wish is None:
             return None, ""
+        if generate.cuts is not None:
+            return None, WITH_CUTS
         if self._traits.is_recurrent:
             return None, CANNOT_CUT
         if generate.repeatable:
@@ -89,11 +97,18 @@ class Drafting:
         if self._draft is None:
             return None, self._no_draft or NO_MODEL
         self._partner = self._partner or Partner(self._draft, self._clock)
-        state = DraftState(wish, self._partner.name)
+        state = DraftState(wish, self._partner.name, before=self._unjudged())
+        self._last = state
         if self._rest and not wish.always:
             self._rest -= 1
             state.off = RESTS
         return state, ""
+
+    def _unjudged(self) -> Trial:
+        """Many short replies would each be a trial of its own, and drafts never be ended."""
+        if self._last is None or self._last.off or self._last.trial.passes >= TRIAL:
+            return Trial()
+        return self._last.trial
 
     # --- before a pass --------------------------------------------------------------------------
 
@@ -181,6 +196,7 @@ class Drafting:
         if n_threads != self._n_threads:
             self._n_threads = n_threads
             self._times.clear()
+            self._last = None
             if self._partner is not None:
                 self._partner.set_threads(n_threads)
         self._times.add(size, pass_s)

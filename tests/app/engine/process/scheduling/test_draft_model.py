@@ -208,6 +208,34 @@ def test_after_a_slow_reply_it_rests_and_is_tried_again(session: NativeSession) 
     assert not state().off
 
 
+def test_short_replies_are_judged_together(session: NativeSession) -> None:
+    """Each of them has fewer passes than a trial needs."""
+    drafting = session.scheduler._drafting
+    wish = Generate(1, IdsPrompt([1]), drafts=Drafts("model"))
+    found = []
+    for _ in range(4):
+        state, _said = drafting.begin(wish)
+        assert state is not None
+        if not state.off:
+            state.time(1.0, 9, drafted=False)
+            state.passes = TRIAL // 2
+            state.time(1.5, 9, drafted=True)
+            assert state.report().plain_tokens == 9
+        found.append(bool(state.judge()))
+        assert state.report().off == state.off
+    # After a verdict, and after what was found to be no slower, a trial begins anew.
+    assert found == [False, True, False, True]
+    drafting._rest = 0
+    for seconds in (0.5, 1.5, 1.5):
+        state, _said = drafting.begin(wish)
+        assert state is not None
+        state.time(1.0, 9, drafted=False)
+        state.passes = TRIAL if seconds == 0.5 else TRIAL // 2
+        state.time(seconds, 9, drafted=True)
+        found.append(bool(state.judge()))
+    assert found[4:] == [False, False, True]
+
+
 def test_it_is_off_only_where_it_is_clearly_slower() -> None:
     for drafted_s, is_off in ((0.9, False), (1.02, False), (1.2, True)):
         state = DraftState(Drafts("model"), passes=TRIAL)

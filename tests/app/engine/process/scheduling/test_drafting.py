@@ -15,7 +15,7 @@ from app.engine.process.drafting.lookup import Chances
 from app.engine.process.drafting.state import TRIAL
 from app.engine.process.native.native import NativeLog, llama
 from app.engine.process.native.weights import Weights
-from app.engine.process.scheduling.drafting import CANNOT_CUT, NOT_REPEATABLE
+from app.engine.process.scheduling.drafting import CANNOT_CUT, NOT_REPEATABLE, WITH_CUTS
 from app.engine.prompts.midway import Stretch
 from app.engine.protocol.bounds import BadSetting
 from app.engine.protocol.draft_messages import Drafts, check_drafts
@@ -232,13 +232,18 @@ def test_no_more_is_proposed_than_may_come(session: NativeSession, limit: int) -
     assert len(drafted.drafts.by_position) < limit
 
 
-def test_a_repeatable_reply_is_written_without(session: NativeSession) -> None:
-    request = session.add(PROMPT, max_tokens=4, drafts=ALL, repeatable=True)
+@pytest.mark.parametrize(
+    ("fields", "said"), [({"repeatable": True}, NOT_REPEATABLE), ({"cuts": []}, WITH_CUTS)]
+)
+def test_what_is_compared_pass_by_pass_is_written_without(
+    session: NativeSession, fields: dict[str, Any], said: str
+) -> None:
+    request = session.add(PROMPT, max_tokens=4, drafts=ALL, **fields)
     session.run()
     ending = session.ending(request).result
     assert isinstance(ending, Summary)
     assert ending.drafts is None
-    assert NOT_REPEATABLE in ending.notes
+    assert said in ending.notes
 
 
 def test_what_cannot_drop_its_end_is_written_without(

@@ -112,8 +112,9 @@ def _drafted(message: Message) -> str:
     figures = from_stored(message.settings.get("draft_report"))
     if figures is None or not figures.passes:
         return ""
-    if figures.off:
-        return "drafts off: slower"
+    if figures.off:  # slower, or the draft model failed
+        is_slower = figures.gain is not None and figures.gain < 1
+        return "drafts off: slower" if is_slower else "drafts switched off"
     gain = f", {figures.gain:.1f}× as fast" if figures.gain is not None else ""
     return f"{figures.accepted:,} of {figures.proposed:,} drafts accepted{gain}"
 

@@ -62,11 +62,14 @@ def test_what_drafts_gained_is_said() -> None:
     }
     said = [
         figures_text(replace(REPLY, settings={"draft_report": each}))
-        for each in (report, {**report, "plain_s": 0.0}, {**report, "off": "Slower."}, {}, 7)
+        for each in (
+            *(report, {**report, "plain_s": 0.0}, {**report, "off": "Slower.", "plain_s": 0.6}),
+            *({**report, "off": "The draft model failed."}, {}, 7),
+        )
     ]
     assert said == [
         *("3 of 4 drafts accepted, 1.8× as fast", "3 of 4 drafts accepted"),
-        *("drafts off: slower", "", ""),
+        *("drafts off: slower", "drafts switched off", "", ""),
     ]
 
 

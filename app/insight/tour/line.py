@@ -1,6 +1,7 @@
 """The whole pipeline for one token, as one line of parts.
 
     prompt › token › ID › vector › position › layers › logit › probability › choice › text ↺ loop
+    ⤳ cache ⤳ draft
 
 Each part has one figure of this token; what isn't known is a dash.
 """
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from app.insight.tour.facts import Facts
-from app.insight.tour.token import BY_ENGINE, BY_HAND, MOST_PROBABLE
+from app.insight.tour.token import BY_BEAMS, BY_ENGINE, BY_HAND, MOST_PROBABLE
 
 UNKNOWN: Final = "–"
 
@@ -43,6 +44,7 @@ STAGES: Final = (
     Stage("Text", "n_bytes", "Time", "", "Its bytes, appended to the reply", "{} bytes"),
     Stage("Loop", "n_reply", "Time", "", "Repeated for each token of the reply", "{} times", "↺"),
     Stage("KV cache", "n_cells", "Cache", "", "What is kept for the next token", "{} cells", "⤳"),
+    Stage("Draft", "draft", "Time", "", "Whether speculative decoding had proposed it", "{}", "⤳"),
 )
 
 
@@ -51,6 +53,9 @@ def figure_of(stage: Stage, facts: Facts) -> str:
     if fact is None:
         return UNKNOWN
     if stage.fact == "choice":
-        words = {BY_HAND: "by hand", BY_ENGINE: "limit", MOST_PROBABLE: "greedy"}
+        words = {
+            **{BY_HAND: "by hand", BY_BEAMS: "beam", BY_ENGINE: "limit"},
+            MOST_PROBABLE: "greedy",
+        }
         return words.get(fact.text, f"drawn {fact.text}")
     return stage.figure.format(fact.text)

@@ -231,8 +231,15 @@ NAMES: Final[dict[str, Name]] = {
     "choice": Name(
         "how it was chosen",
         "number in [0, 1), or text",
-        "trace.uniform; “chosen by you” where trace.chosen, else “the most probable”",
+        "trace.uniform; “chosen by you” where trace.chosen, or “found by beam search”, else "
+        "“the most probable”",
         "0.23",
+    ),
+    "draft": Name(
+        "whether a draft had told it right, where something was proposed for it",
+        "text",
+        "“right” where trace.drafted, “wrong” where trace.rejected",
+        "right",
     ),
     "draw_share": Name(
         "share of `token` at the draw",

@@ -20,6 +20,7 @@ from app.insight.trace.tokens_shown import hexadecimal, percent, visible
 from models.records import Message
 
 BY_HAND = "chosen by you"
+BY_BEAMS = "found by beam search"
 BY_ENGINE = "written to end the reasoning"
 MOST_PROBABLE = "the most probable"
 
@@ -32,6 +33,9 @@ def token_facts(message: Message, token: TokenTrace, at: int, loaded: Loaded | N
     if n_prompt is not None:
         # Its vote came from the vector of the token before it; positions count from 0.
         found["position"] = count(n_prompt - n_taken_over(message) + at - 1)
+    is_own = at >= n_taken_over(message)  # what came before it was drawn for another version
+    if is_own and token.chosen and not token.inserted and "beams" in message.settings:
+        found["choice"] = said(BY_BEAMS)
     if message.seed is not None and token.uniform is not None:
         found["seed"] = Fact(message.seed, str(message.seed))
     return found if loaded is None else {**found, **loaded_facts(loaded)}
@@ -53,6 +57,8 @@ def drawn_facts(token: TokenTrace, at: int) -> Facts:
         "token_time": Fact(token.ms, time_text(token.ms)),
         "choice": _choice(token),
     }
+    if token.drafted or token.rejected is not None:
+        found["draft"] = said("right" if token.drafted else "wrong")
     if token.log_total is not None:
         found["logit"] = signed(token.logprob + token.log_total)
     if token.stages:

@@ -13,6 +13,7 @@ from pytestqt.qtbot import QtBot
 from recording_desk import FakeBridge, FakeDesk, conversation, loaded
 
 from app.chat.events import ConversationOpened, EngineStateChanged, TraceRead
+from app.engine.protocol.draft_messages import Rejected
 from app.engine.protocol.messages import TokenTrace
 from app.insight.tour.line import STAGES, UNKNOWN
 from models.records import Message, MessageCounts
@@ -46,10 +47,15 @@ def figures(line: PipelineLine) -> dict[str, str]:
 
 
 def look_at(
-    desk: FakeDesk, bridge: FakeBridge, looking: Looking, ask: Ask, *traces: TokenTrace
+    desk: FakeDesk,
+    bridge: FakeBridge,
+    looking: Looking,
+    ask: Ask,
+    *traces: TokenTrace,
+    **fields: object,
 ) -> None:
     counts = MessageCounts(prompt_tokens=39, generated=2, context_used=40)
-    desk.shelf.path = ask(counts=counts)
+    desk.shelf.path = ask(counts=counts, **fields)
     bridge.emit_event(ConversationOpened(conversation(1, "Chat"), desk.shelf.path))
     bridge.emit_event(TraceRead("m2", traces))
     looking.select(0)
@@ -79,6 +85,7 @@ def test_each_part_tells_its_figure(
         "Text": "6 bytes",
         "Loop": "2 times",
         "KV cache": "40 cells",
+        "Draft": UNKNOWN,
     }
 
 
@@ -109,6 +116,38 @@ def test_a_choice_without_a_draw_is_named(
     desk.loader.state = ready(fast_hash="w1")
     look_at(desk, bridge, looking, ask, msgspec.structs.replace(token, **changed))
     assert figures(line)["Choice"] == said
+
+
+def test_a_token_of_a_beam_search_was_not_chosen_by_hand(
+    line: PipelineLine, desk: FakeDesk, bridge: FakeBridge, looking: Looking, ask: Ask
+) -> None:
+    (token,) = trace_of([b" Paris"])
+    desk.loader.state = ready(fast_hash="w1")
+    chosen = msgspec.structs.replace(token, chosen=True, uniform=None)
+    look_at(desk, bridge, looking, ask, chosen, settings={"beams": {"width": 4}})
+    assert figures(line)["Choice"] == "beam"
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"drafted": True}, "right"),
+        ({"rejected": Rejected([7], [b" London"], -2.0)}, "wrong"),
+    ],
+)
+def test_what_a_draft_had_told_is_said(
+    line: PipelineLine,
+    desk: FakeDesk,
+    bridge: FakeBridge,
+    looking: Looking,
+    ask: Ask,
+    changed: dict[str, object],
+    said: str,
+) -> None:
+    (token,) = trace_of([b" Paris"])
+    desk.loader.state = ready(fast_hash="w1")
+    look_at(desk, bridge, looking, ask, msgspec.structs.replace(token, **changed))
+    assert figures(line)["Draft"] == said
 
 
 def test_a_click_leads_to_the_panel(line: PipelineLine, qtbot: QtBot) -> None:

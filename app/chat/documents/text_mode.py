@@ -133,7 +133,9 @@ class TextMode:
         )
         return True
 
-    def retry(self) -> None:
+    def retry(
+        self, beginning: Beginning = NOTHING, answers: tuple[Mapping[str, Any], ...] = ({},)
+    ) -> None:
         """Another version of the last continuation; what was typed since stays with the old."""
         continuation = self.continuation
         if continuation is None or not self._replies.may_ask() or not self._shelf.is_whole:
@@ -141,7 +143,8 @@ class TextMode:
         self._commit(self.text)
         path = self._shelf.path_to(continuation.parent_id)
         place = place_of(continuation, len(document(path)))
-        self._replies.write_on(path, place, version=continuation.sibling_count)
+        n_versions = continuation.sibling_count
+        self._replies.write_on(path, place, n_versions, beginning, answers)
 
     def show_version(self, step: int) -> None:
         """Flip to an earlier (-1) or later (+1) version of the last continuation."""

@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from app.chat.conversations.shelf import Shelf
+from app.chat.documents.text_document import place_of
 from app.chat.documents.text_mode import TextMode
 from app.chat.events import BeamsChanged, Noticed
 from app.chat.inspection.prompt_reading import PromptOf, PromptReading
 from app.chat.inspection.questions import NO_WEIGHTS, UNREADABLE, Newest, Questions
-from app.chat.replies.beam_versions import BEAMS, UNBOUND, BeamVersion, as_recorded
+from app.chat.replies.beam_versions import BEAMS, UNBOUND, BeamVersion, as_recorded, beams_of
 from app.chat.replies.branch_at import NO_IDS, BranchAt, n_untraced
 from app.chat.replies.replies import Replies
 from app.chat.replies.reply import Branch
@@ -114,6 +115,8 @@ class Beams:
         self.tree = BeamTree()
         self.read: tuple[int, int] = (0, 0)
         """Tokens of the text that have been read, of how many."""
+        self._is_in_text = False
+        """Whether a text of this search was taken into the document."""
 
     @property
     def is_running(self) -> bool:
@@ -171,6 +174,7 @@ class Beams:
             self._end("failed", NOT_HERE)
             return
         self.origin, self.options, self.tree, self.read = origin, options, BeamTree(), (0, 0)
+        self._is_in_text = False
         self._tell("reading")
         settings = self._settings()
         if origin.is_reply:
@@ -315,10 +319,20 @@ class Beams:
             self._branches.at(origin.message_id, origin.index or 0, *ids, settings=own)
             return
         branch = Branch("", "", (), None, chosen_ids=ids, weights_hash=origin.weights_hash)
-        if self._text.is_open:
-            self._text.go_on(self._text.text, origin.caret, branch, (own,))
-        else:
+        if not self._text.is_open:
             self._replies.answer(origin.message_id, (own,), branch)
+        elif self._stands_in_text(origin):
+            self._text.retry(branch, (own,))
+        else:
+            text = self._text.text
+            self._is_in_text = self._text.go_on(text, origin.caret, branch, (own,))
+
+    def _stands_in_text(self, origin: Origin) -> bool:
+        """Whether a text of this search was the last continuation: another one is a version."""
+        last = self._text.continuation
+        if not self._is_in_text or last is None or beams_of(last.settings) is None:
+            return False
+        return place_of(last, len(self._text.text)) == (origin.caret, origin.caret)
 
     def _is_refused(self, origin: Origin) -> bool:
         """Whether the text would stand behind another one than was searched from; says so."""

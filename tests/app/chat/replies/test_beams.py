@@ -161,6 +161,15 @@ def test_a_text_goes_on_from_its_caret(room: Any) -> None:
     said = tree.text(tree.leaves[0]).decode("utf-8", "replace")
     assert room.desk.text.text == f"Once upon a time{taken.content}, there was"
     assert said.startswith(taken.content)
+    # Another text of the search is another version of it, and stands in its place.
+    other = used(room, tree.leaves[1])
+    assert room.desk.text.text == f"Once upon a time{other.content}, there was"
+    assert (other.parent_id, other.sibling_count) == (taken.parent_id, 2)
+    # One of a later search stands where that began.
+    room.desk.text.save(room.desk.text.text, 16)
+    tree = search(room, beams.origin_here())
+    third = used(room, tree.leaves[0])
+    assert room.desk.text.text == f"Once upon a time{third.content}{other.content}, there was"
     room.desk.text.save("Twice upon a time", 16)
     beams.use(tree.leaves[-1])
     assert notices(room)[-1] == CHANGED

@@ -125,6 +125,8 @@ def test_a_text_is_continued_from_the_cursor(open_window: Any) -> None:
     person.app.desk.text.save("Paris is", 8)
     window = beams_window(person)
     assert window.where.text() == CARET
+    search(person, window, 2, 1)
+    assert "2 texts in 1 step (" in window.status.text()
     search(person, window, 2, 4)
     leaf = person.app.desk.beams.tree.leaves[0]
     window.tree.choose(leaf)

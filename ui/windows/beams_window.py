@@ -55,7 +55,7 @@ FROM_TOKEN: Final = "Continues before token {place:,} of the chosen reply."
 READING: Final = "Processing prompt: {done:,} of {total:,} tokens."
 STARTING: Final = "Starting the search."
 SEARCHING: Final = "Step {step:,} of {length:,}: {texts}."
-FOUND: Final = "{texts} in {steps:,} steps ({time})."
+FOUND: Final = "{texts} in {steps} ({time})."
 ENDED: Final = {
     "length": "",
     "finished": " Every beam has ended.",
@@ -368,7 +368,8 @@ class BeamsWindow(WindowBeside):
             return SEARCHING.format(step=tree.step, length=beams.options.length, texts=texts)
         if beams.state == "found" and tree.found is not None:
             took = seconds_text(tree.found.total_s)
-            found = FOUND.format(texts=texts, steps=tree.step, time=took)
+            steps = "1 step" if tree.step == 1 else f"{tree.step:,} steps"
+            found = FOUND.format(texts=texts, steps=steps, time=took)
             return " ".join(filter(None, (found + ENDED[tree.found.ended], beams.sentence)))
         return beams.sentence
 

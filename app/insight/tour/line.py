@@ -54,7 +54,9 @@ def figure_of(stage: Stage, facts: Facts) -> str:
         return UNKNOWN
     if stage.fact == "choice":
         words = {
-            **{BY_HAND: "by hand", BY_BEAMS: "beam", BY_ENGINE: "limit"},
+            BY_HAND: "by hand",
+            BY_BEAMS: "beam",
+            BY_ENGINE: "limit",
             MOST_PROBABLE: "greedy",
         }
         return words.get(fact.text, f"drawn {fact.text}")

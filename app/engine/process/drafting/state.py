@@ -44,6 +44,9 @@ class Trial(NamedTuple):
     plain_tokens: int = 0
 
 
+NONE: Final = Trial()
+
+
 @dataclass(slots=True)
 class DraftState:
     """`pending`: what the pass that is being looked at holds beyond the token to come.
@@ -67,7 +70,7 @@ class DraftState:
     drafted_tokens: int = 0
     plain_s: float = 0.0
     plain_tokens: int = 0
-    before: Trial = Trial()
+    before: Trial = NONE
     _n_proposed: int = 0
 
     @property

@@ -27,7 +27,7 @@ from app.engine.process.cache.cells import Traits
 from app.engine.process.cache.slot import Phase, SlotReply
 from app.engine.process.drafting.lookup import Chances, Lookup
 from app.engine.process.drafting.partner import DraftFailed, Partner
-from app.engine.process.drafting.state import PLAIN, TRIAL, DraftState, Proposal, Trial
+from app.engine.process.drafting.state import NONE, PLAIN, TRIAL, DraftState, Proposal, Trial
 from app.engine.process.drafting.worth import PassTimes, best_count
 from app.engine.process.native.weights import Weights
 from app.engine.process.scheduling.pace import MAX_STEP_S
@@ -107,7 +107,7 @@ class Drafting:
     def _unjudged(self) -> Trial:
         """Many short replies would each be a trial of its own, and drafts never be ended."""
         if self._last is None or self._last.off or self._last.trial.passes >= TRIAL:
-            return Trial()
+            return NONE
         return self._last.trial
 
     # --- before a pass --------------------------------------------------------------------------

@@ -44,6 +44,9 @@ def summarized(talk: Talk, request: Generate, loaded: Loaded, output: AskOutput)
     question = ReadPrompt(0, msgspec.structs.replace(prompt, messages=numbered), "summarize")
     try:
         shown = talk.ask_aside(question, PromptShown)
+    except RequestError:
+        return request  # sending says in words what is wrong
+    try:
         cut = {int(each.message_id): each.n_tokens for each in shown.cut if each.message_id}
         if not cut:
             return request

@@ -157,7 +157,10 @@ def left_out(
                         gone.append(turns[first])
                         held -= turns[first].n_tokens
                     first += 1
-                while opening and number >= kept and held + asked > limit:
+                # A turn that fits in no way was asked in a larger window: it takes nothing along.
+                stay = sum(each.n_tokens for each in turns[:number] if each.stays)
+                fits = is_last or base + stay + asked <= window
+                while opening and fits and number >= kept and held + asked > limit:
                     if not opening[-1].stays:
                         gone.append(opening[-1])
                         held -= opening[-1].n_tokens

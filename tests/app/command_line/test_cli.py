@@ -630,3 +630,12 @@ def test_a_summary_that_fails_is_no_reason_not_to_answer(
     told = capsys.readouterr()
     assert told.out == "Nine.\n"
     assert "messages are dropped" in told.err
+
+
+@pytest.mark.weights
+def test_what_no_summary_can_help_is_said_once(
+    made_gguf: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = ["so " * 600, "--policy", "summarize", "--threads", "1", "--ctx", "256"]
+    assert _ask(*argv, "--gguf", str(made_gguf)) == 1
+    _one_sentence(capsys.readouterr().err)

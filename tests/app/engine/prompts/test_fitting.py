@@ -404,6 +404,13 @@ def test_the_first_exchange_goes_only_where_nothing_else_is_left_to_go() -> None
     assert built.cut[0].message_id == "m2"
 
 
+def test_a_message_larger_than_the_window_does_not_take_the_first_exchange_along() -> None:
+    """It was asked in a larger window."""
+    built = fit_prompt(chat(10, 10, 10, 10, 900, 10, 20), build, WINDOW, "keep_ends")
+    assert [c.message_id for c in built.cut] == ["m2", "m3", "m4", "m5"]
+    assert "4 messages in its middle were dropped" in built.notes[0].sentence
+
+
 def test_the_middle_stays_out_as_the_chat_goes_on() -> None:
     lengths = [22] * 81
     prompts = [

@@ -40,6 +40,7 @@ class _Asked(NamedTuple):
     failed: Callable[[str], None]
     still: Still
     progress: Callable[[int, int], None]
+    too_long: Callable[[str], None]
 
 
 class Questions:
@@ -60,15 +61,17 @@ class Questions:
         *,
         still: Still,
         progress: Callable[[int, int], None] = lambda done, total: None,
+        too_long: Callable[[str], None] | None = None,
     ) -> int | None:
         """Send a command (its id is filled in) that is answered by a `kind`. `failed` gets a
         sentence for the user, at once where no weights are loaded. `progress`: how much is done, of
-        how much. Returns the id, for `stop`."""
+        how much. `too_long`: called instead of `failed` where the prompt does not fit. Returns the
+        id, for `stop`."""
         if self._loader.loaded is None or self._loader.is_loading:
             failed(NO_WEIGHTS)
             return None
         request_id = self._loader.engine.request(command)
-        self._asked[request_id] = _Asked(kind, then, failed, still, progress)
+        self._asked[request_id] = _Asked(kind, then, failed, still, progress, too_long or failed)
         return request_id
 
     def tokenize(
@@ -120,7 +123,9 @@ class Questions:
         asked = self._asked.pop(event.id)
         if not asked.still():
             return
-        if not isinstance(event, Finished):
+        if isinstance(event, Failed) and event.kind == "prompt_too_long":
+            asked.too_long(event.sentence)
+        elif not isinstance(event, Finished):
             asked.failed(event.sentence if isinstance(event, Failed) else ENDED)
         elif isinstance(event.result, asked.kind):  # what comes from the engine is untrusted
             asked.then(event.result)

@@ -23,7 +23,7 @@ import msgspec
 
 from app.chat.conversations.shelf import Shelf, new_id
 from app.chat.events import Noticed, SummaryChanged
-from app.chat.inspection.questions import Questions
+from app.chat.inspection.questions import NO_WEIGHTS, Questions
 from app.chat.replies.prompts import chat_prompt, clean_message
 from app.chat.replies.summary_nodes import (
     SUMMARY,
@@ -306,8 +306,11 @@ class Summaries:
 
     def _write_next(self, writing: _Writing) -> None:
         loaded = self._loader.loaded
-        if not writing.rest or loaded is None:
+        if not writing.rest:
             self._finish(writing)
+            return
+        if loaded is None:
+            self._fail(writing, FAILED.format(why=NO_WEIGHTS))
             return
         request = summary_request(writing.rest.pop(0), writing.text, writing.prompt, loaded.n_ctx)
         request = msgspec.structs.replace(request, is_background=writing.is_background)
@@ -315,11 +318,12 @@ class Summaries:
             request,
             Summary,
             lambda summary: self._take(writing, summary),
-            lambda sentence: self._on_failed(writing, sentence),
+            lambda sentence: self._fail(writing, FAILED.format(why=sentence)),
             still=lambda: not writing.is_over,
+            too_long=lambda sentence: self._on_too_long(writing, sentence),
         )
 
-    def _on_failed(self, writing: _Writing, sentence: str) -> None:
+    def _on_too_long(self, writing: _Writing, sentence: str) -> None:
         """How long a text is as the weights read it is an estimate: smaller portions may fit."""
         loaded = self._loader.loaded
         is_small = loaded is None or writing.room < loaded.n_ctx // SMALLEST

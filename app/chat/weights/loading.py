@@ -134,11 +134,10 @@ class Loader:
     @property
     def is_ready(self) -> bool:
         """Whether a reply can be asked for now. After a crash in mid-reply it can: the
-        supervisor then loads the same weights again."""
-        if self._engine is None or self.is_loading:
+        supervisor then loads the same weights again. Once they were told to go it can't."""
+        if self._engine is None or self.is_loading or not self._is_wanted:
             return False
-        state = self.state.state
-        return state in ("ready", "busy") or (state == "crashed" and self._is_wanted)
+        return self.state.state in ("ready", "busy", "crashed")
 
     @property
     def path(self) -> str:

@@ -187,6 +187,21 @@ def test_if_it_fails_the_oldest_are_dropped_and_that_is_said(make_room: Any) -> 
     assert any("The summary failed, so the oldest messages are dropped" in s for s in said)
 
 
+def test_if_the_engine_crashes_over_it_the_message_is_answered_without_one(
+    make_room: Any,
+) -> None:
+    crash = {**SCRIPT["replies"][0], "tokens": [{"text": "On "}, {"signal": "SEGV"}]}
+    del crash["text"]
+    made = make_room({**SCRIPT, "replies": [crash, *SCRIPT["replies"][1:]]}).start_ready()
+    talk(made, 5)
+    made.desk.settings.set("context_policy", "summarize")
+    reply = talk(made, 1)
+    assert summaries_of(made) == []
+    assert reply.settings["cut"]["n_messages"] > 0
+    (said,) = (e.sentence for e in made.of(events.Noticed) if e.level == "warning")
+    assert "The summary failed, so the oldest messages are dropped" in said
+
+
 def test_stop_ends_the_summary_and_what_waits_for_it(make_room: Any) -> None:
     slow = {
         "match": "Summarize this conversation",

@@ -408,6 +408,8 @@ def _control_vector(text: str) -> ControlVector:
 
 def _scaled(text: str, words: str) -> tuple[str, float]:
     """FILE or FILE:SCALE."""
+    if not text:
+        raise bad_setting(f"A {words} has no path. Choose a GGUF file.")
     path, colon, scale = text.rpartition(":")
     try:
         number = float(scale) if colon and path else None

@@ -28,6 +28,7 @@ from typing import Any, Final
 import numpy as np
 
 from app.engine.protocol.messages import TokenTrace
+from app.engine.protocol.stage_rules import MAX_SEED
 
 _BLOCK: Final = 256
 _SAME: Final = 1e-7
@@ -96,8 +97,9 @@ class Dice:
 
     def __init__(self, seed: int | None, first: int = 0) -> None:
         self._first = first
-        self._uniforms = None if seed is None else Uniforms(seed)
-        self._floats = None if seed is None else Uniforms(seed, is_float=True)
+        is_known = seed is not None and 0 <= seed <= MAX_SEED  # an imported reply may have any
+        self._uniforms = Uniforms(seed) if is_known else None
+        self._floats = Uniforms(seed, is_float=True) if is_known else None
 
     def of(self, token: TokenTrace, index: int, n_xtc: int = 0) -> Numbers:
         """`index`: its place in the trace. `n_xtc`: so many XTC stages have to decide."""

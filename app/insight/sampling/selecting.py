@@ -28,6 +28,9 @@ from app.insight.sampling.filters import TOO_CLOSE
 from app.insight.sampling.pool import NO_REST, CannotTell, Pool, based, first
 
 BEYOND: Final = "These settings keep candidates outside the recorded {count}."
+TOO_MANY: Final = (
+    "Mirostat's k is larger than llama.cpp can count here, and what it keeps then isn't defined."
+)
 UNKNOWN_BEFORE: Final = "This depends on an earlier draw that the record doesn't determine."
 
 _MOST_WRONG: Final = 0.05
@@ -37,6 +40,9 @@ _PEAK: Final = 5.0
 _SHARPNESS: Final = 10.0
 """Adaptive-p's constants in llama.cpp."""
 _LONGEST_DECAY: Final = 0.99
+_COUNTED: Final = 2.0**31
+_FLOAT_BITS: Final = 128.0
+"""k is cast from a float to an int: the bounds of the one, and of 2^mu in the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +151,8 @@ def _mirostat(pool: Pool, select: Mirostat, memory: Memory, n_vocab: int) -> tup
         for dmu in (-memory.slack, memory.slack)
     ]
     low, high = min(ks), max(ks)
+    if high > _COUNTED * (1 - 1e-5):
+        raise CannotTell(TOO_MANY)
     if high - low > max(2e-3 * high, 0.5):
         raise CannotTell(TOO_CLOSE)
     counts = range(max(math.floor(low * (1 - 1e-6)), 1), max(math.floor(high * (1 + 1e-6)), 1) + 1)
@@ -160,6 +168,8 @@ def _mirostat(pool: Pool, select: Mirostat, memory: Memory, n_vocab: int) -> tup
 
 
 def _k(s: float, mu: float, n_vocab: int) -> float:
+    if mu >= _FLOAT_BITS - 1:
+        return math.inf
     epsilon = s - 1 or 1e-9
     return float((epsilon * 2.0**mu / (1 - float(n_vocab) ** -epsilon)) ** (1 / s))
 
@@ -168,16 +178,19 @@ def _mirostat_2(pool: Pool, memory: Memory) -> tuple[Pool, ...]:
     weights, rest = pool.weights, pool.rest
     total = math.fsum(weights)
     slack = memory.slack + 4 * pool.slack + 1e-5
-    surprises = [
-        (math.log2(total + rest.low) - math.log2(w), math.log2(total + rest.high) - math.log2(w))
-        for w in weights
-    ]
-    if rest and math.log2(total + rest.low) - rest.ceiling / math.log(2) <= memory.value + slack:
+    least, most = math.log2(total + rest.low), math.log2(total + rest.high)
+    surprises = [(least - _log2(w), most - _log2(w)) for w in weights]
+    if rest and least - rest.ceiling / math.log(2) <= memory.value + slack:
         raise CannotTell(BEYOND.format(count=len(pool.ids)))
     sure = sum(high <= memory.value - slack for _, high in surprises)
     perhaps = sum(low <= memory.value + slack for low, _ in surprises)
     counts = range(max(perhaps, 1), max(sure, 1) - 1, -1)
     return tuple(first(pool, count, layout=True) for count in counts)
+
+
+def _log2(weight: float) -> float:
+    """Of a candidate that is too improbable for a number, too: it surprises without end."""
+    return math.log2(weight) if weight > 0 else -math.inf
 
 
 def _adapted(pool: Pool, select: AdaptiveP, memory: Memory) -> Pool:
@@ -234,7 +247,7 @@ def memory_after(
         slack = (decay * memory.weight * memory.slack + 2 * filtered.slack) / weight + 1e-7
         return Memory(share + decay * memory.value, weight, slack)
     assert isinstance(select, Mirostat | MirostatV2)
-    surprise = -math.log2(_share(selected, token_id))
+    surprise = -_log2(_share(selected, token_id))
     wrong = 4 * selected.slack + 1e-6
     value = memory.value - select.eta * (surprise - select.tau)
     return Memory(value, 0.0, memory.slack + select.eta * wrong)

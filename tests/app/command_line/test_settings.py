@@ -370,6 +370,8 @@ def test_what_does_not_fit_is_named(settings: Any, file: Any, words: list[str]) 
     ("argv", "words"),
     [
         (["--lora", "a.gguf:nan"], ["LoRA", "number"]),
+        (["--lora", ""], ["LoRA", "has no path"]),
+        (["--control-vector", ""], ["control vector", "has no path"]),
         (["--control-vector", "a.gguf:nan:1-2"], ["control vector", "number"]),
         (["--control-vector", "a.gguf:1:9-2"], ["9 to 2"]),
         (["--control-vector", "a.gguf:1e9"], ["-100 and 100"]),

@@ -138,9 +138,9 @@ class AdapterFiles:
         """Read what has not been read yet; the headers of the LoRA adapters. Raises Refusal naming
         the first file that does not fit."""
         check_adapters(wanted)
-        for vector in filter(_is_on, wanted.vectors):
+        for vector in filter(is_on, wanted.vectors):
             self._file(VECTOR, vector)
-        return [self._file(LORA, lora).header for lora in wanted.loras if _is_on(lora)]
+        return [self._file(LORA, lora).header for lora in wanted.loras if is_on(lora)]
 
     def _file(self, kind: str, asked: Lora | ControlVector) -> _File:
         """Raises Refusal."""
@@ -200,7 +200,7 @@ class AdapterFiles:
         """Each file once, by its hash; what is asked for twice counts twice. As float32, which is
         what llama.cpp computes with. Raises Refusal."""
         found: dict[tuple[str, int, int], _Acting] = {}
-        for each in filter(_is_on, asked):
+        for each in filter(is_on, asked):
             file, first, last = self._file(kind, each), 0, 0
             if isinstance(each, ControlVector):
                 first, last = each.first or 1, each.last or self._n_layer - 1
@@ -264,7 +264,7 @@ class AdapterFiles:
         return handle
 
 
-def _is_on(asked: Lora | ControlVector) -> bool:
+def is_on(asked: Lora | ControlVector) -> bool:
     """With a scale of 0 a file isn't looked at: it may be gone, or another model's."""
     return asked.scale != 0
 

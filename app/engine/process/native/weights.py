@@ -24,7 +24,7 @@ from app.engine.planning.load_plan import LoadPlan, estimate_of, plan_load
 from app.engine.planning.placement import unused_graphics_note
 from app.engine.planning.sizes import cache_layers
 from app.engine.process.native import native
-from app.engine.process.native.adapters import NO_ADAPTERS, AdapterFiles, AdapterSet
+from app.engine.process.native.adapters import NO_ADAPTERS, AdapterFiles, AdapterSet, is_on
 from app.engine.process.native.logparse import (
     LoadReport,
     last_error,
@@ -255,7 +255,7 @@ def load(
         report = read_load(lines)
     named = [
         f"LoRA adapter “{file.name}” is applied with scale {lora.scale:g}."
-        for file, lora in zip(files, options.loras, strict=True)
+        for file, lora in zip(files, filter(is_on, options.loras), strict=True)
     ]
     notes = [*plan_.notes, *_notes_after(options, report), *named]
     loaded = _describe(model, context, header, options, report, plan_, notes, started)

@@ -18,6 +18,8 @@ from app.engine.protocol.stages import (
     Dist,
     Greedy,
     LogitBias,
+    Mirostat,
+    MirostatV2,
     Penalties,
     SelectStage,
     Temperature,
@@ -27,7 +29,8 @@ from app.engine.protocol.stages import (
     Xtc,
 )
 from app.insight.sampling import what_if as module
-from app.insight.sampling.what_if import Change, DrawSettings, what_if
+from app.insight.sampling.selecting import TOO_MANY
+from app.insight.sampling.what_if import NO_NUMBER, Change, DrawSettings, what_if
 from app.insight.trace.columns import pack, unpack
 
 
@@ -126,6 +129,31 @@ def test_what_another_version_drew_is_not_drawn_again() -> None:
 
 def test_adaptive_p_without_a_target_draws_plainly() -> None:
     assert not what_if(traces(), settings(TopK(3), select=AdaptiveP(-1.0))).unsure
+
+
+@pytest.mark.parametrize("tau", [20.0, 100.0])
+def test_a_k_that_llama_cpp_cannot_count_is_not_told(tau: float) -> None:
+    """Cast to an int it is 1 on one machine, and all on another."""
+    found = what_if(traces(), DrawSettings([], Mirostat(tau, m=3), 3))
+    assert found.first is None
+    assert found.unsure[0].reason == TOO_MANY
+    assert not what_if(traces(), DrawSettings([], Mirostat(1.0, m=3), 3)).unsure
+
+
+def test_a_candidate_without_weight_surprises_without_end() -> None:
+    cold = [Temperature(0.0005)]
+    by_hand = [msgspec.structs.replace(each, chosen=True) for each in traces()]
+    for given in (traces(), by_hand):
+        for select in (MirostatV2(100.0), Mirostat(0.01, m=2), AdaptiveP(0.5)):
+            assert what_if(given, DrawSettings(cold, select, 3)).looked_at >= 2
+
+
+@pytest.mark.parametrize("seed", [-1, 2**32, 2**70])
+def test_a_seed_that_is_none_gives_no_numbers(seed: int) -> None:
+    """An imported reply may have any."""
+    unnumbered = [token(0, SHARES, None, 7)]
+    (unsure,) = what_if(unnumbered, DrawSettings([], Dist(), 3, seed=seed)).unsure
+    assert unsure.reason == NO_NUMBER
 
 
 def test_penalties_see_what_was_written_before() -> None:

@@ -409,8 +409,9 @@ def test_adapter_is_applied_with_its_scale_and_seen(
     assert by_scale[2] == plain
     assert by_scale[0] != plain
     assert by_scale[1] not in (plain, by_scale[0])
-    opened = load_quietly(tiny_file, native_log, n_threads=1, loras=[Lora(str(path), 0.5)])
-    assert opened.loaded.loras == [Lora(str(path), 0.5)]
+    loras = [Lora(str(tmp_path / "gone.gguf"), 0.0), Lora(str(path), 0.5)]
+    opened = load_quietly(tiny_file, native_log, n_threads=1, loras=loras)
+    assert opened.loaded.loras == loras
     assert "LoRA adapter “Tiny adapter” is applied with scale 0.5." in opened.loaded.notes
     measured = [p.size_bytes for p in opened.loaded.memory if p.what == "adapter"]
     estimated = [p.size_bytes for p in opened.loaded.estimate if p.what == "adapter"]

@@ -17,7 +17,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -184,17 +184,20 @@ class AdapterFiles:
             return self.usual
         check_adapters(wanted)
         loras, vectors = self._acting(LORA, wanted.loras), self._acting(VECTOR, wanted.vectors)
-        used = (*_used(LORA, loras), *_used(VECTOR, vectors))
-        words = [f"{u.kind} {u.hash} {u.scale.hex()} {u.first} {u.last}" for u in used]
+        acting = [*((LORA, each) for each in loras), *((VECTOR, each) for each in vectors)]
+        words = [
+            f"{_KINDS[kind]} {a.file.hash} {a.scale.hex()} {a.first} {a.last}" for kind, a in acting
+        ]
         key = hashlib.blake2b("\n".join(words).encode(), digest_size=16).hexdigest()
         key = key if words else ""
         if key not in self._sets:
             loaded = tuple((self._handle(acting.file), acting.scale) for acting in loras)
             notes = tuple(note for acting in vectors if (note := self._note(acting.file.header)))
-            self._sets[key] = AdapterSet(key, loaded, self._vector(vectors), used, notes)
+            self._sets[key] = AdapterSet(key, loaded, self._vector(vectors), notes=notes)
             while len(self._sets) > MAX_SETS:
                 del self._sets[next(k for k in self._sets if k)]
-        return self._sets[key]
+        used = (*self._used(LORA, wanted.loras), *self._used(VECTOR, wanted.vectors))
+        return replace(self._sets[key], used=used) if used else self._sets[key]
 
     def _acting(self, kind: str, asked: Sequence[Lora | ControlVector]) -> list[_Acting]:
         """Each file once, by its hash; what is asked for twice counts twice. As float32, which is
@@ -210,6 +213,17 @@ class AdapterFiles:
             scale = float(np.float32(before + each.scale))
             found[place] = _Acting(file, scale, first, last)
         return [found[place] for place in sorted(found) if found[place].scale]
+
+    def _used(self, kind: str, asked: Sequence[Lora | ControlVector]) -> list[AdapterUsed]:
+        """Each file as it was asked for: two of the same content, at two places, are both known."""
+        used = []
+        for each in filter(is_on, asked):
+            file, layers = self._file(kind, each), (0, 0)
+            if isinstance(each, ControlVector):
+                layers = each.first or 1, each.last or self._n_layer - 1
+            path = str(Path(each.path).expanduser())
+            used.append(AdapterUsed(_KINDS[kind], path, file.hash, each.scale, *layers))
+        return used
 
     def _check_layers(self, first: int, last: int) -> None:
         if not 1 <= first <= last < self._n_layer:
@@ -267,13 +281,6 @@ class AdapterFiles:
 def is_on(asked: Lora | ControlVector) -> bool:
     """With a scale of 0 a file isn't looked at: it may be gone, or another model's."""
     return asked.scale != 0
-
-
-def _used(kind: str, found: list[_Acting]) -> list[AdapterUsed]:
-    return [
-        AdapterUsed(_KINDS[kind], str(a.file.header.path), a.file.hash, a.scale, a.first, a.last)
-        for a in found
-    ]
 
 
 def _stamp(path: Path) -> Stamp | None:

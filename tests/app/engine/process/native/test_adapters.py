@@ -177,6 +177,22 @@ def test_a_file_that_has_changed_is_refused_by_its_hash(case: Case, tmp_path: Pa
     assert str(path) in missing.sentence
 
 
+def test_each_place_of_a_file_is_told(case: Case, tmp_path: Path) -> None:
+    """Whoever moves it and chooses it anew has it known by its content, as before."""
+    copy = tmp_path / "copy.gguf"
+    copy.write_bytes(case.lora.read_bytes())
+    here, there = Lora(str(case.lora), 0.5), Lora(str(copy), 0.25)
+    (first,) = case.weights.adapter_set(Adapters([here])).used
+    (moved,) = case.weights.adapter_set(Adapters([Lora(str(copy), 0.5)])).used
+    both = case.weights.adapter_set(Adapters([here, there]))
+    assert (moved.path, moved.hash) == (str(copy), first.hash)
+    assert [(used.path, used.hash, used.scale) for used in both.used] == [
+        (str(case.lora), first.hash, 0.5),
+        (str(copy), first.hash, 0.25),
+    ]
+    assert [scale for _, scale in both.loras] == [0.75]
+
+
 def test_a_scale_of_zero_looks_at_no_file(case: Case, tmp_path: Path) -> None:
     """So what is gone, or another model's, is turned off by its scale."""
     foreign = tmp_path / "foreign.gguf"

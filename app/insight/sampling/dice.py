@@ -97,9 +97,10 @@ class Dice:
 
     def __init__(self, seed: int | None, first: int = 0) -> None:
         self._first = first
-        is_known = seed is not None and 0 <= seed <= MAX_SEED  # an imported reply may have any
-        self._uniforms = Uniforms(seed) if is_known else None
-        self._floats = Uniforms(seed, is_float=True) if is_known else None
+        if seed is not None and not 0 <= seed <= MAX_SEED:  # an imported reply may have any
+            seed = None
+        self._uniforms = None if seed is None else Uniforms(seed)
+        self._floats = None if seed is None else Uniforms(seed, is_float=True)
 
     def of(self, token: TokenTrace, index: int, n_xtc: int = 0) -> Numbers:
         """`index`: its place in the trace. `n_xtc`: so many XTC stages have to decide."""

@@ -317,12 +317,18 @@ class Loader:
         self._asked[self._load_id] = attempt
 
     def load_again(self) -> bool:
-        """After an unload: load what was loaded last. False if there is nothing to load, or
-        if it failed the last time (it is not tried again unasked)."""
+        """After an unload, also one that has just begun: load what was loaded last. False if there
+        is nothing to load, or if it failed the last time (it is not tried again unasked)."""
         state = self.state
-        if state.state != "stopped" or state.sentence or not self._path or self._load_id:
+        is_going = self.loaded is not None and not self._is_wanted
+        is_gone = state.state in ("stopped", "stopping") or is_going
+        if not is_gone or state.sentence or not self._path or self._load_id is not None:
             return False
-        self.load(self._path)
+        if self.loaded is None:
+            self.load(self._path)
+        else:  # what is on its way out is no more to be kept
+            self._choices += 1
+            self._load_chosen(self._path)
         return True
 
     def cancel(self) -> None:

@@ -65,6 +65,17 @@ def test_after_ten_minutes_it_is_unloaded_and_the_next_message_loads_it_again(ro
     assert room.desk.loader.state.note == ""
 
 
+@pytest.mark.parametrize("idle_min", [10, 0])
+def test_a_message_in_the_very_moment_of_unloading_is_answered(room: Any, idle_min: int) -> None:
+    """Also of an unload by hand; nobody is told to load a model."""
+    room.until(lambda: not room.desk.loader.engine.is_owing, "rest")
+    room.desk.loader.unload(idle_min=idle_min)
+    room.desk.replies.send("Hello")
+    room.until(lambda: room.desk.shelf.path[-1].content == "Hi.", "the reply")
+    assert not room.of(events.Noticed)
+    assert room.desk.loader.state.note == ""
+
+
 def test_it_is_off_until_somebody_sets_it(make_room: Any) -> None:
     room = make_room().start_ready()
     assert room.desk.settings.now.unload_after_min == 0

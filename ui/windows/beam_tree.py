@@ -135,7 +135,7 @@ class BeamTreeView(QAbstractScrollArea):
         return "\n".join(
             (
                 text or "(no text)",
-                f"{place}, {percent(node.logprob)}, log p {_signed(node.logprob)}",
+                f"{place}, {percent(node.logprob)}%, log p {_signed(node.logprob)}",
                 f"Σ log p {_signed(node.total)}, score {_signed(node.score)}",
                 ", ".join(filter(None, marks)),
             )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from made_beams import made_beams
 from PySide6.QtCore import QEvent, QPoint, Qt
@@ -87,6 +89,7 @@ def test_the_words_say_text_figures_and_fate(view: BeamTreeView) -> None:
     for number, grown in tree.grown.items():
         words = view.words_of(number)
         assert f"Token {grown.step}:" in words
+        assert f"{100 * math.exp(grown.node.logprob):.1f}%" in words
         assert f"{abs(grown.node.total):.3f}" in words
         if grown.node.is_greedy:
             assert "greedy" in words

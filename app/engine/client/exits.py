@@ -16,11 +16,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-Doing = Literal["starting", "loading", "answering", "idle"]
+Doing = Literal["starting", "loading", "loading draft", "answering", "idle"]
 
 _WHILE: Final[dict[Doing, str]] = {
     "starting": " while starting",
     "loading": " while loading the model",
+    "loading draft": " while loading the draft model",
     "answering": " while generating",
     "idle": "",
 }
@@ -28,6 +29,9 @@ _WHILE: Final[dict[Doing, str]] = {
 _NEXT_AFTER_CRASH: Final[dict[Doing, str]] = {
     "starting": "See the log in Settings.",
     "loading": "Try another model or a smaller context window. The log has the details.",
+    "loading draft": (
+        "Choose another draft model or none, then load the model again. The log has the details."
+    ),
     "answering": "The partial reply is kept. Try again to reload the model.",
     "idle": "The model reloads with your next message.",
 }
@@ -109,7 +113,11 @@ def describe_exit(
     """
     name, sort = _name_and_sort(code)
     text = "\n".join(stderr)
-    when = f" while loading “{file}”" if file and doing == "loading" else _WHILE[doing]
+    when = _WHILE[doing]
+    if file and doing == "loading":
+        when = f" while loading “{file}”"
+    elif file and doing == "loading draft":
+        when += f" “{file}”"
     if sort == "library" or _NO_LIBRARY.search(text) or _NO_MODULE.search(text):
         return _missing_part(name, when, text)
     if sort == "memory" or (code != 0 and _NO_MEMORY.search(text)):

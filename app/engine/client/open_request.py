@@ -37,6 +37,8 @@ class OpenRequest:
         self._prompt_tokens = 0
         self._prefilled = 0
         self._context_used = 0
+        self.is_at_draft = False
+        """A load has come to the draft model."""
 
     def note(self, event: Event) -> None:
         """Take in an event that belongs to this request and does not end it."""
@@ -52,6 +54,8 @@ class OpenRequest:
             del self._token_ids[kept:], self._ms[kept:]
         elif isinstance(event, Progress) and event.phase == "prefill":
             self._prefilled, self._prompt_tokens = event.done, event.total
+        elif isinstance(event, Progress) and event.phase == "draft":
+            self.is_at_draft = True
 
     def stopped(self, context_size: int) -> Stopped:
         """The ending for a request that was stopped and whose child cannot say so."""

@@ -551,8 +551,7 @@ class Supervisor:
             reason = farewell.crashed
         else:
             lines = last_words(list(self.log_lines))
-            file = Path(clean_text(self._wanted.path)).name if self._wanted is not None else ""
-            report = describe_exit(code, doing, lines, file=file)
+            report = describe_exit(code, doing, lines, file=self._file_of(doing))
             reason = Failed(0, report.kind, report.sentence, self._evidence())
         if was_loading:
             self._wanted = None
@@ -580,8 +579,15 @@ class Supervisor:
         if self.hello is None:
             return "starting"
         if self._load_id is not None:
-            return "loading"
+            return "loading draft" if self._open[self._load_id].is_at_draft else "loading"
         return "answering" if self._open else "idle"
+
+    def _file_of(self, doing: Doing) -> str:
+        """The name of what was being loaded."""
+        if self._wanted is None:
+            return ""
+        is_draft = doing == "loading draft"
+        return Path(clean_text(self._wanted.options.draft if is_draft else self._wanted.path)).name
 
     def _context_size(self) -> int:
         return self.loaded.n_ctx if self.loaded else 0

@@ -558,6 +558,7 @@ class Serving:
                     ),
                     is_cancelled=lambda: command.id in self._stopped or self._leaving.is_set(),
                     on_planned=limit_memory,
+                    on_draft=lambda: self._outbox.put(Progress(command.id, "draft", 0, 1)),
                 )
             except LoadCancelled:
                 self._emit(Stopped(command.id, Done()))

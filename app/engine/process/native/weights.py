@@ -208,11 +208,13 @@ def load(
     on_progress: Callable[[int, int], None],
     is_cancelled: Callable[[], bool],
     on_planned: Callable[[Sequence[MemoryPart]], object] = lambda parts: None,
+    on_draft: Callable[[], object] = lambda: None,
 ) -> Weights:
     """Load the file at `path`. Raises Refusal or LoadCancelled.
 
     `on_progress(done, total)` counts bytes and is called on this thread, as `on_planned` is before
-    native code sees the file, with what the load will take.
+    native code sees the file, with what the load will take, and `on_draft` before it sees that of a
+    draft model.
     """
     started = time.perf_counter()
     check_options(options)
@@ -263,6 +265,7 @@ def load(
     weights = Weights(model, context, loaded, abort, open_context, log, adapters)
     if beside.options is None:
         return _with_draft(weights, None, beside.note, [])
+    on_draft()
     try:
         draft = load(
             options.draft,

@@ -119,13 +119,15 @@ class ScriptReply(_Part, frozen=True, forbid_unknown_fields=True):
 class ScriptLoad(_Part, frozen=True, forbid_unknown_fields=True):
     """How a load goes: `ms` in all, in `steps`; then it fails, exits, dies, hangs, or ends
     in Loaded with the fields of `loaded` in place of the made-up ones. Where `match` (a part of
-    the path) and `above_n_ctx` do not fit, nothing happens to it and it ends in Loaded."""
+    the path) and `above_n_ctx` do not fit, nothing happens to it and it ends in Loaded.
+    `at_draft`: it has come to the draft model when it happens."""
 
     ms: float = 50
     steps: int = 5
     fail: ScriptFailure | None = None
     exit: int | None = None
     signal: str | None = None
+    at_draft: bool = False
     hang: bool | str = False
     loaded: dict[str, Any] = {}
     match: str = ""

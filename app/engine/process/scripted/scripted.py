@@ -377,6 +377,8 @@ class ScriptedEngine:
             for step in range(load.steps):
                 self._steering.wait(command.id, load.ms / load.steps / 1000)
                 self._send(Progress(command.id, "load", size * (step + 1) // load.steps, size))
+            if happens and load.at_draft:
+                self._send(Progress(command.id, "draft", 0, 1))
             if happens:
                 self._happen(ScriptToken(exit=load.exit, signal=load.signal, hang=load.hang))
         except StopSeenError:

@@ -623,6 +623,15 @@ def test_a_failed_load_says_why_ends_the_child_and_is_not_repeated(talk: Scripte
     assert len(talk.of(Hello)) == 1
 
 
+def test_a_draft_model_that_crashes_the_engine_is_named(talk: ScriptedTalk) -> None:
+    engine = talk.engine({"load": {"ms": 1, "at_draft": True, "signal": "ABRT"}})
+    options = LoadOptions(draft="/models/small.gguf")
+    ending = engine.wait_for(engine.load("w.gguf", options), PATIENCE_S)
+    assert isinstance(ending, Failed)
+    assert "while loading the draft model “small.gguf”" in ending.sentence
+    assert "Choose another draft model or none" in ending.sentence
+
+
 @pytest.mark.parametrize("how", [{"signal": "KILL"}, {"signal": "ABRT"}, {"exit": 1}])
 def test_weights_that_crash_the_engine_are_not_loaded_again_unasked(
     talk: ScriptedTalk, how: dict[str, Any]

@@ -43,4 +43,5 @@ def reasoning_marks(template: str, rendered: str, given: Iterable[tuple[str, str
     given = list(given)
     opened = opened_reasoning(rendered, used_tags(given, rendered, template))
     tags = tags_in_prompt(template, given) if opened is None else opened[0]
-    return Marks(f"{tags.start}\n", closing_of(tags), is_open=opened is not None)
+    start = tags.start if tags.answer else f"{tags.start}\n"
+    return Marks(start, closing_of(tags), is_open=opened is not None)

@@ -18,12 +18,14 @@ from app.engine.text.text import Part, Piece, overlap
 class Tags:
     """What stands before and after reasoning. `name`: a word behind the opening tag that says what
     follows (Gemma 4 writes `<|channel>thought`, a line break, and its thoughts). `is_phrase`: these
-    are words that anybody may say, so they are tags only where the prompt speaks of them."""
+    are words that anybody may say, so they are tags only where the prompt speaks of them.
+    `answer`: what has to open the answer behind them."""
 
     opening: str
     closing: str
     name: str = ""
     is_phrase: bool = False
+    answer: str = ""
 
     @property
     def start(self) -> str:
@@ -45,6 +47,9 @@ KNOWN: Final = (
     Tags("<|inner_prefix|>", "<|inner_suffix|>"),  # Apertus
     Tags("<|begin_of_thought|>", "<|end_of_thought|>"),  # Sky-T1, OpenThinker
     Tags("◁think▷", "◁/think▷"),  # Kimi-VL
+    Tags(
+        "<|open|>think<|sep|>", "<|close|>think<|sep|>", answer="<|open|>response<|sep|>"
+    ),  # Kimi K3
     Tags("Here is my thought process:", "Here is my response:", is_phrase=True),  # Granite 3.2
     Tags("Here's my thought process:", "Here's my response:", is_phrase=True),
 )
@@ -59,6 +64,12 @@ _ANSWERS: Final = (
 """Tags around the answer behind reasoning. People ask for `<answer>` as well, so they are taken
 away only where the template itself speaks of them."""
 
+_SECTION: Final = (
+    "<|open|>response<|sep|>",
+    "<|close|>response<|sep|><|close|>message<|sep|>",
+)
+"""Of Kimi K3, whose every reply is in sections, with reasoning and without."""
+
 _PHRASE: Final = "Here is my thought process:"
 
 
@@ -71,13 +82,30 @@ def used_tags(
     return (*own, *(tags for tags in KNOWN if speaks_of_phrases or not tags.is_phrase))
 
 
+SECTIONS: Final = [(tags.opening, tags.closing) for tags in KNOWN if tags.answer]
+"""Known tags that are put together of several control tokens."""
+
 USUAL: Final = used_tags()
 """Those that count where nothing else is known."""
 
 
 def answer_tags(template: str) -> tuple[tuple[str, str], ...]:
     """The tags around an answer that this template speaks of."""
-    return tuple(pair for pair in _ANSWERS if pair[0] in template)
+    found = tuple(pair for pair in _ANSWERS if pair[0] in template)
+    # Kimi K3's template puts its tags together: the words are not in it.
+    return (*found, _SECTION) if "<|open|>" in template and "<|sep|>" in template else found
+
+
+def opened_section(text: str) -> str:
+    """What closes the answer that `text` (a rendered prompt, and what a reply begins with) is
+    inside of; empty where it is in none.
+
+    >>> opened_section("<|open|>response<|sep|>So")[:21], opened_section("So")
+    ('<|close|>response<|se', '')
+    """
+    opening, closing = _SECTION
+    at = text.rfind(opening)
+    return closing if at >= 0 and closing[:9] not in text[at:] else ""
 
 
 class ReasoningSplitter:
@@ -104,16 +132,20 @@ class ReasoningSplitter:
         is_named: bool = True,
         keep_breaks: bool = False,
         answers: Sequence[tuple[str, str]] = (),
+        section: str = "",
     ) -> None:
-        """`is_named`: the name of the tags that it starts inside of has been written."""
+        """`is_named`: the name of the tags that it starts inside of has been written. `section`: it
+        starts inside the answer that this closes."""
         self._tags = tags
         self._answers = answers
         self._state: Literal["start", "name", "reasoning", "answer", "content", "wrapped"]
         self._state = "start"
         self._open = tags[0]
-        self._closing = ""
+        self._closing = section
         self._held = ""
         self._skip_breaks = False
+        if section:
+            self._state = "wrapped"
         if inside is not None:
             self._open = inside
             self._state = "reasoning" if is_named else "name"
@@ -255,7 +287,7 @@ class ReasoningSplitter:
 
 def closing_of(tags: Tags) -> str:
     """How these tags end reasoning that is cut off."""
-    return f"\n{tags.closing}\n\n"
+    return f"{tags.closing}{tags.answer}" if tags.answer else f"\n{tags.closing}\n\n"
 
 
 def opened_reasoning(text: str, tags: Sequence[Tags] = USUAL) -> tuple[Tags, bool] | None:

@@ -489,6 +489,29 @@ def test_a_grammar_without_end(
 
 
 @pytest.mark.weights
+def test_reasoning_in_sections_of_several_control_tokens(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As Kimi K3 has them: the words between the marks are ordinary tokens."""
+    marks = ["<|open|>", "<|sep|>", "<|close|>", "<|end_of_msg|>"]
+    vocabulary = bpe_vocabulary(["think", "response", "hm"], control=marks)
+    sep, hm = vocabulary.id_of("<|sep|>"), vocabulary.id_of("hm")
+    template = (
+        "{% macro o(t) %}<|open|>{{ t }}<|sep|>{% endmacro %}"
+        "{% for m in messages %}{{ o('message') }}{{ m.content }}{% endfor %}"
+        "{{ o('message') }}{{ o('response' if thinking is defined and not thinking else 'think') }}"
+    )
+    path = tmp_path / "sections.gguf"
+    tiny_llama(path, vocabulary=vocabulary, successors={sep: hm, hm: hm}, template=template)
+    often = ("hi", "--threads", "1", "--gguf", str(path), "--max-tokens")
+    assert _ask(*often, "10", "--reasoning-budget", "2") == 0
+    said = capsys.readouterr()
+    assert (said.out, said.err.split("\n")[0]) == ("hmhm\n", "hmhm")
+    assert _ask(*often, "3", "--thinking", "off") == 0
+    assert capsys.readouterr().out == "hmhmhm\n"
+
+
+@pytest.mark.weights
 @pytest.mark.skipif(sys.platform != "linux", reason="names of files are bytes on Linux only")
 def test_a_name_that_is_no_utf8(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """D09, D11: the name goes to the engine as the bytes that it is."""

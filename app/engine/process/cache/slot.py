@@ -37,10 +37,12 @@ from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt, CutMess
 from app.engine.protocol.timeline_messages import SpanKind
 from app.engine.text.channels import ChannelSplitter
 from app.engine.text.reasoning import (
+    SECTIONS,
     ReasoningSplitter,
     answer_tags,
     last_opened,
     opened_reasoning,
+    opened_section,
     unclosed_reasoning,
     used_tags,
 )
@@ -381,7 +383,8 @@ def shown_tags(
     tags of one's own among them; of these each control token is shown that they are made of."""
     known = vocabulary.control_ids
     shown = {known[text]: text.encode() for text in texts if text in known}
-    for tag in (tag for pair in own for tag in pair):
+    pairs = [*own, *([] if "<|open|>" not in known else SECTIONS)]
+    for tag in (tag for pair in pairs for tag in pair):
         ids = vocabulary.tokenize(tag, special=True)
         shown |= {i: vocabulary.piece(i) for i in ids if vocabulary.is_control(i)}
     return shown
@@ -401,13 +404,18 @@ def splitter_for(
     tags = used_tags(prompt.reasoning_tags, rendered, template)
     answers = answer_tags(template)
     if last is not None and last.role == "assistant" and last.content:
-        inside = unclosed_reasoning(last.content, tags)
-        return ReasoningSplitter(tags, inside=inside, answers=answers) if inside else None
+        inside, section = unclosed_reasoning(last.content, tags), opened_section(rendered)
+        if not inside and not section:
+            return None
+        return ReasoningSplitter(tags, inside=inside, answers=answers, section=section)
     if last is not None and last.role == "assistant" and last.reasoning:
         inside = last_opened(rendered, tags)
         return ReasoningSplitter(tags, inside=inside, keep_breaks=True, answers=answers)
     inside, is_named = opened_reasoning(rendered, tags) or (None, True)
-    return ReasoningSplitter(tags, inside=inside, is_named=is_named, answers=answers)
+    section = "" if inside else opened_section(rendered)
+    return ReasoningSplitter(
+        tags, inside=inside, is_named=is_named, answers=answers, section=section
+    )
 
 
 def _channels_after(last: ChatMessage | None) -> ChannelSplitter:

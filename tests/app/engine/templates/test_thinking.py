@@ -14,6 +14,7 @@ from thinking_families import (
     FAMILIES,
     GPT_OSS,
     GRANITE33,
+    KIMI_K3,
     QWEN3,
     QWEN35,
     R1,
@@ -204,6 +205,20 @@ def test_an_effort_that_the_template_does_not_have_is_said() -> None:
         (DEEPSEEK_V31, "on", ChatMessage("assistant", "6"), "<｜Assistant｜></think>6"),
         (R1, "", ChatMessage("assistant", "6"), "assistant\n<think>\n\n</think>\n\n6"),
         (CHATML, "", ChatMessage("assistant", "6"), "assistant\n6"),
+        # Sections have no line breaks, and each answer one of its own.
+        (
+            KIMI_K3,
+            "off",
+            ChatMessage("assistant", "", "Hm"),
+            "assistant<|sep|><|open|>think<|sep|>Hm",
+        ),
+        (KIMI_K3, "", ChatMessage("assistant", "6"), "assistant<|sep|><|open|>response<|sep|>6"),
+        (
+            KIMI_K3,
+            "",
+            ChatMessage("assistant", "6", "Hm"),
+            "<|open|>think<|sep|>Hm<|close|>think<|sep|><|open|>response<|sep|>6",
+        ),
         # Channels have headers, and no tags.
         (
             GPT_OSS,

@@ -13,6 +13,7 @@ from app.engine.text.reasoning import (
     answer_tags,
     last_opened,
     opened_reasoning,
+    opened_section,
     tags_in_prompt,
     unclosed_reasoning,
     used_tags,
@@ -109,6 +110,32 @@ def test_tags_around_the_answer_of_which_the_template_speaks(
 ) -> None:
     splitter = ReasoningSplitter(answers=answer_tags(HUNYUAN))
     assert told_apart(text, size, splitter) == (content, reasoning)
+
+
+K3_ANSWER = "<|open|>response<|sep|>"
+K3_END = "<|close|>response<|sep|><|close|>message<|sep|>"
+
+
+@pytest.mark.parametrize("size", [1, 5, 1000])
+@pytest.mark.parametrize(
+    ("text", "content", "reasoning"),
+    [
+        (f"a b<|close|>think<|sep|>{K3_ANSWER}answer{K3_END}", "answer", "a b"),
+        (f"a b<|close|>think<|sep|>{K3_ANSWER}answer", "answer", "a b"),
+        ("a b<|close|>thi", "", "a b<|close|>thi"),
+        (f"a<|close|>think<|sep|>{K3_ANSWER}b{K3_END} c", f"b{K3_END} c", "a"),
+    ],
+)
+def test_kimi_k3_writes_in_sections(text: str, content: str, reasoning: str, size: int) -> None:
+    tags = next(tags for tags in KNOWN if tags.answer)
+    answers = answer_tags("{% macro o(t) %}<|open|>{{ t }}<|sep|>{% endmacro %}")
+    splitter = ReasoningSplitter(inside=tags, answers=answers)
+    assert told_apart(text, size, splitter) == (content, reasoning)
+    if content == "answer":  # reasoning is off, or the answer is continued
+        end = text.removeprefix(f"a b<|close|>think<|sep|>{K3_ANSWER}")
+        section = opened_section(f"Hi{K3_ANSWER}")
+        inside = ReasoningSplitter(answers=answers, section=section)
+        assert told_apart(end, size, inside) == (content, "")
 
 
 @pytest.mark.parametrize("size", [1, 5, 1000])

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -370,13 +371,31 @@ def peak_bytes(pid: int) -> int:
 
 
 def together(answers: Sequence[Answer]) -> float:
-    """Total tokens/s of several replies while all of them were being written."""
+    """Total tokens/s of several replies while all of them were being written.
+
+    Tokens of one pass arrive one after the other, so where the first reply ends the others are in
+    the middle of a token: of that one their share counts.
+    """
     start = max(answer.arrivals[0] for answer in answers)
     end = min(answer.arrivals[-1] for answer in answers)
-    count = sum(start < at <= end for answer in answers for at in answer.arrivals)
+    count = sum(_count_at(answer, end) - _count_at(answer, start) for answer in answers)
     if end <= start or count < len(answers):
         raise BenchError("The replies were too short to measure together. Try another model.")
     return count / (end - start)
+
+
+def _count_at(answer: Answer, at: float) -> float:
+    """How many tokens behind the first were there.
+
+    >>> _count_at(Answer((1.0, 2.0, 4.0), Summary(), 4.0), 3.0)
+    1.5
+    """
+    arrivals = answer.arrivals
+    before = bisect_right(arrivals, at)
+    if not 0 < before < len(arrivals):
+        return max(before - 1, 0)
+    last, following = arrivals[before - 1 : before + 1]
+    return before - 1 + (at - last) / (following - last)
 
 
 def text_prompt() -> Prompt:

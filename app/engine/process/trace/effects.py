@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -79,6 +80,8 @@ class StageFollower:
         self._left = 0 if before is None else before.left
         self._probability = None if before is None else math.exp(before.logprob)
         self._removed = bytearray([SURVIVED]) * len(watched)
+        self._alive: Sequence[int] = range(len(watched))
+        """Which of the watched ones no stage has removed so far."""
 
     @property
     def removed_by(self) -> np.ndarray[Any, np.dtype[np.uint8]]:
@@ -136,10 +139,10 @@ class StageFollower:
         self._place = int(place_by_id[self._token_id])
 
     def _note_removed(self) -> None:
-        is_left, removed = self._now.is_left, self._removed
-        for watched, place in enumerate(self._places):
-            if removed[watched] == SURVIVED and not is_left(place):
-                removed[watched] = self._stage
+        kept = self._now.kept(self._alive, self._places)
+        for watched in set(self._alive).difference(kept):
+            self._removed[watched] = self._stage
+        self._alive = kept
 
 
 class _Whole:
@@ -171,8 +174,12 @@ class _Whole:
         weight = np.exp(scores - scores.max())
         return left, float(weight[place]) / float(weight.sum(dtype=np.float64))
 
-    def is_left(self, place: int) -> bool:
-        return place < len(self._scores) and bool(self._scores[place] > -np.inf)
+    def kept(self, watched: Sequence[int], places: Sequence[int]) -> list[int]:
+        """Those of the watched ones whose place has a finite score."""
+        at = np.array([places[each] for each in watched], np.int64)
+        is_kept = at < len(self._scores)
+        is_kept[is_kept] = self._scores[at[is_kept]] > -np.inf
+        return [each for each, stays in zip(watched, is_kept.tolist(), strict=True) if stays]
 
 
 class _Few:
@@ -204,5 +211,10 @@ class _Few:
             self._weights = [math.exp(score - best) for score in scores]
         return left, self._weights[place] / sum(self._weights)
 
-    def is_left(self, place: int) -> bool:
-        return place < len(self._scores) and self._scores[place] > -math.inf
+    def kept(self, watched: Sequence[int], places: Sequence[int]) -> list[int]:
+        scores, count = self._scores, len(self._scores)
+        return [
+            each
+            for each in watched
+            if (place := places[each]) < count and scores[place] > -math.inf
+        ]

@@ -387,7 +387,7 @@ def together(answers: Sequence[Answer]) -> float:
 def _count_at(answer: Answer, at: float) -> float:
     """How many tokens behind the first were there.
 
-    >>> _count_at(Answer((1.0, 2.0, 4.0), Summary(), 4.0), 3.0)
+    >>> _count_at(Answer((1.0, 2.0, 4.0), Summary("max_tokens"), 4.0), 3.0)
     1.5
     """
     arrivals = answer.arrivals

@@ -96,13 +96,15 @@ def answer_tags(template: str) -> tuple[tuple[str, str], ...]:
     return (*found, _SECTION) if "<|open|>" in template and "<|sep|>" in template else found
 
 
-def opened_section(text: str) -> str:
+def opened_section(text: str, answers: Sequence[tuple[str, str]]) -> str:
     """What closes the answer that `text` (a rendered prompt, and what a reply begins with) is
-    inside of; empty where it is in none.
+    inside of; empty where it is in none. `answers`: `answer_tags` of its template.
 
-    >>> opened_section("<|open|>response<|sep|>So")[:21], opened_section("So")
-    ('<|close|>response<|se', '')
+    >>> opened_section("<|open|>response<|sep|>So", [_SECTION])[:21]
+    '<|close|>response<|se'
     """
+    if _SECTION not in answers:  # anybody may write the words in another chat
+        return ""
     opening, closing = _SECTION
     at = text.rfind(opening)
     return closing if at >= 0 and closing[:9] not in text[at:] else ""

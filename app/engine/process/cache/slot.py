@@ -404,7 +404,7 @@ def splitter_for(
     tags = used_tags(prompt.reasoning_tags, rendered, template)
     answers = answer_tags(template)
     if last is not None and last.role == "assistant" and last.content:
-        inside, section = unclosed_reasoning(last.content, tags), opened_section(rendered)
+        inside, section = unclosed_reasoning(last.content, tags), opened_section(rendered, answers)
         if not inside and not section:
             return None
         return ReasoningSplitter(tags, inside=inside, answers=answers, section=section)
@@ -412,7 +412,7 @@ def splitter_for(
         inside = last_opened(rendered, tags)
         return ReasoningSplitter(tags, inside=inside, keep_breaks=True, answers=answers)
     inside, is_named = opened_reasoning(rendered, tags) or (None, True)
-    section = "" if inside else opened_section(rendered)
+    section = "" if inside else opened_section(rendered, answers)
     return ReasoningSplitter(
         tags, inside=inside, is_named=is_named, answers=answers, section=section
     )

@@ -133,7 +133,8 @@ def test_kimi_k3_writes_in_sections(text: str, content: str, reasoning: str, siz
     assert told_apart(text, size, splitter) == (content, reasoning)
     if content == "answer":  # reasoning is off, or the answer is continued
         end = text.removeprefix(f"a b<|close|>think<|sep|>{K3_ANSWER}")
-        section = opened_section(f"Hi{K3_ANSWER}")
+        section = opened_section(f"Hi{K3_ANSWER}", answers)
+        assert opened_section(f"Hi{K3_ANSWER}", answer_tags(HUNYUAN)) == ""
         inside = ReasoningSplitter(answers=answers, section=section)
         assert told_apart(end, size, inside) == (content, "")
 

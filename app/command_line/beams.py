@@ -12,6 +12,7 @@ from app.command_line.talk import Talk
 from app.engine.protocol.beam_messages import (
     MAX_LENGTH,
     MAX_WIDTH,
+    STOPS_NOTHING,
     BeamsFound,
     SearchBeams,
     check_beams,
@@ -75,6 +76,8 @@ def search(talk: Talk, asked: SearchBeams, request: Generate, output: AskOutput)
     ids = shown.token_ids.numbers().tolist()
     command = msgspec.structs.replace(asked, token_ids=ids, n_prompt=len(ids))
     found = talk.ask(command, BeamsFound)
+    if request.stop:
+        found = msgspec.structs.replace(found, notes=[*found.notes, STOPS_NOTHING])
     output.tree.end(found)
     output.beams(found)
     return 0

@@ -28,7 +28,13 @@ from app.chat.settings.levels import resolved_for
 from app.chat.settings.settings import Settings, as_stored
 from app.chat.surroundings import Surroundings
 from app.chat.weights.loading import Loader
-from app.engine.protocol.beam_messages import BeamsFound, BeamsGrew, SearchBeams, check_beams
+from app.engine.protocol.beam_messages import (
+    STOPS_NOTHING,
+    BeamsFound,
+    BeamsGrew,
+    SearchBeams,
+    check_beams,
+)
 from app.engine.protocol.bounds import BadSetting
 from app.engine.protocol.frames import ProtocolError
 from app.insight.beams.tree import BeamTree
@@ -236,7 +242,7 @@ class Beams:
                 adapters=settings.adapters,
             ),
             BeamsFound,
-            self._take_found,
+            lambda found: self._take_found(found, has_stops=bool(settings.stop_strings)),
             self._take_failure,
             still=lambda: True,
             progress=self._take_progress,
@@ -276,13 +282,13 @@ class Beams:
         self.read = (done, total)
         self._tell("reading")
 
-    def _take_found(self, found: BeamsFound) -> None:
+    def _take_found(self, found: BeamsFound, *, has_stops: bool) -> None:
         try:
             self.tree.end(found)
         except ProtocolError:
             self._end("failed", UNREADABLE)
         else:
-            self._end("found", " ".join(found.notes))
+            self._end("found", " ".join([*found.notes, *([STOPS_NOTHING] if has_stops else [])]))
 
     def _take_failure(self, sentence: str) -> None:
         self._end("failed", sentence)

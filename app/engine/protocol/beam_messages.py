@@ -31,6 +31,8 @@ MAX_WIDTH: Final = 8
 MAX_LENGTH: Final = 256
 MAX_LENGTH_PENALTY: Final = 4.0
 
+STOPS_NOTHING: Final = "Stop strings don't end beams."
+
 LogSum = Annotated[float, msgspec.Meta(ge=-1e9, le=1.0)]
 """Of log-probabilities. What cannot be is no candidate, so none is -inf."""
 

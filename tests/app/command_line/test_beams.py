@@ -11,6 +11,7 @@ import pytest
 from gguf_writer import tiny_llama
 
 from app.command_line import cli
+from app.engine.protocol.beam_messages import STOPS_NOTHING
 
 pytestmark = pytest.mark.usefixtures("forked_children", "forked_engines")
 
@@ -75,6 +76,13 @@ def test_plain_text_is_the_best_one_and_all_stand_beside_it(
     assert repr(out.removesuffix("\n")) in lines[1]
     assert lines[-1].split()[0] == "greedy"
     assert [line.split()[0] for line in lines[1:4]] == ["1.", "2.", "3."]
+
+
+def test_stop_strings_end_no_beam_and_that_is_said(
+    script: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _ask("--scripted", script, "--beams", "2", "--stop", "a") == 0
+    assert STOPS_NOTHING in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from app.chat.replies.beams import (
     Origin,
 )
 from app.chat.replies.branch_at import NO_IDS
+from app.engine.protocol.beam_messages import STOPS_NOTHING
 from app.engine.protocol.pieces import unpack
 from models.records import Message
 
@@ -204,6 +205,10 @@ def test_a_grammar_binds_the_texts_and_they_can_be_taken_without_it(room: Any) -
     room.desk.settings.set("grammar", 'root ::= "c"')
     taken = used(room, tree.leaves[0])
     assert taken.content in ("a", "b")
+    assert STOPS_NOTHING not in room.desk.beams.sentence
+    room.desk.settings.set("stop_strings", ["b"])
+    search(room, room.desk.beams.origin_here())
+    assert STOPS_NOTHING in room.desk.beams.sentence
 
 
 def test_what_stands_against_it_is_said(room: Any) -> None:

@@ -154,6 +154,26 @@ def test_a_file_is_chosen_and_one_that_is_gone_is_named(person: Any, tmp_path: P
     assert chat_vectors(person) == ()
 
 
+def test_files_of_one_name_are_told_apart_and_tab_goes_as_the_eye(
+    person: Any, tmp_path: Path
+) -> None:
+    room = room_of(person)
+    field = room.fields["control_vectors"]
+    for folder in ("old", "new"):
+        path = tmp_path / folder / "kind.gguf"
+        path.parent.mkdir()
+        write_vector(path, 4, 32)
+        field.add(str(path))
+    first, second = person.wait(lambda: rows_of(field))
+    assert [row.name.text() for row in (first, second)] == ["kind (old)", "kind (new)"]
+    assert second.scale.accessibleName() == "Scale of control vector kind (new)"
+    stops = [*first.stops, *second.stops, field.add_button, room.resets["control_vectors"]]
+    stops[0].setFocus()
+    for stop in stops[1:]:
+        QTest.keyClick(person.app.window.focusWidget(), Key.Key_Tab)
+        assert person.app.window.focusWidget() is stop
+
+
 def test_those_made_here_are_offered(person: Any) -> None:
     make(person, window := bench_of(person))
     window.close()

@@ -15,10 +15,12 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QFocusEvent
 from PySide6.QtWidgets import QHBoxLayout, QMenu, QVBoxLayout, QWidget
 
+from app.chat.replies.adapters import names_of
 from app.engine.protocol.adapter_messages import MAX_ADAPTERS
 from ui.look.theme import Theme
 from ui.settings.fields import Field, NumberField
 from ui.shell.dialogs import choose_gguf
+from ui.shell.tab_order import put_in_order
 from ui.widgets.elided import ElidedLabel
 from ui.widgets.icon_button import IconButton
 from ui.widgets.kit import plain_label, push_button, rest_timer
@@ -86,18 +88,16 @@ class AdapterRow(QWidget):
         self._file = file
         self._is_showing = False
         self.setObjectName("adapter_row")
-        spoken = f"{_WORDS[kind]} {name}"
-        self.name = ElidedLabel(name, self)
+        self._kind = kind
+        self.name = ElidedLabel("", self)
         self.slider = ScaleSlider(self)
         most = SLIDER_SCALE[kind] * SLIDER_STEPS
         self.slider.setRange(-most, most)
         self.slider.setPageStep(SLIDER_STEPS // 2)
-        self.slider.setAccessibleName(f"Scale of {spoken}")
         self.slider.setObjectName("adapter_slider")
         self.scale = NumberField(is_whole=False, step=0.1, parent=self)
-        self.scale.setAccessibleName(f"Scale of {spoken}")
         self.scale.setObjectName("adapter_scale")
-        self.remove = IconButton(theme, "x", f"Remove {spoken}", parent=self)
+        self.remove = IconButton(theme, "x", "Remove", parent=self)
         first = QHBoxLayout()
         first.addWidget(self.name, 1)
         first.addWidget(self.remove)
@@ -113,7 +113,7 @@ class AdapterRow(QWidget):
         column.addWidget(self.hash)
         self.layers: list[NumberField] = []
         if kind == "control_vectors":
-            column.addLayout(self._layers(theme, spoken))
+            column.addLayout(self._layers(theme))
         self.slider.valueChanged.connect(self._on_slid)
         self.slider.rested.connect(self._tell_slider)
         self.scale.changed_by_user.connect(partial(self._tell, "scale"))
@@ -123,14 +123,26 @@ class AdapterRow(QWidget):
         theme.space(second, 6)
         theme.size(self.scale, width=_FIELD_PX)
         theme.size(self.slider, height=_SLIDER_PX)
+        self.stops = [self.remove, self.slider, self.scale, *self.layers]
+        """Where Tab stops, as the eye goes."""
+        self.show_name(name)
         self.show_file(file)
 
-    def _layers(self, theme: Theme, spoken: str) -> QHBoxLayout:
+    def show_name(self, name: str) -> None:
+        self.name.setText(name)
+        spoken = f"{_WORDS[self._kind]} {name}"
+        for field in (self.slider, self.scale):
+            field.setAccessibleName(f"Scale of {spoken}")
+        for field, words in zip(self.layers, ("First", "Last"), strict=False):
+            field.setAccessibleName(f"{words} layer of {spoken}")
+        self.remove.setAccessibleName(f"Remove {spoken}")
+        self.remove.setToolTip(f"Remove {spoken}")
+
+    def _layers(self, theme: Theme) -> QHBoxLayout:
         row = QHBoxLayout()
         row.addWidget(plain_label("Layers", self, "small"))
-        for name, words, empty in (("first", "First", "first"), ("last", "Last", "last")):
-            field = NumberField(is_whole=True, automatic=0, placeholder=empty, parent=self)
-            field.setAccessibleName(f"{words} layer of {spoken}")
+        for name in ("first", "last"):
+            field = NumberField(is_whole=True, automatic=0, placeholder=name, parent=self)
             field.setObjectName(f"adapter_{name}")
             field.changed_by_user.connect(partial(self._tell, name))
             theme.size(field, width=_FIELD_PX)
@@ -217,8 +229,11 @@ class AdapterField(QWidget):
 
     def show_names(self) -> None:
         """Files may be called otherwise by now."""
-        for row, file in zip(self.rows, self._files, strict=True):
-            row.name.setText(self._name_of(str(file["path"])))
+        for row, name in zip(self.rows, self._names(), strict=True):
+            row.show_name(name)
+
+    def _names(self) -> list[str]:
+        return names_of([str(file["path"]) for file in self._files], self._name_of)
 
     def _build(self) -> None:
         for row in self.rows:
@@ -227,13 +242,14 @@ class AdapterField(QWidget):
             row.hide()
             row.deleteLater()
         self.rows = []
-        for place, file in enumerate(self._files):
-            name = self._name_of(str(file["path"]))
+        for place, (file, name) in enumerate(zip(self._files, self._names(), strict=True)):
             row = AdapterRow(self._theme, self._kind, name, file, self)
             row.changed.connect(partial(self._put, place))
             row.removed.connect(partial(self._put, place, None))
             self._column.insertWidget(place, row)
             self.rows.append(row)
+        stops = [stop for row in self.rows for stop in row.stops]
+        put_in_order([*stops, self.add_button], self.add_button)
         self.add_button.setEnabled(len(self._files) < MAX_ADAPTERS)
 
     def _put(self, place: int, file: dict[str, Any] | None) -> None:
@@ -255,7 +271,8 @@ class AdapterField(QWidget):
         menu = QMenu(self)
         menu.setObjectName("adapter_menu")
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        for path, name in offered:
+        paths, called = [path for path, _ in offered], dict(offered)
+        for path, name in zip(paths, names_of(paths, called.__getitem__), strict=True):
             menu.addAction(name.replace("&", "&&")).triggered.connect(partial(self.add, path))
         menu.addSeparator()
         menu.addAction("Choose a file…").triggered.connect(self._choose)

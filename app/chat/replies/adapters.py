@@ -57,6 +57,25 @@ def adapters_of(recorded: Mapping[str, Any]) -> Adapters:
     return Adapters(found["loras"], found["control_vectors"])
 
 
+def names_of(
+    paths: Sequence[str], name_of: Callable[[str], str] = lambda path: Path(path).stem
+) -> list[str]:
+    """What files are called where they stand beside each other: those of one name are told apart
+    by their folder, or their file's name.
+
+    >>> names_of(["/old/calm.gguf", "/new/calm.gguf", "/new/wild.gguf", "/new/wild.gguf"])
+    ['calm (old)', 'calm (new)', 'wild', 'wild']
+    """
+    names = {path: name_of(path) for path in paths}
+    found = []
+    for path in paths:
+        alike = {Path(other) for other, name in names.items() if name == names[path]}
+        is_alone_there = len({other.parent for other in alike}) == len(alike)
+        apart = Path(path).parent.name if is_alone_there else Path(path).stem
+        found.append(names[path] if len(alike) == 1 else f"{names[path]} ({apart})")
+    return found
+
+
 def adapter_words(
     recorded: Mapping[str, Any], name_of: Callable[[str], str] = lambda path: Path(path).stem
 ) -> list[str]:
@@ -66,11 +85,15 @@ def adapter_words(
     ['calm × −1.5, layers 1–20']
     """
     adapters = adapters_of(recorded)
-    words = [f"{name_of(lora.path)} × {_number(lora.scale)}" for lora in adapters.loras]
-    for vector in adapters.vectors:
+    loras = zip(
+        names_of([lora.path for lora in adapters.loras], name_of), adapters.loras, strict=True
+    )
+    words = [f"{name} × {_number(lora.scale)}" for name, lora in loras]
+    names = names_of([vector.path for vector in adapters.vectors], name_of)
+    for name, vector in zip(names, adapters.vectors, strict=True):
         layers = f", layers {vector.first or 1}–{vector.last or 'last'}"
         is_part = vector.first or vector.last
-        words.append(f"{name_of(vector.path)} × {_number(vector.scale)}{layers if is_part else ''}")
+        words.append(f"{name} × {_number(vector.scale)}{layers if is_part else ''}")
     return words
 
 

@@ -135,6 +135,7 @@ class PipelineLine(QWidget):
         for button in self.buttons:
             flow.addWidget(button)
             button.clicked.connect(self._leads_to(button.stage))
+            button.setHidden(button.stage.is_rare)
         policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
         policy.setHeightForWidth(True)
         self.setSizePolicy(policy)
@@ -168,3 +169,4 @@ class PipelineLine(QWidget):
         facts = self.facts()
         for button in self.buttons:
             button.show_figure(figure_of(button.stage, facts))
+            button.setHidden(button.stage.is_rare and button.stage.fact not in facts)

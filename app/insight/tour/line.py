@@ -20,7 +20,7 @@ UNKNOWN: Final = "–"
 @dataclass(frozen=True, slots=True)
 class Stage:
     """`fact`: its figure, as `figure` says it; `panel` and `room`: where it is seen; `does`: the
-    tooltip."""
+    tooltip. `is_rare`: it has no place where there is no such figure."""
 
     name: str
     fact: str
@@ -29,6 +29,7 @@ class Stage:
     does: str
     figure: str = "{}"
     arrow: str = "›"
+    is_rare: bool = False
 
 
 STAGES: Final = (
@@ -44,7 +45,11 @@ STAGES: Final = (
     Stage("Text", "n_bytes", "Time", "", "Its bytes, appended to the reply", "{} bytes"),
     Stage("Loop", "n_reply", "Time", "", "Repeated for each token of the reply", "{} times", "↺"),
     Stage("KV cache", "n_cells", "Cache", "", "What is kept for the next token", "{} cells", "⤳"),
-    Stage("Draft", "draft", "Time", "", "Whether speculative decoding had proposed it", "{}", "⤳"),
+    Stage(
+        *("Draft", "draft", "Time", "", "Whether speculative decoding had proposed it"),
+        arrow="⤳",
+        is_rare=True,
+    ),
 )
 
 

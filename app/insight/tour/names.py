@@ -236,9 +236,9 @@ NAMES: Final[dict[str, Name]] = {
         "0.23",
     ),
     "draft": Name(
-        "whether a draft had told it right, where something was proposed for it",
+        "whether a draft had told it right, in a reply with drafts",
         "text",
-        "“right” where trace.drafted, “wrong” where trace.rejected",
+        "“right” where trace.drafted, “wrong” where trace.rejected, else “none”",
         "right",
     ),
     "draw_share": Name(

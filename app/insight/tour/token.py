@@ -33,6 +33,8 @@ def token_facts(message: Message, token: TokenTrace, at: int, loaded: Loaded | N
     if n_prompt is not None:
         # Its vote came from the vector of the token before it; positions count from 0.
         found["position"] = count(n_prompt - n_taken_over(message) + at - 1)
+    if "draft_report" in message.settings:
+        found.setdefault("draft", said("none"))
     is_own = at >= n_taken_over(message)  # what came before it was drawn for another version
     if is_own and token.chosen and not token.inserted and "beams" in message.settings:
         found["choice"] = said(BY_BEAMS)

@@ -15,7 +15,7 @@ from typing import Final
 
 from app.chat.inspection.prompt_reading import PromptOf, PromptReading
 from app.chat.inspection.questions import Newest, Questions
-from app.chat.inspection.what_if import OTHER_PROMPT, WITH_CUTS, Question, banned_at
+from app.chat.inspection.what_if import WITH_CUTS, Question, banned_at, why_not_replayed
 from app.chat.replies.cut_versions import CUTS
 from app.chat.surroundings import Surroundings
 from app.engine.protocol.replay_messages import DrawsReplayed
@@ -79,8 +79,8 @@ class LiveDraws:
         indices = list(range(question.n_head, index + 1)) if walks else [index]
 
         def read(prompt: PromptOf) -> None:
-            if prompt.tokens is None or not prompt.is_given:
-                failed(OTHER_PROMPT + prompt.sentence)
+            if (refusal := why_not_replayed(prompt)) or prompt.tokens is None:
+                failed(refusal)
                 return
             command = question.command(indices, prompt.tokens.ids, explain=True)
             self._newest.request_id = self._questions.ask(

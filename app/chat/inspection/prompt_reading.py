@@ -58,7 +58,7 @@ OTHER_WEIGHTS: Final = "It was written by “{name}”. Load that model to see t
 class PromptOf:
     """`message_id` None: of what would be sent next. `tokens` None: only `text` is known (or
     nothing). `sentence` says what this is, or why it is no more. `is_given`: it is known to be
-    what the engine was given."""
+    what the engine was given. `lacks_weights`: those that wrote it aren't loaded."""
 
     message_id: str | None
     sentence: str
@@ -66,6 +66,7 @@ class PromptOf:
     tokens: PromptTokens | None = None
     shown: PromptShown | None = None
     is_given: bool = False
+    lacks_weights: bool = False
 
 
 Then = Callable[[PromptOf], None]
@@ -165,9 +166,9 @@ class PromptReading:
         """`chat` and the path `above` are those of the message; others may be on screen by now."""
         refusal = self._refusal(message)
         settings, why = self._settings_of(message, chat)
-        refusal = refusal or why
-        if refusal or settings is None:
-            then(_stored_alone(message.id, stored, refusal))
+        if refusal or why or settings is None:
+            found = _stored_alone(message.id, stored, refusal or why)
+            then(dataclasses.replace(found, lacks_weights=bool(refusal)))
             return
 
         def render(path: tuple[Message, ...]) -> None:
@@ -216,7 +217,8 @@ class PromptReading:
         """What was rendered, as far as it is what was given."""
         tokens, refusal = found.tokens, self._refusal(message)  # other weights may be here by now
         if tokens is None or refusal:
-            return _stored_alone(message.id, stored, refusal or found.sentence)
+            alone = _stored_alone(message.id, stored, refusal or found.sentence)
+            return dataclasses.replace(alone, lacks_weights=bool(refusal))
         found = dataclasses.replace(found, message_id=message.id)
         if message.state is MessageState.STREAMING:
             return dataclasses.replace(found, sentence=GROWING)

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
-from app.chat.inspection.prompt_reading import PromptOf, PromptReading
+from app.chat.inspection.prompt_reading import STORED_ALONE, PromptOf, PromptReading
 from app.chat.inspection.questions import Newest, Questions
 from app.chat.replies.adapters import adapters_of
 from app.chat.replies.cut_versions import CUTS
@@ -42,6 +42,16 @@ from models.records import Message
 
 WITH_CUTS: Final = "The engine can't replay a reply that was written with parts of the model cut."
 OTHER_PROMPT: Final = "The engine can't replay this: the exact prompt of this reply is unknown. "
+OTHER_WEIGHTS: Final = "Load the model that wrote this reply to replay it."
+
+
+def why_not_replayed(prompt: PromptOf) -> str:
+    """Empty where the prompt is known to be what the reply was made with."""
+    if prompt.lacks_weights:
+        return OTHER_WEIGHTS
+    if prompt.tokens is None or not prompt.is_given:
+        return OTHER_PROMPT + prompt.sentence.removeprefix(STORED_ALONE).strip()
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,8 +194,8 @@ class WhatIfs:
             return
 
         def read(prompt: PromptOf) -> None:
-            if prompt.tokens is None or not prompt.is_given:
-                failed(OTHER_PROMPT + prompt.sentence)
+            if (refusal := why_not_replayed(prompt)) or prompt.tokens is None:
+                failed(refusal)
                 return
             indices = _indices(question, found)
             if not indices:

@@ -17,6 +17,7 @@ from app.chat.inspection.live_draw import BANNED_UNKNOWN, OF_ANOTHER, LiveDraws
 from app.chat.inspection.prompt_reading import PromptOf
 from app.chat.inspection.what_if import (
     OTHER_PROMPT,
+    OTHER_WEIGHTS,
     WITH_CUTS,
     Question,
     WhatIfs,
@@ -231,6 +232,7 @@ def test_what_was_banned_there_is_banned_again(asked: Asked) -> None:
             PromptOf("m2", "It was changed since.", "text"),
             OTHER_PROMPT + "It was changed since.",
         ),
+        ({}, PromptOf("m2", "Load it.", lacks_weights=True), OTHER_WEIGHTS),
     ],
 )
 def test_why_it_cannot_be_replayed_is_said(

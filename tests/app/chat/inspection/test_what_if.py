@@ -13,12 +13,20 @@ import pytest
 from recording_desk import message
 
 from app.chat.alarms import Alarms
-from app.chat.inspection.prompt_reading import PromptOf
-from app.chat.inspection.what_if import OTHER_PROMPT, WITH_CUTS, Question, WhatIfs, can_ask_engine
+from app.chat.inspection.prompt_reading import STORED_ALONE, PromptOf
+from app.chat.inspection.what_if import (
+    OTHER_PROMPT,
+    OTHER_WEIGHTS,
+    WITH_CUTS,
+    Question,
+    WhatIfs,
+    can_ask_engine,
+)
 from app.chat.replies.cut_versions import CutVersion, as_recorded
 from app.chat.replies.reply import Beginning, Branch
 from app.chat.settings.settings import Settings as ChatSettings, as_stored
 from app.chat.surroundings import Still, Surroundings
+from app.engine.protocol.adapter_messages import Adapters, ControlVector, Lora
 from app.engine.protocol.cut_messages import Cut
 from app.engine.protocol.frames import Array
 from app.engine.protocol.messages import StageEffect, TokenTrace
@@ -251,7 +259,24 @@ def test_where_a_grammar_decided_the_engine_is_not_asked(asked: Asked) -> None:
 def test_without_the_prompt_that_was_given_it_is_not_asked(asked: Asked) -> None:
     asked.prompt = PromptOf("m2", "It was changed since.", "text")
     asked.engine(Question(reply(), TRACES, TOP3, 3), UNSURE)
-    assert asked.failed == [f"{OTHER_PROMPT}It was changed since."]
+    asked.prompt = PromptOf("m2", f"{STORED_ALONE} It was changed since.", "text")
+    asked.engine(Question(reply(), TRACES, TOP3, 3), UNSURE)
+    assert asked.failed == [f"{OTHER_PROMPT}It was changed since."] * 2
+    asked.prompt = PromptOf("m2", f"{STORED_ALONE} Load it.", "text", lacks_weights=True)
+    asked.engine(Question(reply(), TRACES, TOP3, 3), UNSURE)
+    assert asked.failed[2:] == [OTHER_WEIGHTS]
+
+
+def test_it_is_replayed_with_the_adapters_that_it_was_written_with(asked: Asked) -> None:
+    """Whatever has been moved since."""
+    asked.prompt = given([1, 2])
+    file = {"path": "/a/calm.gguf", "scale": 1.5, "last": 2, "hash": "0" * 32}
+    asked.engine(Question(reply(control_vectors=[file]), TRACES, TOP3, 3), UNSURE)
+    asked.engine(Question(reply(load={"loras": [{"path": "/old"}]}), TRACES, TOP3, 3), UNSURE)
+    assert [command.adapters for command in asked.commands] == [
+        Adapters(vectors=[ControlVector("/a/calm.gguf", 1.5, 0, 2, "0" * 32)]),
+        Adapters([Lora("/old")]),
+    ]
 
 
 def test_the_engines_refusal_is_handed_on(asked: Asked) -> None:

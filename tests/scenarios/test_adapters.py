@@ -244,7 +244,7 @@ def test_what_is_typed_counts_for_the_chat_where_it_was_typed(person: Any, tmp_p
         QTest.keyClick(row.slider, Key.Key_Home)
 
 
-@pytest.mark.parametrize("zoom", [100, 200])
+@pytest.mark.parametrize("zoom", [pytest.param(100, marks=pytest.mark.soak), 200])
 def test_nothing_is_cut_off_in_a_small_window(person: Any, zoom: int) -> None:
     person.app.desk.settings.set("zoom_percent", zoom)
     person.app.window.resize(900, 600)

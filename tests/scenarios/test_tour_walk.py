@@ -382,7 +382,7 @@ def by_text(person: Any) -> Walker:
 # --- everything can be done ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("begin", [by_chat, by_text])
+@pytest.mark.parametrize("begin", [by_chat, pytest.param(by_text, marks=pytest.mark.soak)])
 def test_every_step_can_be_done_as_it_says(scripted: Any, begin: Callable[[Any], Walker]) -> None:
     walker = begin(scripted)
     walker.walk(walker.try_it)

@@ -527,6 +527,7 @@ def _is_text(character: str) -> bool:
     )
 
 
+@pytest.mark.soak
 def test_the_largest_page_is_bounded(material: Material) -> None:
     """A long text in a large network, of the longest words."""
     n_tok, n_layer, n_head = 3_000, 126, 128

@@ -351,6 +351,7 @@ def in_the_apps_words(failed: Failed, loaded: Loaded | None, policy: str) -> Fai
         steps += "allow older messages to be dropped (Settings → Chat), or "
     else:
         chat = "Even after dropping older messages, this chat still"
+        steps = steps.replace("message,", "message or summary,") if policy == "summarize" else steps
         steps += "or "
     if loaded is None or loaded.n_ctx < loaded.n_ctx_train:
         steps += "set a larger context window in Settings → Engine and reload the model."

@@ -50,6 +50,7 @@ IDLE_S: Final = 1.0
 
 SKIPPED: Final = "No summary was written, so the oldest messages are dropped from this prompt."
 FAILED: Final = "The summary failed, so the oldest messages are dropped from this prompt. {why}"
+UNWRITTEN: Final = "The summary failed. {why}"
 EMPTY: Final = "The model wrote nothing."
 NOTHING_TO_SUMMARIZE: Final = "Everything fits in the context window, so nothing was summarized."
 BUSY: Final = "A summary is being written here. Wait or skip it first."
@@ -67,7 +68,8 @@ Then = Callable[[Message | None], None]
 class _Writing:
     """A summary on its way. `path` is whole. `covered`: what it will stand for; `rest`: portions
     that are still to be read, of the prompt `prompt`; `text`: what was written so far. `then`: who
-    waits for it. `again`: begins anew, with portions of other than `room` tokens."""
+    waits for it. `is_before_reply`: a message does. `again`: begins anew, with portions of other
+    than `room` tokens."""
 
     conversation_id: str
     path: tuple[Message, ...]
@@ -75,6 +77,7 @@ class _Writing:
     failed: Callable[[str], None]
     prompt: ChatPrompt
     is_background: bool = False
+    is_before_reply: bool = False
     covered: set[str] = field(default_factory=set)
     first: int = 0
     rest: list[list[ChatMessage]] = field(default_factory=list)
@@ -125,10 +128,11 @@ class Summaries:
         ids = [message.id for message in path]
         if running is not None and ids[: len(running.path)] == [m.id for m in running.path]:
             running.then, running.failed, running.is_background = give, give_up, False
+            running.is_before_reply = True
             self._tell(running, path[-1].id)
             return
         self.stop(conversation.id)
-        self._begin(conversation, path, give, give_up)
+        self._begin(conversation, path, give, give_up, is_before_reply=True)
 
     def stop(self, conversation_id: str) -> None:
         """Nobody waits for it any more: nobody is called."""
@@ -143,7 +147,8 @@ class Summaries:
         writing = self._writing.get(self._shelf.open.id)
         if writing is not None:
             self.stop(writing.conversation_id)
-            writing.failed("" if writing.is_background else SKIPPED)
+            if writing.is_before_reply:
+                writing.failed(SKIPPED)
 
     # --- when nobody waits ----------------------------------------------------------------------
 
@@ -251,9 +256,11 @@ class Summaries:
         failed: Callable[[str], None],
         *,
         is_background: bool = False,
+        is_before_reply: bool = False,
     ) -> None:
         """Ask what falls out. `failed` gets an empty sentence where that is nothing."""
         writing = self._new(conversation, path, then, failed, is_background=is_background)
+        writing.is_before_reply = is_before_reply
         writing.request_id = self._questions.ask(
             ReadPrompt(0, writing.prompt, "summarize"),
             PromptShown,
@@ -310,7 +317,7 @@ class Summaries:
             self._finish(writing)
             return
         if loaded is None:
-            self._fail(writing, FAILED.format(why=NO_WEIGHTS))
+            self._fail_because(writing, NO_WEIGHTS)
             return
         request = summary_request(writing.rest.pop(0), writing.text, writing.prompt, loaded.n_ctx)
         request = msgspec.structs.replace(request, is_background=writing.is_background)
@@ -318,7 +325,7 @@ class Summaries:
             request,
             Summary,
             lambda summary: self._take(writing, summary),
-            lambda sentence: self._fail(writing, FAILED.format(why=sentence)),
+            lambda sentence: self._fail_because(writing, sentence),
             still=lambda: not writing.is_over,
             too_long=lambda sentence: self._on_too_long(writing, sentence),
         )
@@ -328,14 +335,14 @@ class Summaries:
         loaded = self._loader.loaded
         is_small = loaded is None or writing.room < loaded.n_ctx // SMALLEST
         if writing.again is None or is_small:
-            self._fail(writing, FAILED.format(why=sentence))
+            self._fail_because(writing, sentence)
         else:
             writing.again(writing.room // 2)
 
     def _take(self, writing: _Writing, summary: Summary) -> None:
         text = clean_message(summary.text).strip()
         if not text:
-            self._fail(writing, FAILED.format(why=EMPTY))
+            self._fail_because(writing, EMPTY)
             return
         writing.text = text
         self._write_next(writing)
@@ -343,6 +350,10 @@ class Summaries:
     def _finish(self, writing: _Writing) -> None:
         self._end(writing)
         writing.then(writing.text, writing)
+
+    def _fail_because(self, writing: _Writing, why: str) -> None:
+        words = FAILED if writing.is_before_reply else UNWRITTEN
+        self._fail(writing, words.format(why=why))
 
     def _fail(self, writing: _Writing, sentence: str) -> None:
         self._end(writing)

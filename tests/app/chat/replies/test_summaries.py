@@ -257,6 +257,28 @@ def test_it_can_be_edited_and_written_again(room: Any) -> None:
     assert summaries_of(room)[0].sibling_count == 3
 
 
+def test_where_no_message_waits_for_it_nothing_is_said_to_be_dropped(room: Any) -> None:
+    talk(room, 6)
+    node, desk = summaries_of(room)[0], room.desk
+    desk.summaries.now(lambda _chat: False)
+    desk.summaries.skip()
+    desk.questions.ask = lambda _c, _kind, _then, failed, **_: failed("It broke.")
+    desk.summaries.again(node.id, lambda _text: pytest.fail("there is none"))
+    room.pump()
+    said = [event.sentence for event in room.of(events.Noticed)]
+    assert said == ["The summary failed. It broke."]
+
+
+def test_one_that_was_edited_to_be_too_long_is_named(room: Any) -> None:
+    talk(room, 6)
+    desk = room.desk
+    desk.tree.edit(summaries_of(room)[0].id, "word " * 3000)
+    room.until(lambda: summaries_of(room)[0].content.startswith("word"))
+    desk.replies.send("Short?")
+    failed = room.until(lambda: (m := desk.shelf.path[-1]).state is MessageState.FAILED and m)
+    assert "write a shorter message or summary, or" in failed.error
+
+
 def test_when_nobody_waits_it_is_written_in_the_background(
     room: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

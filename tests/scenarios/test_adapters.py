@@ -80,6 +80,8 @@ def test_one_is_made_used_and_slid_without_a_reload(person: Any) -> None:
     assert window.pages.currentIndex() == 1
     assert "2 and 1 examples" in window.facts.text()
     assert "100%" in window.separation.accessibleName()
+    forms = [window.name_field.text(), *(field.toPlainText() for field in window.examples)]
+    assert forms == ["", "", ""], "the next one begins anew"
     QTest.keyClick(window.use_button, Key.Key_Space)
     assert not window.isVisible()
     room = room_of(person)

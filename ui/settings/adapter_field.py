@@ -38,7 +38,6 @@ APPLY_AFTER_MS: Final = 150
 _FIELD_PX: Final = 56
 _SLIDER_PX: Final = 22
 _WORDS: Final = {"loras": "LoRA adapter", "control_vectors": "control vector"}
-GONE: Final = "This file isn't there any more."
 
 
 class ScaleSlider(Slider):

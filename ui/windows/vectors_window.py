@@ -297,6 +297,12 @@ class VectorsWindow(WindowBeside):
 
     def _on_made(self, vector: KnownVector) -> None:
         self.words.setText("")
+        if (
+            " ".join(self.name_field.text().split()) == vector.name
+        ):  # else another one is being written
+            self.name_field.clear()
+            for field in self.examples:
+                field.clear()
         self._show_making()
         self.list.setCurrentRow([v.path for v in self._vectors].index(vector.path))
         self.facts.setText(f"{MADE.format(name=vector.name)}\n{self.facts.text()}")

@@ -22,8 +22,8 @@ _CLEARLY: Final = 0.97
 """Slower by less is what a machine varies by."""
 
 SLOWER: Final = (
-    "Speculative decoding was switched off for the rest of this reply: {drafted:.1f} tokens/s "
-    "with it, {plain:.1f} without."
+    "Speculative decoding was switched off for the rest of this reply: {over}{drafted:.1f} "
+    "tokens/s with it, {plain:.1f} without."
 )
 
 
@@ -134,7 +134,8 @@ class DraftState:
         drafted, plain = trial.drafted_tokens / trial.drafted_s, trial.plain_tokens / trial.plain_s
         if drafted >= _CLEARLY * plain:
             return ""
-        self.off = SLOWER.format(drafted=drafted, plain=plain)
+        over = "over the last replies, " if self.before.passes else ""
+        self.off = SLOWER.format(over=over, drafted=drafted, plain=plain)
         return self.off
 
     def report(self) -> DraftReport:

@@ -21,6 +21,7 @@ from typing import Final
 
 import msgspec
 
+from app.chat.attachments.attached_text import with_attachments
 from app.chat.conversations.shelf import Shelf, new_id
 from app.chat.events import Noticed, SummaryChanged
 from app.chat.inspection.questions import NO_WEIGHTS, Questions
@@ -215,8 +216,8 @@ class Summaries:
                 lambda text, _writing: _given(take, text),
                 lambda why: self._around.emit(Noticed("warning", why)),
             )
-            chars = [len(m.content) // 3 + 8 for m in covered]
-            self._write(writing, covered, chars, "", message_id)
+            sizes = [len(_said(m)) // 3 + 8 for m in covered]
+            self._write(writing, covered, sizes, "", message_id)
 
     def _show(self, text: str, writing: _Writing, is_busy: Callable[[str], bool]) -> None:
         if is_busy(writing.conversation_id) or self._shelf.leaf_id != writing.leaf_id:
@@ -296,7 +297,7 @@ class Summaries:
     ) -> None:
         writing.covered |= {message.id for message in messages}
         plain = [message.id for message in without_summaries(writing.path)]
-        quoted = [ChatMessage(m.role.value, m.content or m.reasoning) for m in messages]
+        quoted = [ChatMessage(m.role.value, _said(m)) for m in messages]
 
         def begin(room: int) -> None:
             writing.room, writing.text = room, before
@@ -391,6 +392,10 @@ class Summaries:
     def _say(self, sentence: str) -> bool:
         self._around.emit(Noticed("warning", sentence))
         return True
+
+
+def _said(message: Message) -> str:
+    return with_attachments(message.content, message.attachments) or message.reasoning
 
 
 def _given(take: Callable[[str], object], text: str) -> None:

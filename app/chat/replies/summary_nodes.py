@@ -100,7 +100,8 @@ def _digest(plain: Sequence[Message], last: int, kept: frozenset[int]) -> str:
     for place in range(last + 1):
         if place not in kept:
             message = plain[place]
-            for part in (message.role.value, message.content):
+            attached = (attachment.text for attachment in message.attachments)
+            for part in (message.role.value, message.content, *attached):
                 data = part.encode("utf-8", "replace")
                 digest.update(len(data).to_bytes(8, "little") + data)
     return digest.hexdigest()

@@ -33,7 +33,7 @@ from app.chat.replies.summary_nodes import (
 from app.chat.settings.settings import Settings
 from app.chat.surroundings import now
 from app.engine.protocol.messages import Generate
-from models.records import Message, MessageState, Role, WholeConversation
+from models.records import Attachment, Message, MessageState, Role, WholeConversation
 from ui.sidebar.search_model import speaker_of
 
 PLAIN = Settings(system_prompt="Be brief.", context_policy="summarize")
@@ -54,6 +54,11 @@ def path_of(n: int) -> tuple[Message, ...]:
         parent = path[-1] if path else None
         path.append(a_message(chat, parent, role=role, content=f"word {i}"))
     return tuple(path)
+
+
+def an_attachment(message: Message, text: str) -> Attachment:
+    chat, made = message.conversation_id, message.created_at
+    return Attachment("file", chat, "notes.txt", text, len(text), made, message.id)
 
 
 def summed(path: tuple[Message, ...], upto: int, text: str = "They spoke.") -> tuple[Message, ...]:
@@ -104,6 +109,32 @@ def test_where_what_it_stands_for_has_changed_it_is_not_used(
     assert newest_summary(path) is None
     prompt = chat_prompt(a_conversation(), path, PLAIN, "")
     assert all(m.origin == "" for m in prompt.messages)
+
+
+def test_what_is_attached_is_part_of_what_it_stands_for() -> None:
+    path = path_of(7)
+    attached = an_attachment(path[0], text="The ledger.")
+    first = dataclasses.replace(path[0], attachments=(attached,))
+    summary = summed((first, *path[1:]), 4)[-1]
+    assert newest_summary((first, *path[1:], summary)) is summary
+    assert newest_summary((*path, summary)) is None
+    other = dataclasses.replace(first, attachments=(dataclasses.replace(attached, text="No."),))
+    assert newest_summary((other, *path[1:], summary)) is None
+
+
+def test_what_is_attached_is_summarized_too(room: Any) -> None:
+    talk(room, 5)
+    desk, asked = room.desk, list[Generate]()
+    node = summaries_of(room)[0]
+    first = desk.shelf.path[0]
+    first = dataclasses.replace(first, attachments=(an_attachment(first, text="Its ledger."),))
+    covered = [first, *covered_by(node, desk.shelf.path)[1:]]
+    writing = desk.summaries._new(desk.shelf.open, (first, *desk.shelf.path[1:]), None, None)
+    desk.questions.ask = lambda command, *_, **__: asked.append(command)
+    desk.summaries._write(writing, covered, [40] * len(covered), "", node.id)
+    said = asked[0].prompt.messages[-1].content
+    assert "Its ledger." in said
+    assert QUESTION.format(0) in said
 
 
 def test_it_holds_on_a_copy_under_other_ids() -> None:

@@ -120,6 +120,19 @@ def test_while_a_reply_is_written_it_stays(make_room: Any) -> None:
     assert gone(room)
 
 
+def test_a_token_that_is_held_in_step_mode_waits_for_its_user(room: Any) -> None:
+    wait(room, 0)
+    room.desk.step.begin()
+    room.desk.replies.send("Hello")
+    room.until(lambda: room.desk.step.held_token is not None, "the held token")
+    ring(room, 1000)
+    assert is_loaded(room)
+    room.desk.step.stop()
+    room.until(lambda: not room.desk.growing.is_any, "the end")
+    wait(room, 11)
+    assert gone(room)
+
+
 NEEDS: dict[str, Callable[[Any, pytest.MonkeyPatch], None]] = {
     "a question of a panel": lambda room, patch: patch.setattr(
         type(room.desk.loader.engine), "is_owing", True

@@ -163,6 +163,8 @@ def _read_plain(value: object, kind: inspect.Type, place: str) -> Any:
             number = math.inf
         if math.isfinite(number):
             return number
+        if math.isnan(number):
+            raise bad_setting(f"{_upper(place)} must be a number, not NaN.")
         raise bad_setting(f"{_upper(place)} is too large a number.")
     raise bad_setting(f"{_upper(place)} must be {_WANTED[type(kind)]}, not {_what(value)}.")
 

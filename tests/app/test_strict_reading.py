@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import pytest
@@ -54,6 +55,10 @@ def test_what_is_no_object_of_numbers_is_refused(text: str, words: list[str]) ->
         ({"rope": {"kind": "yarn", "x": 1}}, "Unknown setting “x” in “rope” in “load”."),
         ({"loras": [{"scale": 1}]}, "“path” is missing in item 1 of “loras” in “load”."),
         ({"tensor_split": [1e400]}, "Item 1 of “tensor_split” in “load” is too large a number."),
+        (
+            {"tensor_split": [math.nan]},
+            "Item 1 of “tensor_split” in “load” must be a number, not NaN.",
+        ),
         ([], "“load” must be an object, not a list."),
     ],
 )

@@ -76,8 +76,8 @@ class DraftPosition(WireMessage, frozen=True, tag=True):
 
 class DraftReport(WireMessage, frozen=True, tag=True):
     """What drafts did for one reply. `passes` had proposals: `proposed` tokens, of which `accepted`
-    were drawn. `by_position`: both, by position in the proposal.
-    `drafted_s` for `drafted_tokens` of the reply, drafting included, and `plain_s` for
+    were drawn (what the reply ended before is in neither). `by_position`: both, by position in the
+    proposal. `drafted_s` for `drafted_tokens` of the reply, drafting included, and `plain_s` for
     `plain_tokens` that were written without, in the same reply. `off`: why it was switched off."""
 
     kind: DraftKind

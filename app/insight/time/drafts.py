@@ -105,7 +105,7 @@ class _Tally:
 
 def of_trace(traces: Sequence[TokenTrace], first: int = 0) -> DraftFigures | None:
     """Of what was recorded from token `first` on; None where nothing was proposed. What was
-    proposed behind the end of a reply is in no trace."""
+    proposed for the end of a reply is in no trace."""
     drafted = drafted_of(traces, first)
     rejected: Mapping[int, Any]
     if isinstance(traces, TraceTable):

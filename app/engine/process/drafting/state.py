@@ -83,22 +83,27 @@ class DraftState:
         self.lookup = None
 
     def begin_pass(self, proposed: Sequence[Proposal]) -> None:
-        """A decode has scored these; they are counted before their tokens may end the reply."""
+        """A decode has scored these."""
         self.pending.extend(proposed)
         self.passes += 1
         self.since_plain += 1
-        more = len(proposed) - len(self.proposed_at)
-        self.proposed_at += [0] * more
-        self.accepted_at += [0] * more
-        for at in range(len(proposed)):
-            self.proposed_at[at] += 1
         self._n_proposed = len(proposed)
 
     def drawn(self, token_id: int) -> tuple[Proposal, ...]:
-        """Of the pending ones this was drawn in the first one's place. What they were."""
+        """Of the pending ones this was drawn in the first one's place. What they were. One that is
+        wrong takes those behind it along; what the reply ends or waits before was never judged,
+        and is not counted."""
         proposed = tuple(self.pending)
-        if proposed and proposed[0].token_id == token_id:
-            self.accepted_at[self._n_proposed - len(proposed)] += 1
+        if proposed:
+            is_right = proposed[0].token_id == token_id
+            first = self._n_proposed - len(proposed)
+            end = first + 1 if is_right else self._n_proposed
+            more = end - len(self.proposed_at)
+            self.proposed_at += [0] * more
+            self.accepted_at += [0] * more
+            for at in range(first, end):
+                self.proposed_at[at] += 1
+            self.accepted_at[first] += is_right
         return proposed
 
     def time(self, seconds: float, n_tokens: int, *, drafted: bool) -> None:

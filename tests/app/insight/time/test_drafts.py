@@ -43,6 +43,7 @@ def state_of_passes(passes: list[tuple[int, int]]) -> DraftState:
         for _ in range(accepted):
             state.drawn(5)
             state.pending.popleft()
+        state.drawn(6)
         state.pending.clear()
     return state
 

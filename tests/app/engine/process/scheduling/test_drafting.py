@@ -101,6 +101,14 @@ def both(session: NativeSession, sampling: Sampling, **fields: Any) -> tuple[Sum
     return session.reply(PROMPT, sampling, drafts=ALL, **fields), plain
 
 
+def told(session: NativeSession, request: int) -> tuple[int, int]:
+    """Tokens proposed and accepted, by the trace."""
+    tokens = [event.token for event in session.tokens(request)]
+    accepted = sum(token.drafted for token in tokens)
+    lost = [len(token.rejected.ids) for token in tokens if token.rejected is not None]
+    return accepted + sum(lost), accepted
+
+
 def check_mirror(session: NativeSession) -> None:
     """No cell is left of what was rejected."""
     for slot in session.scheduler._slots:
@@ -189,6 +197,29 @@ def test_step_mode_takes_over_in_the_middle_of_a_pass(session: NativeSession) ->
     ending = session.ending(request).result
     assert isinstance(ending, Summary)
     assert ending.token_ids == plain.token_ids
+    assert ending.drafts is not None
+    assert told(session, request) == (ending.drafts.proposed, ending.drafts.accepted)
+
+
+def test_what_nobody_judged_is_not_counted(session: NativeSession) -> None:
+    """A reply ends in the middle of a pass: what was proposed behind its end is no miss."""
+    hot = SAMPLED[1]
+    _, plain = both(session, hot)
+    said = plain.token_ids
+    places = [at for at in range(8, 40) if at % 6 and said[at] not in said[:at]]
+    assert places
+    for at in places[:4]:  # told right, or not told
+        stop = said[at]
+        request = session.add(PROMPT, hot, max_tokens=60, drafts=ALL, stop_ids=[stop])
+        session.run()
+        ending = session.ending(request).result
+        assert isinstance(ending, Summary)
+        assert ending.drafts is not None
+        proposed, accepted = told(session, request)
+        own = ending.drafts.accepted - accepted  # what ended it is in no trace
+        assert own in (0, 1)
+        assert ending.drafts.proposed - proposed == own
+        assert ending.drafts.by_position[0].proposed == ending.drafts.passes
 
 
 def test_what_is_taken_back_is_drafted_anew(session: NativeSession) -> None:

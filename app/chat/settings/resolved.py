@@ -138,6 +138,8 @@ def taken(values: Mapping[str, Any], allowed: tuple[str, ...]) -> dict[str, Any]
 def _with_level(
     settings: Settings, values: dict[str, Any], level: str, levels: dict[str, str]
 ) -> Settings:
+    if not values:  # most levels: a copy of all settings takes a tenth of a millisecond
+        return settings
     settings = dataclasses.replace(settings, **values)
     if "chain" in values:
         # A whole chain leaves no number from below standing.

@@ -160,7 +160,14 @@ class Thinking:
 
     def _show(self, offer: ThinkingOffer) -> None:
         self.offer = offer
-        said = (offer, self.chosen, self.chosen_at, self.limit, self.thoughts)
+        resolved = self._resolved
+        said = (
+            offer,
+            resolved.settings.thinking,
+            resolved.level_of(SETTING),
+            resolved.settings.reasoning_budget,
+            self.thoughts,
+        )
         if said != self._said:
             self._said = said
             self._around.emit(ThinkingChanged())

@@ -480,11 +480,12 @@ class ScriptedEngine:
 
     @staticmethod
     def _adapters(command: Generate) -> list[AdapterUsed]:
-        if command.adapters is None:
+        asked = command.adapters
+        if asked is None or not (asked.loras or asked.vectors):
             return []
-        from app.engine.process.scripted.adapters import scripted_adapters
+        from app.engine.process.scripted.adapters import scripted_adapters  # numpy, as above
 
-        return scripted_adapters(command.adapters)
+        return scripted_adapters(asked)
 
     def _choose_reply(self, prompt: Prompt) -> ScriptReply:
         text = ""

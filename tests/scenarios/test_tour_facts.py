@@ -41,7 +41,10 @@ TEXT: Final = "The capital of France is Paris, and the capital of Germany is"
 LAYER, HEAD = 3, 1
 CHUNK: Final = 16_384
 
-ELSEWHERE: Final = {"no_attention", "position_otherwise", "n_window_layers", "window", "n_reused"}
+ELSEWHERE: Final = {
+    *("no_attention", "position_otherwise", "n_window_layers", "window", "n_reused"),
+    "draft",
+}
 """Facts of other files, and of a second reply."""
 OF_TEMPLATE: Final = {"n_template"}
 

@@ -112,6 +112,8 @@ def of_trace(traces: Sequence[TokenTrace], first: int = 0) -> DraftFigures | Non
         rejected = traces.rejected
     else:
         rejected = {i: t.rejected for i, t in enumerate(traces) if t.rejected is not None}
+    if not rejected and not any(drafted):
+        return None  # of most replies, which may be long
     tally, run = _Tally(), 0
     for at, is_drafted in enumerate(drafted, first):
         if is_drafted:

@@ -253,11 +253,14 @@ class Take:
         if token.drafted:
             return
         n_accepted = len(self._pass) - 1
-        proposed = [Proposal(0)] * (n_accepted + len(token.rejected))
+        proposed = [Proposal(at) for at in range(n_accepted + len(token.rejected))]
         if proposed:
             self._drafts.begin_pass(proposed)
             for at in range(n_accepted):
-                self._drafts.accepted_at[at] += 1
+                self._drafts.drawn(at)
+                self._drafts.pending.popleft()
+            self._drafts.drawn(-1)
+            self._drafts.pending.clear()
         self._drafts.time(sum(self._pass), len(self._pass), drafted=bool(proposed))
         self._pass.clear()
 

@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files with tests that run alone come first: at the start the workers have nothing to end
-    before each of them."""
+    before each of them. Then the real program, whose files take longest: at the end the other
+    workers would wait for them."""
     lonely = {item.path for item in items if _is_alone(item)}
-    items.sort(key=lambda item: item.path not in lonely)
+    items.sort(key=lambda item: (item.path not in lonely, "xvfb" not in item.path.parts))
 
 
 def _is_alone(item: pytest.Item) -> bool:

@@ -134,7 +134,8 @@ def rooms_of(person: Any) -> Any:
             yield panel
 
 
-@pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("theme", ["light", "dark"])
 def test_an_underlined_word_opens_its_term(open_window: Any, theme: str) -> None:
     """In each panel at each zoom; and right after the text has changed, before it is painted."""
     person = open_window(SCRIPT)

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
         pytest.param("1.25", 100, 900, 600, marks=pytest.mark.soak),
         pytest.param("1.5", 125, 1180, 780, marks=pytest.mark.soak),
         pytest.param("2.0", 100, 900, 600, marks=pytest.mark.soak),
-        ("1.0", 200, 900, 600),
+        pytest.param("1.0", 200, 900, 600, marks=pytest.mark.soak),
     ],
 )
 def test_nothing_is_cut_off(

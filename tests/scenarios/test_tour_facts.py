@@ -418,10 +418,11 @@ NEAR: Final = {
 """How near: both processes round the factors of quantised products, in batches of their own."""
 
 
+@pytest.mark.soak
 @pytest.mark.weights
 @pytest.mark.parametrize(
     ("name", "is_chat"),
-    [("starter_gguf", True), pytest.param("gemma_gguf", False, marks=pytest.mark.soak)],
+    [("starter_gguf", True), ("gemma_gguf", False)],
 )
 def test_every_fact_is_what_was_measured(
     name: str,

@@ -31,8 +31,9 @@ EVERY: list[Combination] = [
     (key, value, flash, 2)
     for key, value, flash in itertools.product(CACHE_TYPES, CACHE_TYPES, ("on", "off", "auto"))
 ]
-HEADS = (16, 32, 48) if os.environ.get(ALL) else (16, 32)
-"""Numbers in a row of one head: half a block, a whole one, and one and a half."""
+HEADS = (16, 32, 48) if os.environ.get(ALL) else (32,)
+"""Numbers in a row of one head: half a block, a whole one, and one and a half. Below, a few of half
+a block are always tried."""
 FEW: list[Combination] = [
     ("bf16", "q8_0", "auto", 1),
     ("q4_0", "q4_0", "on", 1),

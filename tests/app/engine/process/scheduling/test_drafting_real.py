@@ -48,6 +48,7 @@ def check(session: NativeSession, text: str, length: int) -> int:
     return sum(token.drafted for token in drafted[:same])
 
 
+@pytest.mark.soak
 def test_a_short_reply_of_the_starter(session: NativeSession) -> None:
     assert check(session, REPEATS, 12) > 6
 

@@ -410,9 +410,8 @@ def test_every_step_can_be_done_on_real_weights(
 # --- whatever happens ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "percent", [100, *(pytest.param(each, marks=pytest.mark.soak) for each in (200, 300))]
-)
+@pytest.mark.soak
+@pytest.mark.parametrize("percent", [100, 200, 300])
 def test_whatever_happens_at_a_step_leaves_a_card_that_is_true(scripted: Any, percent: int) -> None:
     """At this zoom; what zooms at a step itself stands below."""
     walker = by_chat(scripted)

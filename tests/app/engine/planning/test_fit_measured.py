@@ -103,6 +103,7 @@ def test_layers_that_keep_a_state(write: Any, tmp_path: Path) -> None:
         assert found - alone > 0.8 * (many["kv"] - one["kv"]) > 0
 
 
+@pytest.mark.soak
 def test_a_full_window_is_what_is_estimated(gemma_gguf: Path) -> None:
     """Layers that look through a window keep all tokens, so that a chat can be cut anywhere. A
     window that is not full would take less; the engine has none."""

@@ -47,7 +47,6 @@ from app.engine.process.native.native import NativeLog
 pytestmark = pytest.mark.weights
 
 TEXT: Final = "The capital of France is"
-BOTH: Final = pytest.mark.parametrize("name", ["starter", "gemma"])
 EACH: Final = pytest.mark.parametrize(
     ("name", "flash"),
     [
@@ -149,6 +148,6 @@ def test_the_last_row_of_the_lens_is_the_scores(real: Any, name: str, flash: str
     check_lens(real(name, flash))
 
 
-@BOTH
+@BOTH_WAYS
 def test_turning_queries_by_hand_gives_the_graph_s(real: Any, name: str) -> None:
     check_rotation(real(name, "on"))

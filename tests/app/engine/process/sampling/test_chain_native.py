@@ -50,7 +50,7 @@ def few_or(count: int, few: int) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("count", [few, pytest.param(count, marks=pytest.mark.soak)])
 
 
-@pytest.fixture(scope="module", params=["starter", "gemma"])
+@pytest.fixture(scope="module", params=["starter", pytest.param("gemma", marks=pytest.mark.soak)])
 def steps(request: pytest.FixtureRequest) -> Iterator[Steps]:
     made = Steps(request.getfixturevalue(request.param))
     yield made

@@ -78,7 +78,7 @@ def check(rotations: Rotations, arrays: dict[str, Any], position: int) -> None:
 TEXT = "The rain had stopped, and the river ran high between its banks that morning. "
 
 
-@pytest.mark.parametrize("name", ["starter", "gemma"])
+@pytest.mark.parametrize("name", ["starter", pytest.param("gemma", marks=pytest.mark.soak)])
 def test_a_query_turned_by_hand_is_the_graphs(request: pytest.FixtureRequest, name: str) -> None:
     """Of Gemma the window layers, which have another base, and the others."""
     weights: Weights = request.getfixturevalue(name)

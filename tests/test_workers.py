@@ -55,7 +55,8 @@ def test_a_test_that_ends_its_worker_or_hangs_fails_once_and_the_rest_of_its_fil
     )
     said = run(
         *FILES,
-        *("-o", "faulthandler_timeout=1", "-o", "faulthandler_exit_on_timeout=true"),
+        # What ends well needs far less, on a busy machine too.
+        *("-o", "faulthandler_timeout=4", "-o", "faulthandler_exit_on_timeout=true"),
         dies=dies,
         hangs="import time\ndef test_sleeps(): time.sleep(90)\ndef test_after(): pass",
         last="import os\ndef test_dies(): os._exit(3)",

@@ -15,6 +15,7 @@ from app.engine.process.beams.search import Node
 from app.engine.process.cache.cells import Cells, Traits, usable_in_copy
 from app.engine.process.native.native import Batch, llama
 from app.engine.process.native.weights import Weights
+from app.engine.process.scheduling.slices import BrokenOff
 from app.engine.process.trace.scores import scores_of
 from app.engine.process.trace.shortlist import Scores
 from app.refusal import Refusal
@@ -25,10 +26,6 @@ _WORTH_COPYING: Final = 32
 """Fewer tokens are read as fast."""
 
 _ABORTED: Final = 2
-
-
-class BrokenOff(Exception):  # noqa: N818 - whoever searches has stopped it
-    pass
 
 
 class BeamWeights(Weights):

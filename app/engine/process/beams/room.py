@@ -13,21 +13,20 @@ half of the time; the context is freed as the search ends.
 from __future__ import annotations
 
 import time
-import traceback
-from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterable
 from typing import Final
 
 from app.amounts import bytes_words
 from app.engine.process.beams.forbidding import NOT_APPLIED, Forbidding, would_be_shaped
-from app.engine.process.beams.forks import BeamWeights, BrokenOff, Forks
+from app.engine.process.beams.forks import BeamWeights, Forks
 from app.engine.process.beams.search import Node, Search, told
 from app.engine.process.cache.cells import Cells, Traits
 from app.engine.process.cache.step_meter import free_bytes, needed_bytes
 from app.engine.process.native.weights import Weights
 from app.engine.process.sampling.grammar import check_grammar
-from app.engine.process.scheduling.admission import EMPTY_PROMPT, check_ids, reason_of
+from app.engine.process.scheduling.admission import EMPTY_PROMPT, check_ids
 from app.engine.process.scheduling.pace import Pace
+from app.engine.process.scheduling.slices import Slices
 from app.engine.process.scheduling.threads import Threads
 from app.engine.process.trace.shortlist import Scores
 from app.engine.protocol.beam_messages import (
@@ -37,7 +36,7 @@ from app.engine.protocol.beam_messages import (
     check_beams,
 )
 from app.engine.protocol.bounds import BadSetting
-from app.engine.protocol.messages import Done, Event, Failed, Finished, Log, Progress, Stopped
+from app.engine.protocol.messages import Event, Progress
 from app.engine.protocol.stage_rules import check_stages
 from app.refusal import Refusal
 
@@ -77,10 +76,7 @@ class BeamRoom:
         self._traits = traits
         self._emit = emit
         self._clock = clock
-        self._may_begin = may_begin
-        self._waiting: OrderedDict[int, SearchBeams] = OrderedDict()
-        self._running: tuple[int, Generator[BeamsFound | None, None, None]] | None = None
-        self._rests_until = 0.0
+        self._slices = Slices(self._searching, emit, clock, may_begin, _SHARE)
         self._is_beside = False
         self._own = BeamWeights(weights)
         self._threads = Threads(self._own, governed=governed)
@@ -91,15 +87,11 @@ class BeamRoom:
 
     def ask(self, command: SearchBeams) -> None:
         """Queue a search; it ends by Finished, Stopped or Failed."""
-        self._waiting[command.id] = command
+        self._slices.ask(command.id, command)
 
     def stop(self, request_id: int) -> None:
         """End a search now. Nothing where it has ended already."""
-        if self._waiting.pop(request_id, None) is not None:
-            self._emit(Stopped(request_id, Done()))
-        elif self._running is not None and self._running[0] == request_id:
-            self._leave_off()
-            self._emit(Stopped(request_id, Done()))
+        self._slices.stop(request_id)
 
     def set_threads(self, n_threads: int) -> None:
         self._threads.set_by_user(n_threads)
@@ -113,48 +105,17 @@ class BeamRoom:
     def has_work(self, *, beside_replies: bool) -> bool:
         """Whether `step` would do anything now."""
         self._is_beside = beside_replies
-        if not self._waiting and self._running is None:
-            return False
-        return not beside_replies or self._clock() >= self._rests_until
+        return self._slices.has_work(beside_replies=beside_replies)
 
     def close(self) -> None:
         """Stop what is open."""
-        for request_id in [*self._waiting, *([self._running[0]] if self._running else [])]:
-            self.stop(request_id)
-
-    def _leave_off(self) -> None:
-        """The running search frees what it has."""
-        assert self._running is not None
-        (_, working), self._running = self._running, None
-        working.close()
+        self._slices.stop_all()
 
     # --- work ---------------------------------------------------------------------------------
 
     def step(self) -> None:
         """One slice of a search: a chunk of its text, or a step of all beams."""
-        began = self._clock()
-        if self._running is None:
-            request_id, command = self._waiting.popitem(last=False)
-            if not self._may_begin(request_id):
-                return
-            self._running = (request_id, self._searching(command))
-        request_id, working = self._running
-        try:
-            found = next(working)
-        except BrokenOff:
-            self._running = None
-            self._emit(Stopped(request_id, Done()))
-        except Exception as error:  # noqa: BLE001 - it ends this search, and no reply
-            self._running = None
-            if not isinstance(error, Refusal):
-                self._emit(Log("error", traceback.format_exc()))
-            self._emit(Failed(request_id, *reason_of(error)))
-        else:
-            if found is not None:
-                self._leave_off()
-                self._emit(Finished(request_id, found))
-        now = self._clock()
-        self._rests_until = now + (now - began) * (1 / _SHARE - 1)
+        self._slices.step()
 
     def _searching(self, command: SearchBeams) -> Generator[BeamsFound | None, None, None]:
         """Raises Refusal."""

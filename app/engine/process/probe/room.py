@@ -7,9 +7,7 @@ context that they need is given back when nobody has asked for `IDLE_S`.
 from __future__ import annotations
 
 import time
-import traceback
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -31,7 +29,8 @@ from app.engine.process.probe.file_tensors import FileTensors
 from app.engine.process.probe.graph import SOME_LAYERS, GraphMap
 from app.engine.process.probe.probe import Asked, Looked, Probe
 from app.engine.process.probe.tensors import Values
-from app.engine.process.scheduling.admission import check_ids, reason_of
+from app.engine.process.scheduling.admission import check_ids
+from app.engine.process.scheduling.slices import Slices
 from app.engine.protocol.adapter_messages import VectorMade, VectorMethod, check_groups
 from app.engine.protocol.cut_messages import check_cuts
 from app.engine.protocol.embedding_messages import (
@@ -60,7 +59,7 @@ from app.engine.protocol.machine_messages import (
     ProfileStep,
     StepProfiled,
 )
-from app.engine.protocol.messages import Done, Event, Failed, Finished, Log, Progress, Stopped
+from app.engine.protocol.messages import Event, Progress, Result
 from app.refusal import Refusal
 
 IDLE_S: Final = 60.0
@@ -126,38 +125,29 @@ class ProbeRoom:
         ended from another thread."""
         self._weights = weights
         self._emit = emit
-        self._may_begin = may_begin
         self._clock = clock
         self._probe = Probe(weights, slots, traits, clock)
         self._tensors: FileTensors | None = None
         notes = [ADAPTED] if weights.usual_adapters.loras else []
         self._embedding = Embedding(self._file_tensors, notes)
-        self._waiting: OrderedDict[int, Question] = OrderedDict()
-        self._running: tuple[int, Answering] | None = None
-        self._rests_until = 0.0
+        self._slices = Slices(self._begun, emit, clock, may_begin, _SHARE)
 
     def ask(self, command: Question) -> None:
         """Queue a question; it ends by Finished, Stopped or Failed."""
-        self._waiting[command.id] = command
+        self._slices.ask(command.id, command)
 
     def stop(self, request_id: int) -> None:
         """End a question now. Nothing where it has ended already."""
-        if self._waiting.pop(request_id, None) is not None:
-            self._emit(Stopped(request_id, Done()))
-        elif self._running is not None and self._running[0] == request_id:
-            self._running = None
-            self._emit(Stopped(request_id, Done()))
+        self._slices.stop(request_id)
 
     def has_work(self, *, beside_replies: bool) -> bool:
         """Whether `step` would do anything now."""
-        if not self._waiting and self._running is None:
-            return False
-        return not beside_replies or self._clock() >= self._rests_until
+        return self._slices.has_work(beside_replies=beside_replies)
 
     @property
     def idle_s(self) -> float | None:
         """After how long to call `give_back`; None where there is nothing to give."""
-        if not self._probe.is_open or self._waiting or self._running is not None:
+        if not self._probe.is_open or not self._slices.is_empty:
             return None
         return max(self._probe.used_at + IDLE_S - self._clock(), 0.0)
 
@@ -168,36 +158,14 @@ class ProbeRoom:
 
     def close(self) -> None:
         """Stop what is open and free the context."""
-        for request_id in [*self._waiting, *([self._running[0]] if self._running else [])]:
-            self.stop(request_id)
+        self._slices.stop_all()
         self._probe.close()
 
     def step(self) -> None:
         """One slice of a question."""
-        began = self._clock()
-        if self._running is None:
-            request_id, command = self._waiting.popitem(last=False)
-            if not self._may_begin(request_id):
-                return
-            self._running = (request_id, self._begun(command))
-        request_id, answering = self._running
-        try:
-            result = next(answering)
-        except Refusal as refused:
-            self._running = None
-            self._emit(Failed(request_id, refused.kind, refused.sentence, refused.evidence))
-        except Exception as error:  # noqa: BLE001 - it ends this question, and no reply
-            self._running = None
-            self._emit(Log("error", traceback.format_exc()))
-            self._emit(Failed(request_id, *reason_of(error)))
-        else:
-            if result is not None:
-                self._running = None
-                self._emit(Finished(request_id, result))
-        took = self._clock() - began
-        self._rests_until = self._clock() + took * (1 / _SHARE - 1)
+        self._slices.step()
 
-    def _begun(self, command: Question) -> Answering:
+    def _begun(self, command: Question) -> Generator[Result | None, None, None]:
         """With the adapters of the reply that is asked about, where it is one."""
         if not isinstance(command, EmbeddingCommand):
             wanted = getattr(command, "adapters", None)

@@ -148,8 +148,8 @@ def test_stopped_in_the_middle_it_ends_once_and_the_next_is_answered(asking: Ask
 def test_beside_a_reply_it_rests_after_each_slice(asking: Asking) -> None:
     """A slice that takes a second is followed by 24 without."""
     asking.room.ask(DescribeEmbedding(1))
-    clock = iter([0.0, 1.0, 1.0])
-    asking.room._clock = lambda: next(clock, asking.now)
+    clock = iter([0.0, 1.0])
+    asking.room._slices._clock = lambda: next(clock, asking.now)
     asking.room.step()
     asking.now = 24.9
     assert not asking.room.has_work(beside_replies=True)

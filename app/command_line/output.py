@@ -264,9 +264,15 @@ class JsonLines(AskOutput):
 
 
 def json_text(value: object, stream: TextIO) -> str:
-    """In one line, with what the stream's encoding cannot say escaped."""
+    """In one line, with what the stream's encoding cannot say escaped; so are the line breaks
+    beyond ASCII, which JSON may hold as they are: `str.splitlines` would tear the object."""
     encoding = (getattr(stream, "encoding", None) or "ascii").lower().replace("-", "")
-    return msgspec.json.encode(value).decode() if encoding == "utf8" else json.dumps(value)
+    if encoding != "utf8":
+        return json.dumps(value)
+    return msgspec.json.encode(value).decode().translate(_LINE_BREAKS)
+
+
+_LINE_BREAKS: Final = {ord(mark): f"\\u{ord(mark):04x}" for mark in "\x85\u2028\u2029"}
 
 
 def _removed_by(token: TokenTrace) -> list[str | None]:

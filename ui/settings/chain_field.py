@@ -49,12 +49,18 @@ def lines_of(chain: Iterable[Stage | Mapping[str, Any]]) -> list[str]:
         assert isinstance(values, Mapping)
         usual = _usual(str(values[STAGE]))
         words = [
-            f"{name}={json.dumps(value, ensure_ascii=False, separators=(',', ':'))}"
+            f"{name}={_written(value)}"
             for name, value in values.items()
             if name != STAGE and not (name in _SELDOM and value == usual.get(name, ...))
         ]
         lines.append(" ".join([str(values[STAGE]), *words]))
     return lines
+
+
+def _written(value: object) -> str:
+    """As JSON; a breaker with a line break of Unicode in it must not end the stage's line."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text if len(text.splitlines()) <= 1 else json.dumps(value, separators=(",", ":"))
 
 
 def stage_of(line: str) -> dict[str, Any]:

@@ -6,7 +6,9 @@ import io
 import json
 import threading
 
-from app.command_line.output import JsonLines
+import pytest
+
+from app.command_line.output import JsonLines, json_text
 from app.engine.protocol.messages import Note, TextFlushed
 
 
@@ -41,6 +43,16 @@ def test_everything_else_takes_along_what_was_kept() -> None:
     lines.event(Note(1, "kind", "A sentence."))
     names = [json.loads(line)["event"] for line in stdout.getvalue().splitlines()]
     assert names == ["text_flushed", "note"]
+
+
+@pytest.mark.parametrize("mark", ["\x0b", "\x1c", "\x85", "\u2028", "\u2029"])
+def test_an_object_stays_in_one_line_whatever_its_text_holds(mark: str) -> None:
+    """Seen once: a byte token whose text ended a line for the reader of the lines."""
+    stdout = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="")
+    text = f"one{mark}two\u2027three"
+    line = json_text({"text": text}, stdout)
+    assert line.splitlines() == [line]
+    assert json.loads(line) == {"text": text}
 
 
 def test_two_threads_lose_and_double_nothing() -> None:

@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QLineEdit, QPushButton, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
 from ui.look.theme import Theme
+from ui.settings.chain_field import lines_of, stage_of
 from ui.settings.fields import ChoiceField, Field, LinesField, NumberField, TextField
 
 Key = Qt.Key
@@ -205,3 +206,12 @@ def test_escapes_stand_for_the_characters(shown: Shown, qtbot: QtBot) -> None:
     field.setPlainText("\\n\\n\n\nUser:\\tx\n\\q\\")
     field.clearFocus()
     qtbot.waitUntil(lambda: told == [["\n\n", "User:\tx", "\\q\\"]])
+
+
+@pytest.mark.parametrize("mark", ["\n", "\x0b", "\x85", "\u2028", "\u2029"])
+def test_a_breaker_with_a_line_break_stays_in_its_stage(mark: str) -> None:
+    stage = {"stage": "dry", "multiplier": 0.5, "breakers": [f"é{mark}"]}
+    (line,) = lines_of([stage])
+    assert line.splitlines() == [line]
+    assert "é" in lines_of([stage | {"breakers": ["é"]}])[0]
+    assert stage_of(line) == stage

@@ -7,7 +7,8 @@
     engine.close()
 
 Everything happens on one *owner thread*: commands of any thread and reports of the child's
-threads become steps in its inbox, and `on_event` is called on it, in order. What must hold:
+threads become steps in its inbox, and `on_event` is called on it, in order. A request that was
+given a `listener` tells all of its events to that one instead. What must hold:
 
 * Each request ends exactly once, in Finished, Stopped or Failed, also when the child is
   killed, never starts, or stops answering, and when a fault of ours meets it on the owner
@@ -67,6 +68,9 @@ TERMINATE_GRACE_S: Final = 1.0
 PROGRESS_TIMEOUT_S: Final = 120.0
 _REMEMBERED_ENDINGS: Final = 16
 
+Listener = Callable[[EngineEvent], None]
+"""Takes events, on the engine's thread and in order. It must not wait."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -77,7 +81,7 @@ class Engine:
     def __init__(
         self,
         command: list[str],
-        on_event: Callable[[EngineEvent], None],
+        on_event: Listener,
         *,
         env: Mapping[str, str] | None = None,
         log_lines: int = 400,
@@ -95,6 +99,7 @@ class Engine:
         self._ids = itertools.count(1)
         self._promised: set[int] = set()
         self._taken: set[int] = set()
+        self._listeners: dict[int, Listener] = {}
         self._is_judging = False
         self._inbox: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._start_lock = threading.Lock()
@@ -169,12 +174,13 @@ class Engine:
         self._post(request_id, partial(self._oversight.unload, request_id))
         return request_id
 
-    def generate(self, request: Generate) -> int:
+    def generate(self, request: Generate, listener: Listener | None = None) -> int:
         """Start a reply; `request.id` is filled in. Waits for weights that are loading."""
-        return self.request(request)
+        return self.request(request, listener)
 
-    def request(self, command: Command) -> int:
-        """Send any command. Returns its fresh id, or the target of one that has no id."""
+    def request(self, command: Command, listener: Listener | None = None) -> int:
+        """Send any command. Returns its fresh id, or the target of one that has no id. `listener`
+        is told all that this request tells, its ending included, and `on_event` none of it."""
         if isinstance(command, Stop):
             self.stop(command.target)
             return command.target
@@ -184,6 +190,8 @@ class Engine:
         if isinstance(command, Shutdown):
             raise TypeError("close() shuts the engine down")
         command = msgspec.structs.replace(command, id=self._new_id())
+        if listener is not None:
+            self._listeners[command.id] = listener
         if isinstance(command, LoadWeights):
             step = partial(self._oversight.load, command)
         else:
@@ -231,6 +239,7 @@ class Engine:
         """Put a step of this request (0: of none) into the inbox."""
         with self._start_lock:
             if self._closed:
+                self._listeners.pop(request_id, None)
                 raise RuntimeError("the engine is closed")
             if self._owner is None:
                 self._owner = threading.Thread(target=self._run, name="engine-owner", daemon=True)
@@ -278,8 +287,9 @@ class Engine:
                 self._finish(Failed(lost, "internal", FAULT, evidence))
 
     def _emit(self, event: EngineEvent) -> None:
+        tell = self._listeners.get(getattr(event, "id", 0), self._on_event)
         try:
-            self._on_event(event)
+            tell(event)
         except Exception:  # noqa: BLE001 - a fault of the listener must not end the owner
             _log.exception("the engine's listener failed on %s", type(event).__name__)
 
@@ -298,6 +308,7 @@ class Engine:
         self._promised.discard(ending.id)
         self._taken.discard(ending.id)
         self._emit(ending)
+        self._listeners.pop(ending.id, None)
         with self._ended:
             self._endings[ending.id] = ending
             if len(self._endings) > _REMEMBERED_ENDINGS:

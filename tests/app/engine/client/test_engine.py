@@ -18,7 +18,12 @@ import pytest
 from scripted_talk import PATIENCE_S, HandClock, LateClock, ScriptedTalk, ask, slow, wait_until_gone
 
 from app.engine.client.engine import Engine
-from app.engine.client.supervisor import RESTART_BUDGET, EngineState, StateChanged
+from app.engine.client.supervisor import (
+    RESTART_BUDGET,
+    EngineEvent,
+    EngineState,
+    StateChanged,
+)
 from app.engine.protocol.loading_messages import (
     DevicesRead,
     Loaded,
@@ -66,9 +71,15 @@ def talk(forked_children: None, tmp_path: Path) -> Iterator[ScriptedTalk]:
 
 
 def _endings(talk: ScriptedTalk, request_id: int) -> list[object]:
-    return [
-        e for e in talk.events if isinstance(e, Finished | Stopped | Failed) and e.id == request_id
-    ]
+    return _endings_of(talk.events, request_id)
+
+
+def _endings_of(events: list[EngineEvent], request_id: int) -> list[object]:
+    return [e for e in events if isinstance(e, Finished | Stopped | Failed) and e.id == request_id]
+
+
+def _refuse(event: EngineEvent) -> None:
+    raise OSError(f"no room for {type(event).__name__}")
 
 
 # --- the ordinary way -------------------------------------------------------------------------
@@ -119,6 +130,42 @@ def test_a_listener_that_fails_in_a_pause_does_not_end_the_engine(
     assert isinstance(engine.wait_for(engine.generate(ask()), PATIENCE_S), Finished)
     engine.close()
     assert "failed in a pause" in caplog.text
+
+
+def test_a_requests_own_listener_is_told_all_of_it_and_nobody_else(talk: ScriptedTalk) -> None:
+    engine = talk.loaded_engine(SHORT)
+    own: list[EngineEvent] = []
+    request = engine.generate(ask(), own.append)
+    question = engine.request(Tokenize(0, "Hi"), own.append)
+    engine.wait_for(request, PATIENCE_S)
+    engine.wait_for(question, PATIENCE_S)
+    ids = [getattr(event, "id", None) for event in talk.events]
+    assert request not in ids
+    assert question not in ids
+    mine = [event for event in own if getattr(event, "id", None) == request]
+    assert "".join(e.text for e in mine if isinstance(e, TokenArrived)) == "Hi there"
+    assert isinstance(mine[-1], Finished)
+    assert [type(e) for e in own if getattr(e, "id", None) == question] == [Finished]
+    assert len(own) == len(mine) + 1
+    assert not engine._listeners
+
+
+def test_a_listener_hears_what_the_child_could_not_say(talk: ScriptedTalk) -> None:
+    """The child dies, then a request is refused, then the engine is closed: each ending goes to
+    who asked; one that fails at it harms nobody."""
+    script = {"load": {"ms": 5}, "replies": [{"tokens": [{"text": "a"}, {"exit": 3}]}]}
+    engine = talk.loaded_engine(script)
+    own: list[EngineEvent] = []
+    request = engine.generate(ask(), own.append)
+    assert isinstance(engine.wait_for(request, PATIENCE_S), Failed)
+    assert own[-1] == _endings_of(own, request)[0]
+    refused = engine.request(Tokenize(0, "Hi"), _refuse)
+    assert isinstance(engine.wait_for(refused, PATIENCE_S), Failed)
+    assert not _endings(talk, request) + _endings(talk, refused)
+    engine.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        engine.generate(ask(), own.append)
+    assert not engine._listeners
 
 
 def test_load_progress_arrives_before_the_weights(talk: ScriptedTalk) -> None:

@@ -107,6 +107,7 @@ from app.engine.protocol.messages import (
     ThreadsChanged,
     TokenArrived,
 )
+from app.engine.protocol.tool_messages import ToolCalled
 from models.records import Conversation, Message, StoreOpened
 
 if TYPE_CHECKING:
@@ -494,6 +495,8 @@ class Desk:
                 self.growing.take_token(event)
             case TextFlushed():
                 self.growing.take_flushed(event)
+            case ToolCalled():
+                self.growing.take_call(event)
             case TextTakenBack():
                 self.growing.take_back(event)
             case BeamsGrew():

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from app.engine.protocol.loading_messages import Loaded
 from app.engine.protocol.messages import TokenTrace
+from app.engine.protocol.tool_messages import ToolCall
 from models.records import (
     Attachment,
     Conversation,
@@ -91,12 +92,23 @@ class MessageChanged:
 
 @dataclass(frozen=True, slots=True)
 class TextArrived:
-    """More text of a streaming reply. part: content or reasoning."""
+    """More text of a streaming reply. part: content, reasoning, or call (of a tool, as the weights
+    write it: no text of the message)."""
 
     conversation_id: str
     message_id: str
     text: str
     part: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallArrived:
+    """A call of a streaming reply is whole."""
+
+    conversation_id: str
+    message_id: str
+    index: int
+    call: ToolCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -531,6 +543,7 @@ Event = (
     | MessageAdded
     | MessageChanged
     | TextArrived
+    | CallArrived
     | BeamsChanged
     | TokenRecorded
     | TokensTakenBack

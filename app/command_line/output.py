@@ -33,6 +33,7 @@ from app.engine.protocol.messages import (
     TokenTrace,
 )
 from app.engine.protocol.pieces import Pieces, unpack
+from app.engine.protocol.tool_messages import ToolCalled
 from app.insight.beams.tree import BeamTree
 
 
@@ -139,6 +140,7 @@ _NAMES: Final = {
     TextFlushed: "text_flushed",
     TextTakenBack: "tokens_taken_back",
     ThreadsChanged: "threads_changed",
+    ToolCalled: "tool_called",
 }
 
 

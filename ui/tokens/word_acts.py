@@ -15,7 +15,7 @@ from ui.chat.chat_column import ChatColumn
 
 if TYPE_CHECKING:
     from app.chat.desk import Desk
-    from app.engine.text.text import Part
+    from app.engine.protocol.tool_messages import Part
     from app.insight.trace.message_tokens import MessageTokens
     from app.insight.trace.text_places import TextPlaces
     from ui.section.looking import Looking

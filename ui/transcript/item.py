@@ -173,6 +173,8 @@ class MessageItem:
     def append(self, text: str, part: str) -> None:
         """More text of a streaming reply. It is read by `read`."""
         self.progress = ""
+        if part == "call":
+            return
         if part == "reasoning":
             if self._reasoning is None:
                 self._set_reasoning(text)

@@ -19,6 +19,7 @@ _ENDINGS = {
     "turn_end": "finished",
     "max_tokens": "reached the token limit",
     "stop_string": "hit a stop string",
+    "tool_calls": "called tools",
     "context_full": "context window full",
     "stopped": "stopped by you",
     "deadline": "timed out",

@@ -22,7 +22,7 @@ from ui.transcript.item import CONTENT, REASONING, MessageItem
 from ui.widgets.utf16 import slice_utf16
 
 if TYPE_CHECKING:
-    from app.engine.text.text import Part
+    from app.engine.protocol.tool_messages import Part
     from ui.markdown.origin import Shown
 
 SECTIONS: Final[dict[Part, int]] = {"reasoning": REASONING, "content": CONTENT}

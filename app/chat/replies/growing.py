@@ -18,6 +18,7 @@ import msgspec
 from app import cores
 from app.chat.conversations.shelf import Shelf
 from app.chat.events import (
+    CallArrived,
     ContextCounted,
     MessageChanged,
     Noticed,
@@ -48,6 +49,7 @@ from app.engine.protocol.messages import (
     ThreadsChanged,
     TokenArrived,
 )
+from app.engine.protocol.tool_messages import ToolCalled
 from app.insight.trace.table import TraceTable
 from app.memory import give_back
 from models.records import Message
@@ -221,6 +223,14 @@ class Growing:
         if reply is not None:
             reply.take_flushed(event)
             self._save_soon(reply)
+
+    def take_call(self, event: ToolCalled) -> None:
+        reply = self._requests.get(event.id)
+        if reply is not None:
+            reply.take_call(event.call)
+            self._around.emit(
+                CallArrived(reply.conversation_id, reply.message.id, event.index, event.call)
+            )
 
     def take_back(self, event: TextTakenBack) -> None:
         reply = self._requests.get(event.id)

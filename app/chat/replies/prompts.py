@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from app.chat.attachments.attached_text import attached_spans, with_attachments
+from app.chat.replies.calls import answered_by, calls_of
 from app.chat.replies.summary_nodes import covered_by, newest_summary, without_summaries
 from app.chat.settings.settings import Settings
 from app.engine.prompts.summarizing import summary_message
@@ -121,12 +122,15 @@ def is_encodable(text: str) -> bool:
 def _says_something(message: Message) -> bool:
     if message.state is MessageState.UNREADABLE:
         return False
-    return bool(message.content) or message.role is not Role.ASSISTANT
+    if message.role is Role.ASSISTANT:
+        return bool(message.content) or bool(calls_of(message))
+    return True
 
 
 def _chat_message(message: Message, weights_hash: str) -> ChatMessage:
     is_own = bool(weights_hash) and message.weights_hash == weights_hash
     is_reply = message.role is Role.ASSISTANT
+    answered = answered_by(message)
     ids = list(message.token_ids) if is_reply and is_own and message.token_ids else None
     return ChatMessage(
         role=message.role.value,
@@ -136,6 +140,9 @@ def _chat_message(message: Message, weights_hash: str) -> ChatMessage:
         message_id=message.id,
         is_pinned=message.is_pinned,
         attachments=attached_spans(message.attachments),
+        tool_calls=list(calls_of(message)),
+        tool_call_id=answered.id,
+        tool_name=answered.name,
     )
 
 

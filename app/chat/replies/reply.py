@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from app.chat.events import StatusFigures
+from app.chat.replies.calls import with_calls
 from app.chat.replies.recorded import at_end
 from app.chat.replies.traces import MAX_TOKENS
 from app.engine.protocol.loading_messages import Loaded
@@ -25,6 +26,7 @@ from app.engine.protocol.messages import (
     TokenTrace,
 )
 from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt, TextPrompt
+from app.engine.protocol.tool_messages import ToolCall
 from app.insight.trace.table import TraceTable
 from models.records import Message, MessageCounts, MessageState
 
@@ -133,7 +135,8 @@ class Reply:
     asked for at once. `changes`: settings that are its own. `traces` hold what was drawn, which
     begins after the tokens of `beginning`, if that has no traces of its own. `was_held`: it waited
     for choices, so its speed by the clock says nothing; `held_at`: since when it does, `waited_s`:
-    how long it did before, which is in no other figure. `reasoning_at`: when the first and the last
+    how long it did before, which is in no other figure. `calling`: what has come of the call that
+    is being written; `calls`: those that are whole. `reasoning_at`: when the first and the last
     token of its reasoning came.
     """
 
@@ -146,6 +149,8 @@ class Reply:
     queue_place: int = 0
     content: list[str] = field(default_factory=list)
     reasoning: list[str] = field(default_factory=list)
+    calling: list[str] = field(default_factory=list)
+    calls: list[ToolCall] = field(default_factory=list)
     token_ids: list[int] = field(default_factory=list)
     traces: TraceTable = field(default_factory=TraceTable)
     unshown: list[tuple[str, str]] = field(default_factory=list)
@@ -224,11 +229,17 @@ class Reply:
     def _take_text(self, text: str, part: str) -> None:
         if not text:
             return
-        (self.reasoning if part == "reasoning" else self.content).append(text)
+        parts = {"reasoning": self.reasoning, "call": self.calling}
+        parts.get(part, self.content).append(text)
         if self.unshown and self.unshown[-1][1] == part:
             self.unshown[-1] = (self.unshown[-1][0] + text, part)
         else:
             self.unshown.append((text, part))
+
+    def take_call(self, call: ToolCall) -> None:
+        """It is whole; what is written of one from now on is another's."""
+        self.calls.append(call)
+        self.calling.clear()
 
     def texts(self) -> tuple[str, str]:
         """(content, reasoning) so far. The pieces are joined once and kept joined."""
@@ -247,6 +258,7 @@ class Reply:
             reasoning=reasoning,
             token_ids=self.known_ids,
             counts=dataclasses.replace(self.message.counts, reasoning_s=self.reasoning_s),
+            settings=with_calls(self.message.settings, self.calls),
             sibling_index=place.sibling_index,
             sibling_count=place.sibling_count,
         )
@@ -305,11 +317,12 @@ class Reply:
             message = dataclasses.replace(
                 message, content=content, reasoning=reasoning, token_ids=ids
             )
+        calls = summary.tool_calls or self.calls
         return dataclasses.replace(
             message,
             stop_reason=summary.stop_reason or None,
             seed=summary.seed,
-            settings=at_end(message.settings, summary),
+            settings=with_calls(at_end(message.settings, summary), calls),
             rendered_prompt=summary.rendered_prompt,
             counts=dataclasses.replace(_counts(summary), reasoning_s=self.reasoning_s),
         )

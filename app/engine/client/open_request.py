@@ -13,6 +13,7 @@ from app.engine.protocol.messages import (
     Event,
     Failed,
     Generate,
+    Note,
     Progress,
     Result,
     Stopped,
@@ -22,6 +23,7 @@ from app.engine.protocol.messages import (
     TokenArrived,
     tokens_per_s,
 )
+from app.engine.protocol.tool_messages import BAD_CALL, ToolCall, ToolCalled
 
 
 class OpenRequest:
@@ -31,7 +33,8 @@ class OpenRequest:
         self.command = command
         self.id: int = command.id  # type: ignore[union-attr]
         self.stopping = False
-        self._texts: dict[str, list[str]] = {"content": [], "reasoning": []}
+        self._texts: dict[str, list[str]] = {"content": [], "reasoning": [], "call": []}
+        self._calls: list[ToolCall] = []
         self._token_ids: list[int] = []
         self._ms: list[float] = []
         self._prompt_tokens = 0
@@ -49,6 +52,11 @@ class OpenRequest:
             self._context_used = event.context_used
         elif isinstance(event, TextFlushed):
             self._texts[event.part].append(event.text)
+        elif isinstance(event, ToolCalled):
+            self._calls.append(event.call)
+            self._texts["call"].clear()
+        elif isinstance(event, Note) and event.kind == BAD_CALL:
+            self._texts["call"].clear()  # it comes again, as content
         elif isinstance(event, TextTakenBack):
             kept = max(len(self._token_ids) - event.n_tokens, 0)
             del self._token_ids[kept:], self._ms[kept:]
@@ -75,7 +83,8 @@ class OpenRequest:
         generated = len(self._token_ids)
         decode_s = sum(self._ms[1:]) / 1000
         return Summary(
-            text="".join(self._texts["content"]),
+            # A call that it was in the middle of is no call, and its text is not lost.
+            text="".join(self._texts["content"] + self._texts["call"]),
             reasoning="".join(self._texts["reasoning"]),
             token_ids=self._token_ids,
             stop_reason=stop_reason,
@@ -88,4 +97,5 @@ class OpenRequest:
             tokens_per_s=tokens_per_s(generated, decode_s),
             context_used=self._context_used,
             context_size=context_size,
+            tool_calls=self._calls,
         )

@@ -14,9 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from app.engine.prompts.tokens import Origin
 from app.engine.protocol.frames import clean_text
 from app.engine.protocol.prompt_messages import ChatMessage, Role
+from app.engine.protocol.tool_messages import ToolCall
 
 ATTACHMENT = "attachment"
 SUMMARY = "summary"
@@ -45,6 +48,12 @@ def sourced(message: ChatMessage) -> Sourced:
         message.token_ids,
         message.message_id,
         sources=tuple(_own_sources(message, len(content), spans)),
+        tool_calls=[
+            ToolCall(clean_text(call.id), clean_text(call.name), clean_text(call.arguments))
+            for call in message.tool_calls
+        ],
+        tool_call_id=clean_text(message.tool_call_id),
+        tool_name=clean_text(message.tool_name),
     )
 
 
@@ -78,14 +87,7 @@ def empty(role: Role) -> Sourced:
 
 def given_as(message: Sourced, role: Role) -> Sourced:
     """The message in another role; where it comes from stays known."""
-    return Sourced(
-        role,
-        message.content,
-        message.reasoning,
-        message.token_ids,
-        message.message_id,
-        sources=message.sources,
-    )
+    return msgspec.structs.replace(message, role=role)
 
 
 def led(message: Sourced, lead: str) -> Sourced:
@@ -109,7 +111,9 @@ def _with(
     message: Sourced, content: str, sources: tuple[Origin, ...], ids: list[int] | None
 ) -> Sourced:
     role: Role = message.role
-    return Sourced(role, content, message.reasoning, ids, message.message_id, sources=sources)
+    return msgspec.structs.replace(
+        message, role=role, content=content, token_ids=ids, sources=sources
+    )
 
 
 def _moved(sources: Sequence[Origin], by: int) -> list[Origin]:

@@ -18,7 +18,7 @@ hold is beside them (`__init__.py` says where). What must hold:
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
 import msgspec
 
@@ -118,6 +118,7 @@ from app.engine.protocol.timeline_messages import (
     MAX_SPANS,
     Span,
 )
+from app.engine.protocol.tool_messages import Calls, Part, ToolCalled
 
 PROTOCOL_VERSION: Final = 1
 
@@ -300,7 +301,8 @@ class Summary(WireMessage, frozen=True, tag=True):
     """How a reply ended; what is not given is nothing.
 
     stop_reason: end_token, turn_end (the template's marker, in ordinary tokens), max_tokens,
-    stop_string, context_full, stopped, deadline. stop_detail: the token, marker, text or number.
+    stop_string, tool_calls, context_full, stopped, deadline. stop_detail: the token, marker, text
+    or number.
     `text` is the whole reply (without what a stop string swallowed); `token_ids` exclude the
     end token. Times in seconds by the engine's clock; `tokens_per_s` counts as llama-bench
     does: (generated - 1) / time after the first token. `reuse_source`: where the reused tokens
@@ -309,7 +311,7 @@ class Summary(WireMessage, frozen=True, tag=True):
     many of the reply's tokens were reasoning, tags not counted, with those that it went on from;
     `reasoning_limit`: it was closed there by force (0: it was not). `shifts`: each time that the
     window was full in the middle of the reply, and what left the prompt then. `adapters`: what it
-    was written with.
+    was written with. `tool_calls`: what it called.
     """
 
     stop_reason: Word
@@ -343,6 +345,7 @@ class Summary(WireMessage, frozen=True, tag=True):
     reasoning_tokens: Count = 0
     reasoning_limit: Count = 0
     adapters: Annotated[list[AdapterUsed], FEW] = msgspec.field(default_factory=list)
+    tool_calls: Calls = msgspec.field(default_factory=list)
 
 
 def tokens_per_s(generated: int, decode_s: float) -> float:
@@ -546,13 +549,14 @@ class TokenTrace(WireMessage, frozen=True, tag=True):
 
 class TokenArrived(WireMessage, frozen=True, tag=True):
     """One more token. `text`: what may now be shown (whole characters, stop strings held
-    back), so it may be empty or belong to several tokens. `part`: content or reasoning.
-    The joined texts of all events of a request equal Summary.text and Summary.reasoning."""
+    back), so it may be empty or belong to several tokens. The joined texts of all events of a
+    request equal Summary.text and Summary.reasoning, by their `part`; that of a call is in neither.
+    """
 
     id: Amount
     token: TokenTrace
     text: Text
-    part: Literal["content", "reasoning"]
+    part: Part
     context_used: Count
 
 
@@ -561,7 +565,7 @@ class TextFlushed(WireMessage, frozen=True, tag=True):
 
     id: Amount
     text: Text
-    part: Literal["content", "reasoning"]
+    part: Part
 
 
 class Held(WireMessage, frozen=True, tag=True):
@@ -646,6 +650,7 @@ Event = (
     | PromptScores
     | TextTakenBack
     | BeamsGrew
+    | ToolCalled
     | ThreadsChanged
     | Note
     | Finished

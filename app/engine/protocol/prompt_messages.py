@@ -24,6 +24,7 @@ from app.engine.protocol.frames import (
     check_equal,
     check_pieces,
 )
+from app.engine.protocol.tool_messages import AUTO, Tool, ToolCall
 
 Role = Literal["system", "user", "assistant", "tool"]
 ContextPolicy = Literal["stop", "drop_oldest", "keep_ends", "summarize"]
@@ -35,7 +36,8 @@ class ChatMessage(WireMessage, frozen=True, tag=True):
     `token_ids`: the IDs a reply was generated with (without the end token), so that it can
     enter the prompt as itself; None means: tokenise `content`. `is_pinned`: the context policy
     never cuts it. `attachments`: characters [start, end) of `content` that are attached texts.
-    `origin`: what its tokens are said to come from, where that is not its role.
+    `origin`: what its tokens are said to come from, where that is not its role. `tool_calls`: what
+    a reply called. `tool_call_id`, `tool_name`: of a tool's result, which call it answers.
     """
 
     role: Role
@@ -46,6 +48,9 @@ class ChatMessage(WireMessage, frozen=True, tag=True):
     is_pinned: bool = False
     attachments: list[tuple[int, int]] = msgspec.field(default_factory=list)
     origin: str = ""
+    tool_calls: list[ToolCall] = msgspec.field(default_factory=list)
+    tool_call_id: str = ""
+    tool_name: str = ""
 
 
 class ChatPrompt(WireMessage, frozen=True, tag=True):
@@ -59,7 +64,9 @@ class ChatPrompt(WireMessage, frozen=True, tag=True):
     reasoning, besides the tags that are known. `thinking`: what was chosen of a `ThinkingOffer`,
     empty: as the template does by itself. `reasoning_budget`: after so many tokens reasoning is
     closed (0: never). `variables`: more names for the template,
-    as JSON (`template_variables.py`).
+    as JSON (`template_variables.py`). `tools`: what the reply may call; `tool_choice`: whether it
+    does: auto (as it likes), none, required, or the name of the one that it must call.
+    `parallel_tool_calls`: more than one in a reply.
     """
 
     messages: list[ChatMessage]
@@ -71,6 +78,9 @@ class ChatPrompt(WireMessage, frozen=True, tag=True):
     thinking: str = ""
     reasoning_budget: int = 0
     variables: str = ""
+    tools: list[Tool] = msgspec.field(default_factory=list)
+    tool_choice: str = AUTO
+    parallel_tool_calls: bool = True
 
 
 class TextPrompt(WireMessage, frozen=True, tag=True):
@@ -112,8 +122,9 @@ class ReadPrompt(WireMessage, frozen=True, tag=True):
 
 class ShownPart(WireMessage, frozen=True, tag=True):
     """Tokens [start, end) come from one place. origin: scaffold (the template's), system, user,
-    assistant, tool, attachment, summary (of what was left out), text (a plain document), unknown
-    (the template looks into the messages, so nobody can tell what is theirs)."""
+    assistant, tool, tools (their definitions), attachment, summary (of what was left out), text (a
+    plain document), unknown (the template looks into the messages, so nobody can tell what is
+    theirs)."""
 
     start: Count
     end: Count

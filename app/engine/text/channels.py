@@ -15,7 +15,8 @@ import re
 from collections.abc import Mapping
 from typing import Final, Literal
 
-from app.engine.text.text import Between, Part, Piece
+from app.engine.protocol.tool_messages import Part
+from app.engine.text.text import Between, Piece
 
 _START, _CHANNEL, _MESSAGE, _END, _CONSTRAIN = "\ufdd0", "\ufdd1", "\ufdd2", "\ufdd3", "\ufdd4"
 

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from app.engine.text.text import Part, Piece, overlap
+from app.engine.protocol.tool_messages import Part
+from app.engine.text.text import Piece, overlap
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import AnyStr, Literal, Protocol
 
-Part = Literal["content", "reasoning"]
+from app.engine.protocol.tool_messages import Part
+
 Piece = tuple[Part, str]
 
 
@@ -177,8 +178,7 @@ class TextMark:
     matchers: dict[Part, StopMatcher]
     part: Part
     splitter: Splitter | None
-    n_content: int
-    n_reasoning: int
+    n_texts: dict[Part, int]
     n_thought: int
 
 
@@ -215,19 +215,19 @@ class ReplyText:
         self._matchers: dict[Part, StopMatcher] = {"content": StopMatcher(stops, turn_end)}
         if not self._is_whole:
             self._matchers["reasoning"] = StopMatcher([], turn_end)
+            self._matchers["call"] = StopMatcher([], turn_end)
         self._part: Part = "content"
-        self._content: list[str] = []
-        self._reasoning: list[str] = []
+        self._texts: dict[Part, list[str]] = {"content": [], "reasoning": [], "call": []}
         self.n_thought = 0
         self.counts_thought = True
 
     @property
     def content(self) -> str:
-        return "".join(self._content)
+        return "".join(self._texts["content"])
 
     @property
     def reasoning(self) -> str:
-        return "".join(self._reasoning)
+        return "".join(self._texts["reasoning"])
 
     @property
     def closing(self) -> str:
@@ -288,8 +288,7 @@ class ReplyText:
             {part: copy.copy(matcher) for part, matcher in self._matchers.items()},
             self._part,
             copy.copy(self._splitter),
-            len(self._content),
-            len(self._reasoning),
+            {part: len(texts) for part, texts in self._texts.items()},
             self.n_thought,
         )
 
@@ -299,8 +298,8 @@ class ReplyText:
         self._matchers = {part: copy.copy(matcher) for part, matcher in mark.matchers.items()}
         self._part = mark.part
         self._splitter = copy.copy(mark.splitter)
-        del self._content[mark.n_content :]
-        del self._reasoning[mark.n_reasoning :]
+        for part, n_texts in mark.n_texts.items():
+            del self._texts[part][n_texts:]
         self.n_thought = mark.n_thought
 
     def flush(self) -> Reading:
@@ -351,7 +350,7 @@ class ReplyText:
         """Those of one part that follow one another are one."""
         kept: list[Piece] = []
         for part, text in pieces:
-            (self._content if part == "content" else self._reasoning).append(text)
+            self._texts[part].append(text)
             if kept and kept[-1][0] == part:
                 kept[-1] = (part, kept[-1][1] + text)
             else:

@@ -16,6 +16,7 @@ ENDINGS: Final = {
     "turn_end": "the model wrote its end token",
     "max_tokens": "it reached the token limit",
     "stop_string": "a stop string appeared",
+    "tool_calls": "it called tools",
     "context_full": "the context window was full",
     "stopped": "you stopped it",
     "deadline": "its time was up",

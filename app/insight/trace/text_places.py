@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
 
+from app.engine.protocol.tool_messages import Part
 from app.engine.text.reasoning import USUAL
-from app.engine.text.text import Part
 from app.insight.trace.message_tokens import MessageTokens
 
 _TAGS: Final = tuple(

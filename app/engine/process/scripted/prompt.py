@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from app.engine.process.scripted.script import CONTROL_ATTRIBUTE, ScriptVocabulary
+from app.engine.process.scripted.script import CONTROL_ATTRIBUTE, ScriptCall, ScriptVocabulary
 from app.engine.prompts.prompt import BuiltPrompt
 from app.engine.prompts.shown import shown
 from app.engine.prompts.sources import sourced
 from app.engine.prompts.tokens import PromptPart, unfinished
 from app.engine.protocol.prompt_messages import (
     ChatMessage,
+    ChatPrompt,
     IdsPrompt,
     Prompt,
     PromptShown,
     TextPrompt,
 )
+from app.engine.protocol.tool_messages import Tool, ToolCall
 
 END_ID = 0
 
@@ -25,6 +27,8 @@ def build_scripted(prompt: Prompt, vocabulary: ScriptVocabulary) -> BuiltPrompt:
     if isinstance(prompt, IdsPrompt):
         return _plain(prompt.token_ids, _spelled(prompt.token_ids, vocabulary))
     building = _Building(vocabulary)
+    if isinstance(prompt, ChatPrompt) and prompt.tools:
+        building.add_tools(prompt.tools)
     if isinstance(prompt, TextPrompt):
         ends = [(end, "assistant") for _, end in prompt.generated]
         starts = [(start, "text") for start, _ in prompt.generated]
@@ -72,6 +76,10 @@ def _tail(ids: list[int], vocabulary: ScriptVocabulary) -> bytes:
     return unfinished(b"".join(vocabulary.pieces[i] for i in ids))
 
 
+def _called(call: ToolCall) -> str:
+    return ScriptCall(call.name, call.arguments).text
+
+
 class _Building:
     """A chat prompt as it grows."""
 
@@ -97,6 +105,13 @@ class _Building:
             self._add_content(message)
         self.add_scaffold(self._vocabulary.pieces[END_ID])
 
+    def add_tools(self, tools: list[Tool]) -> None:
+        """Their definitions, before all else."""
+        self.add_scaffold(b"<|system|>")
+        text = "\n".join(f"{tool.name}: {tool.description} {tool.parameters}" for tool in tools)
+        self.add_text(text, [(len(text), "tools")])
+        self.add_scaffold(self._vocabulary.pieces[END_ID])
+
     def add_scaffold(self, piece: bytes) -> None:
         self._text += piece.decode()
         self._add([self._vocabulary.id_of(piece)], "scaffold", None)
@@ -106,6 +121,9 @@ class _Building:
         self.add_text(
             said.content, [(end, origin) for _, end, origin, _ in said.sources], message.message_id
         )
+        for call in message.tool_calls:
+            text = _called(call)
+            self.add_text(text, [(len(text), message.role)], message.message_id)
 
     def add_text(
         self, text: str, ends: list[tuple[int, str]], message_id: str | None = None

@@ -5,12 +5,14 @@
                   "tokens": [{"text": "Sun", "probability": 0.8, "ms": 5}, {"text": "ny."}]},
                  {"text": "A whole reply, cut into words.", "ms": 25}]}
 
-A reply whose `match` is part of the last user message is used first; else replies come in
-order. Anything that is not in these structs is refused with its place in the file.
+A reply whose `match` is part of the last message of the user, or of a tool that answered it, is
+used first; else replies come in order. Anything that is not in these structs is refused with its
+place in the file.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +21,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from app.engine.protocol.loading_messages import Device
+from app.engine.protocol.tool_messages import CALLED, Part
 
 
 class ScriptError(Exception):
@@ -35,6 +38,25 @@ class ScriptFailure(_Part, frozen=True, forbid_unknown_fields=True):
     evidence: str = ""
 
 
+class ScriptCall(_Part, frozen=True, forbid_unknown_fields=True):
+    """A call of a tool. `arguments`: an object, or the text that stands for one. Without an `id` it
+    gets one. It is written between `<tool_call>` tags, word by word."""
+
+    name: str
+    arguments: dict[str, Any] | str = {}
+    id: str = ""
+
+    @property
+    def arguments_text(self) -> str:
+        given = self.arguments
+        return given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+
+    @property
+    def text(self) -> str:
+        name = json.dumps(self.name, ensure_ascii=False)
+        return f'<tool_call>\n{{"name": {name}, "arguments": {self.arguments_text}}}\n</tool_call>'
+
+
 class ScriptToken(_Part, frozen=True, forbid_unknown_fields=True):
     """One token, or something that happens instead of one.
 
@@ -44,7 +66,7 @@ class ScriptToken(_Part, frozen=True, forbid_unknown_fields=True):
     `draft_probability`, `rejected` as [[text, draft probability], ...] and what the weights gave
     the first of them (`rejected_probability`);
     `withheld`: no text of it is shown, since `take_back` (a number of tokens) follows.
-    Happenings: `take_back`, `signal` ("SEGV"), `exit`, `fail`,
+    Happenings: `call` (this call is whole now), `take_back`, `signal` ("SEGV"), `exit`, `fail`,
     `hang` (true: until killed or terminated; "hard": refuses to be terminated), `stderr`
     and `log` (a line), `garbage` (hex bytes on the wire), `note` ([kind, sentence]).
     """
@@ -64,7 +86,7 @@ class ScriptToken(_Part, frozen=True, forbid_unknown_fields=True):
     rejected_probability: float = 0.01
     withheld: bool = False
     take_back: int = 0
-    part: str = "content"
+    part: Part = "content"
     repeat: int = 1
     signal: str | None = None
     exit: int | None = None
@@ -74,6 +96,7 @@ class ScriptToken(_Part, frozen=True, forbid_unknown_fields=True):
     log: str | None = None
     garbage: str | None = None
     note: tuple[str, str] | None = None
+    call: ScriptCall | None = None
 
     @property
     def piece(self) -> bytes | None:
@@ -93,7 +116,9 @@ class ScriptPrefill(_Part, frozen=True, forbid_unknown_fields=True):
 
 class ScriptReply(_Part, frozen=True, forbid_unknown_fields=True):
     """`text` is shorthand for `tokens`: cut into words, `ms` each; `probabilities` go round, and
-    so do `prompt_probabilities` over the prompt's tokens, where scores of it are asked for."""
+    so do `prompt_probabilities` over the prompt's tokens, where scores of it are asked for.
+    `calls`: of tools, behind all else; they are made where the request offers tools, and the reply
+    ends with them."""
 
     tokens: list[ScriptToken] = []
     match: str | None = None
@@ -103,6 +128,14 @@ class ScriptReply(_Part, frozen=True, forbid_unknown_fields=True):
     prompt_probabilities: list[float] = []
     prefill: ScriptPrefill = ScriptPrefill()
     stop_reason: str = "end_token"
+    calls: list[ScriptCall] = []
+
+    def without_calls(self) -> ScriptReply:
+        return msgspec.structs.replace(self, calls=[])
+
+    @property
+    def ending(self) -> str:
+        return CALLED if self.calls and self.stop_reason == "end_token" else self.stop_reason
 
     def steps(self) -> Iterator[ScriptToken]:
         """All tokens and happenings in order, with their delays filled in."""
@@ -114,6 +147,10 @@ class ScriptReply(_Part, frozen=True, forbid_unknown_fields=True):
             filled = token if token.ms is not None else msgspec.structs.replace(token, ms=self.ms)
             for _ in range(token.repeat):
                 yield filled
+        for call in self.calls:
+            for word in split_words(call.text):
+                yield ScriptToken(text=word, ms=self.ms, part="call")
+            yield ScriptToken(call=call)
 
 
 class ScriptLoad(_Part, frozen=True, forbid_unknown_fields=True):
@@ -234,6 +271,9 @@ class ScriptVocabulary:
         for reply in script.replies:
             for word in (*split_words(reply.match or ""), *split_words(reply.text)):
                 self._add(word.encode("utf-8", "replace"))
+            for call in reply.calls:
+                for word in split_words(call.text):
+                    self._add(word.encode("utf-8", "replace"))
             for token in reply.tokens:
                 self._add(token.piece or b"")
                 for text, _ in token.alternatives:

@@ -104,6 +104,7 @@ from app.engine.protocol.replay_messages import (
 )
 from app.engine.protocol.saved_messages import SavedCommand
 from app.engine.protocol.thinking_messages import ReadThinking, ThinkingOffer
+from app.engine.protocol.tool_messages import NONE
 from app.engine.text.text import Piece
 from app.refusal import Refusal
 
@@ -433,6 +434,8 @@ class ScriptedEngine:
             return self._fail(command.id, error)
         ids = built.ids
         reply = self._choose_reply(command.prompt)
+        if not _may_call(command.prompt):
+            reply = reply.without_calls()
         prompt_tokens = len(ids) if reply.prefill.tokens is None else reply.prefill.tokens
         if prompt_tokens >= n_ctx:
             sentence = (
@@ -490,7 +493,8 @@ class ScriptedEngine:
     def _choose_reply(self, prompt: Prompt) -> ScriptReply:
         text = ""
         if isinstance(prompt, ChatPrompt):
-            text = next((m.content for m in reversed(prompt.messages) if m.role == "user"), "")
+            asking = (m.content for m in reversed(prompt.messages) if m.role in ("user", "tool"))
+            text = next(asking, "")
         elif isinstance(prompt, TextPrompt):
             text = prompt.text
         matching = [r for r in self._script.replies if r.match is not None and r.match in text]
@@ -566,6 +570,9 @@ class ScriptedEngine:
                 self._steering.wait(take.command.id, (token.ms or 0) / 1000)
                 self._happen(token, take.command.id)
                 self._take_back(take, token.take_back)
+                if token.call is not None:
+                    self._send_texts(take, take.go_over("content"))
+                    self._send(take.call(token.call))
                 continue
             if (shift := take.make_room()) is not None:
                 self._cache.shift(take)
@@ -578,7 +585,7 @@ class ScriptedEngine:
             self._steering.wait(take.command.id, (token.ms or 0) / 1000)
             if self._play_token(take, token, token.piece):
                 return
-        take.stop_reason = reply.stop_reason
+        take.stop_reason = reply.ending
 
     def _play_token(self, take: Take, token: ScriptToken, piece: bytes) -> bool:
         """Send one token, held if the user wishes so. Returns whether it ended the reply."""
@@ -706,6 +713,10 @@ class ScriptedEngine:
             signal.signal(number, signal.SIG_DFL) if number != signal.SIGKILL else None
             os.kill(os.getpid(), number)
             time.sleep(60)
+
+
+def _may_call(prompt: Prompt) -> bool:
+    return isinstance(prompt, ChatPrompt) and bool(prompt.tools) and prompt.tool_choice != NONE
 
 
 class _ScriptedError(Exception):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from app.engine.process.drafting.state import DraftState, Proposal
-from app.engine.process.scripted.script import CLOSING, ScriptToken
+from app.engine.process.scripted.script import CLOSING, ScriptCall, ScriptToken
 from app.engine.process.trace.timeline import Pass, Timeline
 from app.engine.prompts.midway import (
     ids_without,
@@ -27,7 +27,8 @@ from app.engine.protocol.midway_messages import ContextShift
 from app.engine.protocol.prompt_messages import ChatPrompt
 from app.engine.protocol.thinking_messages import ended_sentence
 from app.engine.protocol.timeline_messages import SpanKind
-from app.engine.text.text import Part, Piece, ReplyText
+from app.engine.protocol.tool_messages import Part, ToolCall, ToolCalled
+from app.engine.text.text import Piece, ReplyText
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +102,8 @@ class Take:
         self._drafts = DraftState(command.drafts or Drafts())
         self._drafts.name = "draft.gguf" if self._drafts.kind == "model" else ""
         self._pass: list[float] = []
+        self._calls: list[ToolCall] = []
+        self._calling: list[str] = []
 
     @property
     def part(self) -> Part:
@@ -122,11 +125,19 @@ class Take:
         self._text.counts_thought = False
         return ended_sentence(self.reasoning_limit)
 
-    def go_over(self, part: str) -> list[Piece]:
+    def go_over(self, part: Part) -> list[Piece]:
         """What comes next is of this part; return what was held back of another one."""
         held = self._text.end_part() if part != self._given.part else []
-        self._given.part = "reasoning" if part == "reasoning" else "content"
+        self._given.part = part
         return held
+
+    def call(self, call: ScriptCall) -> ToolCalled:
+        """A call is whole."""
+        index, request_id = len(self._calls), self.command.id
+        called = ToolCall(call.id or f"call_{request_id}_{index}", call.name, call.arguments_text)
+        self._calls.append(called)
+        self._calling.clear()
+        return ToolCalled(request_id, index, called)
 
     @property
     def prompt_ids(self) -> list[int]:
@@ -245,6 +256,7 @@ class Take:
         self._parts.append(self.part)
         reading = self._text.feed(piece)
         self._stopped_by = reading.stop.words if reading.stop is not None else ""
+        self._calling += [text for part, text in reading.pieces if part == "call"]
         return reading.pieces
 
     def note_draft(self, token: ScriptToken, ms: float) -> None:
@@ -277,8 +289,13 @@ class Take:
         return True
 
     def flush(self) -> list[Piece]:
-        """The end: what was held back."""
-        return self._text.flush().pieces
+        """The end: what was held back; of a call that it was in the middle of, all."""
+        pieces = self._text.flush().pieces
+        half, self._calling = "".join(self._calling), []
+        if half:
+            self._given.part = "content"
+            pieces += self._text.feed(half.encode()).pieces
+        return pieces
 
     def summary(self, stop_reason: str) -> Summary:
         now = time.monotonic()
@@ -316,4 +333,5 @@ class Take:
             timeline=self._timeline.spans(now, self._since),
             drafts=self._drafts.report() if self._drafts.passes or self.command.drafts else None,
             adapters=list(self.adapters),
+            tool_calls=list(self._calls),
         )

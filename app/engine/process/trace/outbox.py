@@ -11,7 +11,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from typing import Final, Literal
+from typing import Final
 
 import msgspec
 
@@ -32,6 +32,7 @@ from app.engine.protocol.messages import (
     TokenArrived,
     TokenTrace,
 )
+from app.engine.protocol.tool_messages import Part
 
 _FIRST: Final = 2
 """So many tokens of a reply are sent without gathering: somebody waits for them."""
@@ -57,7 +58,7 @@ class TokenRecord(msgspec.Struct, frozen=True):
     ms: float
     uniform: float | None = None
     text: str = ""
-    part: Literal["content", "reasoning"] = "content"
+    part: Part = "content"
     context_used: int = 0
     held: bool = False
     shortlist: Shortlist | None = None

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from app.chat.replies.calls import answered_by, as_answer, calls_of, with_calls
 from app.chat.replies.prompts import chat_prompt, clean_message, generate_request
 from app.chat.settings.settings import Settings
 from app.engine.protocol.prompt_messages import ChatPrompt
+from app.engine.protocol.tool_messages import ToolCall
 from models.records import Conversation, Message, MessageState, Role
 
 NOON = datetime(2026, 11, 27, 12, tzinfo=UTC)
@@ -53,6 +55,25 @@ def test_reply_goes_in_as_its_own_ids_only_for_the_weights_that_wrote_it() -> No
     assert foreign.token_ids is None
     unknown = dataclasses.replace(reply, weights_hash="")
     assert chat_prompt(CHAT, [unknown], PLAIN, "").messages[0].token_ids is None
+
+
+def test_calls_and_results_go_in_as_they_are_stored() -> None:
+    call = ToolCall("c1", "clock", '{"city": "Tokyo"}')
+    reply = message(Role.ASSISTANT, "", settings=with_calls({"seed": 1}, [call]))
+    result = message(Role.TOOL, "3 am", settings=as_answer(call))
+    called, answered = chat_prompt(CHAT, [reply, result], PLAIN, "w").messages
+    assert (called.tool_calls, called.content) == ([call], "")
+    assert (answered.role, answered.content) == ("tool", "3 am")
+    assert (answered.tool_call_id, answered.tool_name) == ("c1", "clock")
+
+
+@pytest.mark.parametrize(
+    "stored", [None, "x", [], {"id": 1}, [None, 3, {"name": 5}, {"name": ""}], [[]], {"a": {}}]
+)
+def test_strange_stored_calls_are_none(stored: Any) -> None:
+    settings = {"tool_calls": stored, "tool_call": stored}
+    assert calls_of(message(Role.ASSISTANT, "x", settings=settings)) == ()
+    assert answered_by(message(Role.TOOL, "x", settings=settings)).name == ""
 
 
 def test_request_carries_the_settings() -> None:

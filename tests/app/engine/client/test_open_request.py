@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from app.engine.client.open_request import OpenRequest
 from app.engine.protocol.frames import Array
-from app.engine.protocol.messages import Failed, Generate, TextTakenBack, TokenArrived, TokenTrace
+from app.engine.protocol.messages import (
+    Failed,
+    Generate,
+    Note,
+    TextFlushed,
+    TextTakenBack,
+    TokenArrived,
+    TokenTrace,
+)
 from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt
+from app.engine.protocol.tool_messages import BAD_CALL, ToolCall, ToolCalled
 
 NOTHING = Array("i4", [0], b"")
 
@@ -37,3 +46,30 @@ def test_more_than_there_is_cannot_be_taken_back() -> None:
     request.note(token(0, 5, "a"))
     request.note(TextTakenBack(1, 9))
     assert request.failed(Failed(1, "native_error", "It died."), 256).partial is None
+
+
+def test_calls_that_are_whole_are_kept_and_a_half_one_is_text() -> None:
+    request = OpenRequest(Generate(1, ChatPrompt([ChatMessage("user", "x")])), 0.0)
+    call = ToolCall("c1", "clock", "{}")
+    for event in (
+        token(0, 5, "Wait. "),
+        TextFlushed(1, "<tool_call>clock</tool_call>", "call"),
+        ToolCalled(1, 0, call),
+        TextFlushed(1, "<tool_call>clo", "call"),
+    ):
+        request.note(event)
+    partial = request.failed(Failed(1, "native_error", "It died."), 256).partial
+    assert partial is not None
+    assert partial.tool_calls == [call]
+    assert partial.text == "Wait. <tool_call>clo"
+
+
+def test_a_call_that_was_none_is_not_said_twice() -> None:
+    request = OpenRequest(Generate(1, ChatPrompt([ChatMessage("user", "x")])), 0.0)
+    request.note(token(0, 5, ""))
+    request.note(TextFlushed(1, "<tool_call>?", "call"))
+    request.note(Note(1, BAD_CALL, "It is no call."))
+    request.note(TextFlushed(1, "<tool_call>?", "content"))
+    partial = request.failed(Failed(1, "native_error", "It died."), 256).partial
+    assert partial is not None
+    assert partial.text == "<tool_call>?"

@@ -36,6 +36,7 @@ from app.engine.protocol.inside_messages import (
     IntArray,
     TokenAttributed,
 )
+from app.engine.protocol.lane_messages import Lanes, LaneVisit
 from app.engine.protocol.machine_messages import StepProfiled
 from app.engine.protocol.messages import (
     Finished,
@@ -137,6 +138,13 @@ _TOGETHER: dict[type[WireMessage], st.SearchStrategy[WireMessage]] = {
             *([9, 3], 2.0, 1.0, 5.5),
         )
     ),
+    Lanes: st.integers(0, 3).map(
+        lambda n: Lanes(
+            *(9.0, 2, n, _moments(n), _moments(n), *[_ones(n)] * 2),
+            *(_ones(n), _ones(n), Array.of("u1", [1] * n), [LaneVisit(1, 0, "r", "c", 0.0, 0.0)]),
+            [],
+        )
+    ),
     VectorMade: st.integers(0, 3).map(
         lambda n: VectorMade(n + 1, 2, 1, 1, "mean", _row(2 * n), [1.0] * n, [0.5] * n)
     ),
@@ -146,6 +154,14 @@ _TOGETHER: dict[type[WireMessage], st.SearchStrategy[WireMessage]] = {
 
 def _row(n: int) -> Array:
     return Array.of("f4", [0.5] * n)
+
+
+def _moments(n: int) -> Array:
+    return Array.of("f8", [0.5] * n)
+
+
+def _ones(n: int) -> Array:
+    return Array.of("i4", [1] * n)
 
 
 def _floats(name: str, n: int) -> FloatArray:
@@ -222,6 +238,16 @@ def test_every_struct_of_the_protocol_is_frozen_and_tagged(
 ) -> None:
     assert kind.__struct_config__.frozen
     assert kind.__struct_config__.tag == kind.__name__
+
+
+def test_frames_from_before_there_were_tools_are_still_read() -> None:
+    prompt = {"@": "ChatPrompt", "messages": [{"@": "ChatMessage", "role": "tool", "content": "x"}]}
+    old = msgspec.msgpack.encode({"@": "Generate", "id": 1, "prompt": prompt})
+    assert wire.decode_command(old) == Generate(1, ChatPrompt([ChatMessage("tool", "x")]))
+    ending = {"@": "Finished", "id": 1, "result": {"@": "Summary", "stop_reason": "end_token"}}
+    assert wire.decode_event(msgspec.msgpack.encode(ending)) == Finished(
+        1, protocol.Summary("end_token")
+    )
 
 
 # --- garbage ------------------------------------------------------------------------------------

@@ -16,8 +16,9 @@ from app.engine.process.native.native import NativeLog
 from app.engine.prompts.tokens import PromptTokenizer, split_control
 from app.engine.protocol.messages import Finished, Generate, Note, Summary
 from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt
+from app.engine.protocol.tool_messages import Part
 from app.engine.text.channels import MARKS, ChannelSplitter, channel_marks
-from app.engine.text.text import Part, ReplyText
+from app.engine.text.text import ReplyText
 
 CONTROL = ("<|startoftext|>", *MARKS, "<|return|>")
 

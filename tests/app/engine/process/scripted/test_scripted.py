@@ -42,6 +42,7 @@ from app.engine.protocol.messages import (
 )
 from app.engine.protocol.pieces import Pieces
 from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt, IdsPrompt, TextPrompt
+from app.engine.protocol.tool_messages import Tool, ToolCall, ToolCalled
 
 ROOT = Path(__file__).resolve().parents[5]
 
@@ -62,6 +63,69 @@ def _summary(engine: Engine, request: Generate) -> Summary:
     assert isinstance(ending, Finished), ending
     assert isinstance(ending.result, Summary)
     return ending.result
+
+
+# --- calls of tools ---------------------------------------------------------------------------
+
+CLOCK = Tool("clock", "The time in a city.", '{"type": "object"}')
+CALLING = {
+    "text": "One moment.",
+    "calls": [
+        {"name": "clock", "arguments": {"city": "Tokyo"}},
+        {"name": "clock", "arguments": "not json", "id": "mine"},
+    ],
+}
+
+
+def _asking(*messages: ChatMessage, choice: str = "auto", **fields: Any) -> Generate:
+    prompt = ChatPrompt(list(messages), tools=[CLOCK], tool_choice=choice)
+    return Generate(0, prompt, **fields)
+
+
+def test_a_script_plays_calls_where_tools_are_offered(talk: ScriptedTalk) -> None:
+    engine = talk.loaded_engine(_script(CALLING))
+    asked = ChatMessage("user", "What time is it?")
+    summary = _summary(engine, _asking(asked))
+    assert (summary.text, summary.stop_reason) == ("One moment.", "tool_calls")
+    calls = summary.tool_calls
+    assert [call.name for call in calls] == ["clock", "clock"]
+    assert json.loads(calls[0].arguments) == {"city": "Tokyo"}
+    assert calls[0].id
+    assert (calls[1].id, calls[1].arguments) == ("mine", "not json")
+    called = [event for event in talk.events if isinstance(event, ToolCalled)]
+    assert [(event.index, event.call) for event in called] == list(enumerate(calls))
+    arrived = [e for e in talk.events if isinstance(e, TokenArrived | TextFlushed)]
+    assert "".join(e.text for e in arrived if e.part == "content") == summary.text
+    written = "".join(e.text for e in arrived if e.part == "call")
+    assert written.count("<tool_call>") == written.count("</tool_call>") == 2
+
+    for request in (_asking(asked, choice="none"), ask("What time is it?")):
+        summary = _summary(engine, request)
+        assert (summary.tool_calls, summary.stop_reason) == ([], "end_token")
+
+
+def test_what_a_tool_said_chooses_the_next_reply_and_stands_in_its_prompt(
+    talk: ScriptedTalk,
+) -> None:
+    night = {"match": "3 am", "text": "It is night there."}
+    engine = talk.loaded_engine(_script({"match": "time", **CALLING}, night))
+    asked = ChatMessage("user", "What time is it?")
+    call = ToolCall("c1", "clock", "{}")
+    said = ChatMessage("assistant", "One moment.", tool_calls=[call])
+    answer = ChatMessage("tool", "3 am", tool_call_id="c1", tool_name="clock")
+    assert _summary(engine, _asking(asked)).tool_calls
+    summary = _summary(engine, _asking(asked, said, answer))
+    assert (summary.text, summary.tool_calls) == ("It is night there.", [])
+    written = '<tool_call>\n{"name": "clock", "arguments": {}}\n</tool_call>'
+    assert written in summary.rendered_prompt
+    assert "clock: The time in a city." in summary.rendered_prompt
+
+
+def test_a_call_that_is_cut_off_is_text(talk: ScriptedTalk) -> None:
+    engine = talk.loaded_engine(_script({"calls": [{"name": "clock"}]}))
+    summary = _summary(engine, _asking(ChatMessage("user", "Now?"), max_tokens=3))
+    assert (summary.tool_calls, summary.stop_reason) == ([], "max_tokens")
+    assert summary.text.startswith("<tool_call")
 
 
 # --- replies ----------------------------------------------------------------------------------

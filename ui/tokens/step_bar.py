@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
 
 from app.engine.protocol.messages import TokenTrace
 from app.engine.protocol.pieces import Pieces
-from app.insight.trace.tokens_shown import percent, visible
+from app.insight.trace.tokens_shown import bits_text, percent, rank_text, visible
 from ui.look.theme import Theme
 from ui.section.tokens.alternatives import AlternativesTable
 from ui.shell.sizes import STATUS_FROM_PX
@@ -181,9 +181,7 @@ class StepBar(QWidget):
         self._token = token
         self.text.setText(visible(text[-END_LENGTH:].encode()))
         self.text.setAccessibleName(f"Text so far ends with: {text[-END_LENGTH:]}")
-        self.figure.setText(
-            f"token {token.index + 1:,} · entropy {max(0.0, token.entropy):.2f} bits"
-        )
+        self.figure.setText(f"token {token.index + 1:,} · entropy {bits_text(token.entropy)} bits")
         self.show_words(words)
         self.table.scrollToTop()
         row = self.table.candidates.drawn_row
@@ -201,7 +199,7 @@ class StepBar(QWidget):
             piece = piece[:LONGEST_PIECE] + "…"
         self.take_button.setText(f"Take “{piece}”")
         share = percent(min(token.logprob, 0.0))
-        place = f"rank {token.rank:,}" + (
+        place = f"rank {rank_text(token.rank)}" + (
             "" if self.table.candidates.drawn_row is not None else ", not shown here"
         )
         self.caption.set_text(

@@ -24,6 +24,7 @@ from app.engine.protocol.frames import (
     WireMessage,
     Word,
 )
+from app.engine.protocol.remote_messages import EngineOffer
 from app.engine.protocol.saved_messages import SavedFolder
 
 
@@ -127,7 +128,8 @@ class Loaded(WireMessage, frozen=True, tag=True):
     `size_bytes`: of the file, or of all files of a set. `templates` names the file's chat
     templates, its main one first as "default". `fast_hash` is `app.gguf.fingerprint`'s; empty if
     the file could not be read again. `cache`: what each cell of the KV cache is made of.
-    `draft`: the name of the draft model that stands beside them.
+    `draft`: the name of the draft model that stands beside them. `remote`: they stand on a server
+    elsewhere, which can this; what it does not say of them is 0 or empty then.
     """
 
     path: Name
@@ -164,3 +166,4 @@ class Loaded(WireMessage, frozen=True, tag=True):
     templates: Annotated[list[Name], MANY] = msgspec.field(default_factory=list)
     cache: CacheShape | None = None
     draft: Name = ""
+    remote: EngineOffer | None = None

@@ -105,6 +105,7 @@ from app.engine.protocol.prompt_messages import (
     PromptShown,
     ReadPrompt,
 )
+from app.engine.protocol.remote_messages import EngineOffer
 from app.engine.protocol.replay_messages import (
     DrawsReplayed,
     ReplayDraws,
@@ -346,6 +347,7 @@ class Summary(WireMessage, frozen=True, tag=True):
     reasoning_limit: Count = 0
     adapters: Annotated[list[AdapterUsed], FEW] = msgspec.field(default_factory=list)
     tool_calls: Calls = msgspec.field(default_factory=list)
+    unknown: Annotated[list[Word], FEW] = msgspec.field(default_factory=list)
 
 
 def tokens_per_s(generated: int, decode_s: float) -> float:
@@ -428,6 +430,7 @@ Result = (
     | BeamsFound
     | VectorMade
     | DevicesRead
+    | EngineOffer
     | Done
 )
 
@@ -512,14 +515,18 @@ class TokenTrace(WireMessage, frozen=True, tag=True):
     one. `log_total`: ln Σ e^logit over the vocabulary, so each candidate's logit is its
     log-probability plus this; None where it was not recorded. `draft_logprob`: what the draft model
     gave the token that it proposed here. `rejected`: what was proposed here and not drawn.
+
+    A server elsewhere may not say all of it: `rank` and `entropy` are None then, `token_id` and
+    those of alternatives -1; `alternative_pieces` are the alternatives' bytes where no vocabulary
+    can be asked for them (one for each, else empty).
     """
 
     index: Count
     token_id: TokenId
     piece: Piece
     logprob: Nats
-    rank: Count
-    entropy: Bits
+    rank: Count | None
+    entropy: Bits | None
     alternative_ids: Int32s
     alternative_logprobs: Float32s
     stages: Annotated[list[StageEffect], FEW]
@@ -532,10 +539,13 @@ class TokenTrace(WireMessage, frozen=True, tag=True):
     draft_logprob: Nats | None = None
     rejected: Rejected | None = None
     inserted: bool = False
+    alternative_pieces: Annotated[list[Piece], FEW] = msgspec.field(default_factory=list)
 
     def check(self) -> None:
         nats = self.alternative_logprobs.numbers()
         check_equal("alternatives", self.alternative_ids.size, len(nats))
+        if self.alternative_pieces:
+            check_equal("alternatives and pieces", len(nats), len(self.alternative_pieces))
         if not all(map(is_nats, (self.logprob, self.draft_logprob or 0.0, *nats))):
             raise ProtocolError("a log-probability is none")
         if 0 < self.ms < 1e-9:

@@ -82,7 +82,7 @@ class Live:
     left: int
     is_at_least: bool
     is_close: bool
-    entropy_before: float
+    entropy_before: float | None
     entropy_after: Between
     uniform: float | None
     hit: int | None = None

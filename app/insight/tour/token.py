@@ -53,12 +53,13 @@ def drawn_facts(token: TokenTrace, at: int) -> Facts:
         "id": Fact(token.token_id, str(token.token_id)),
         "nth": count(at + 1),
         "probability": probability(token.logprob),
-        "rank": count(token.rank),
         "n_bytes": count(len(token.piece)),
         "token_bytes": said(hexadecimal(token.piece)),
         "token_time": Fact(token.ms, time_text(token.ms)),
         "choice": _choice(token),
     }
+    if token.rank:
+        found["rank"] = count(token.rank)
     if token.drafted or token.rejected is not None:
         found["draft"] = said("right" if token.drafted else "wrong")
     if token.log_total is not None:

@@ -85,6 +85,13 @@ class _Rejected(msgspec.Struct, array_like=True, frozen=True):
     draft_logprobs: list[float]
 
 
+class _Pieces(msgspec.Struct, array_like=True, frozen=True):
+    """The alternatives of a row whose vocabulary cannot be asked for their bytes."""
+
+    row: int
+    pieces: list[bytes]
+
+
 class _Columns(msgspec.Struct, array_like=True, frozen=True):
     """All columns; n tokens, m alternatives in all, s effects of stages in all.
 
@@ -97,8 +104,8 @@ class _Columns(msgspec.Struct, array_like=True, frozen=True):
     piece_sizes: bytes
     pieces: bytes
     logprob: bytes
-    rank: bytes
-    entropy: bytes
+    rank: bytes  # 0: unknown
+    entropy: bytes  # NaN: unknown
     microseconds: bytes
     uniform: bytes  # NaN: none was drawn
     drafted: bytes  # bits
@@ -117,6 +124,7 @@ class _Columns(msgspec.Struct, array_like=True, frozen=True):
     draft_logprob: bytes = b""  # likewise
     rejected: list[_Rejected] = []
     inserted: bytes = b""  # bits; empty: none was
+    alternative_pieces: list[_Pieces] = []
 
 
 def pack(traces: Sequence[TokenTrace]) -> bytes:
@@ -162,6 +170,9 @@ def _columns(table: TraceTable) -> _Columns:
             for row, each in table.rejected.items()
         ],
         inserted=_bits(inserted) if any(inserted := table.flags(IS_INSERTED)) else b"",
+        alternative_pieces=[
+            _Pieces(row, pieces) for row, pieces in table.alternative_pieces.items()
+        ],
     )
 
 
@@ -286,7 +297,7 @@ def _traces(columns: _Columns) -> list[TokenTrace]:
         ends.tolist(),
         _finite(_numbers(columns.logprob, n, "<f4"), or_impossible=True),
         _numbers(columns.rank, n).tolist(),
-        _finite(_numbers(columns.entropy, n, "<f4")),
+        _known_or_none(_numbers(columns.entropy, n, "<f4")),
         _numbers(columns.microseconds, n).tolist(),
         _numbers(columns.uniform, n, "<f8").tolist(),
         _flags(columns.drafted, n).tolist(),
@@ -300,13 +311,14 @@ def _traces(columns: _Columns) -> list[TokenTrace]:
         strict=True,
     )
     rejected = _rejected_of(columns)
+    pieces = _pieces_of(columns, counts)
     return [
         TokenTrace(
             index=number,
             token_id=token_id,
             piece=columns.pieces[end - size : end],
             logprob=logprob,
-            rank=rank,
+            rank=rank or None,
             entropy=entropy,
             alternative_ids=ids,
             alternative_logprobs=logprobs,
@@ -322,6 +334,7 @@ def _traces(columns: _Columns) -> list[TokenTrace]:
             draft_logprob=draft_logprob,
             rejected=rejected.get(row),
             inserted=inserted,
+            alternative_pieces=pieces.get(row, []),
         )
         for row, ((
             number, token_id, size, end, logprob, rank, entropy, microseconds, uniform, drafted,
@@ -339,6 +352,14 @@ def _rejected_of(columns: _Columns) -> dict[int, Rejected]:
         except ProtocolError as error:
             raise TraceUnreadable(f"The trace of this reply is damaged: {error}.") from error
         found[one.row] = rejected
+    return found
+
+
+def _pieces_of(columns: _Columns, counts: Any) -> dict[int, list[bytes]]:
+    found = {each.row: each.pieces for each in columns.alternative_pieces}
+    for row, pieces in found.items():
+        if not (0 <= row < columns.n and len(pieces) == counts[row]):
+            raise TraceUnreadable("The trace of this reply is damaged: its pieces don't match.")
     return found
 
 
@@ -400,7 +421,10 @@ def _or_none(planes: bytes, n: int) -> list[float | None]:
     """What `_known` was made of: None for what is not known."""
     if not planes:
         return [None] * n
-    numbers = _numbers(planes, n, "<f4")
+    return _known_or_none(_numbers(planes, n, "<f4"))
+
+
+def _known_or_none(numbers: Any) -> list[float | None]:
     _finite(numbers[numbers == numbers])
     return [None if math.isnan(number) else number for number in numbers.tolist()]
 

@@ -8,6 +8,7 @@ nothing known                                   before: the words of its text, n
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -225,12 +226,14 @@ def usual_ms(traces: Sequence[TokenTrace]) -> float:
 
 
 def most_uncertain_place(traces: Sequence[TokenTrace]) -> int | None:
-    """The place of the token with the largest entropy, the first of equals. Of a growing trace no
-    token is made for it: that takes a tenth of a second at 16,384."""
+    """The place of the token with the largest entropy, the first of equals; None where that of none
+    is known. Of a growing trace no token is made for it: that takes a tenth of a second at 16,384.
+    """
     if not len(traces):
         return None
     if isinstance(traces, TraceTable):
         entropies = list(traces.column("entropy"))
     else:
-        entropies = [token.entropy for token in traces]
-    return max(range(len(entropies)), key=lambda at: (entropies[at], -at))
+        entropies = [math.nan if t.entropy is None else t.entropy for t in traces]
+    known = (at for at, entropy in enumerate(entropies) if not math.isnan(entropy))
+    return max(known, key=lambda at: (entropies[at], -at), default=None)

@@ -38,7 +38,7 @@ _BOUND: Final = 2**63 - 1
 class Row(NamedTuple):
     """What is known of a token by itself. `..._end`: where its share of a buffer ends, in bytes
     (alternatives: in alternatives). `stages`: number of its list of stages in `stage_lists`.
-    `log_total`, `draft_logprob`: NaN where it is not known."""
+    `rank` 0, and NaN in `entropy`, `log_total`, `draft_logprob`: it is not known."""
 
     position: int
     token_id: int
@@ -69,8 +69,8 @@ class TraceTable(Sequence[TokenTrace]):
     """The traces of one reply in order. One thread at a time.
 
     `alternative_ids` (i4) and `alternative_logprobs` (f4) are those of all tokens. `rejected`: what
-    was proposed and not drawn, of the few tokens that have it. `n_cuts`: how often tokens were
-    taken back; others may stand in their places by now.
+    was proposed and not drawn, of the few tokens that have it; `alternative_pieces`: likewise.
+    `n_cuts`: how often tokens were taken back; others may stand in their places by now.
     """
 
     def __init__(self, traces: Iterable[TokenTrace] = ()) -> None:
@@ -84,6 +84,7 @@ class TraceTable(Sequence[TokenTrace]):
         self.alternative_logprobs = bytearray()
         self.removed_by = bytearray()
         self.rejected: dict[int, Rejected] = {}
+        self.alternative_pieces: dict[int, list[bytes]] = {}
         self.n_cuts = 0
         for trace in traces:
             self.append(trace)
@@ -99,6 +100,8 @@ class TraceTable(Sequence[TokenTrace]):
         row = self._row_of(token, count, len(removed), len(effects))
         if token.rejected is not None:
             self.rejected[len(self)] = token.rejected
+        if token.alternative_pieces:
+            self.alternative_pieces[len(self)] = token.alternative_pieces[:count]
         self._rows += _ROW.pack(*row)
         self._last = row
         self.pieces += token.piece
@@ -113,6 +116,8 @@ class TraceTable(Sequence[TokenTrace]):
             return
         self.n_cuts += 1
         self.rejected = {i: each for i, each in self.rejected.items() if i < length}
+        pieces = self.alternative_pieces.items()
+        self.alternative_pieces = {i: each for i, each in pieces if i < length}
         last = self._last = self.row(length - 1)
         del self._rows[length * _ROW.size :]
         del self.pieces[last.piece_end :]
@@ -131,6 +136,7 @@ class TraceTable(Sequence[TokenTrace]):
             setattr(found, name, bytearray(getattr(self, name)))
         found.stage_lists = list(self.stage_lists)
         found.rejected = dict(self.rejected)
+        found.alternative_pieces = dict(self.alternative_pieces)
         found._list_numbers = dict(self._list_numbers)
         found._last = self._last
         found.truncate(length)
@@ -143,9 +149,9 @@ class TraceTable(Sequence[TokenTrace]):
         return Row(
             _bounded(token.index),
             _bounded(token.token_id),
-            _bounded(token.rank),
+            _bounded(token.rank or 0),
             token.logprob,
-            token.entropy,
+            math.nan if token.entropy is None else token.entropy,
             token.ms,
             uniform or 0.0,
             math.nan if token.log_total is None else token.log_total,
@@ -219,8 +225,8 @@ class TraceTable(Sequence[TokenTrace]):
             token_id=row.token_id,
             piece=bytes(self.pieces[before.piece_end : row.piece_end]),
             logprob=row.logprob,
-            rank=row.rank,
-            entropy=row.entropy,
+            rank=row.rank or None,
+            entropy=None if math.isnan(row.entropy) else row.entropy,
             alternative_ids=Array("i4", [count], bytes(self.alternative_ids[first:end])),
             alternative_logprobs=Array("f4", [count], bytes(self.alternative_logprobs[first:end])),
             stages=self._stages(row, before.effects_end),
@@ -233,6 +239,7 @@ class TraceTable(Sequence[TokenTrace]):
             log_total=None if math.isnan(row.log_total) else row.log_total,
             draft_logprob=None if math.isnan(row.draft_logprob) else row.draft_logprob,
             rejected=self.rejected.get(i),
+            alternative_pieces=self.alternative_pieces.get(i, []),
         )
 
     def _stages(self, row: Row, first: int) -> list[StageEffect]:

@@ -26,6 +26,8 @@ TINTS: Final[dict[Tint, str]] = {
 }
 """What can be tinted, and its caption."""
 
+UNKNOWN: Final = "—"
+"""In the place of a figure that nobody measured."""
 _VISIBLE: Final = {" ": "·", "\u00a0": "␣", "\n": "↵", "\r": "␍", "\t": "⇥"}
 SIGNS: Final = frozenset((*_VISIBLE.values(), "⟨", "⟩"))
 """With what pieces are made visible."""
@@ -97,6 +99,22 @@ def hexadecimal(piece: bytes) -> str:
     return piece.hex(" ").upper()
 
 
+def bits_text(bits: float | None) -> str:
+    """
+    >>> bits_text(1.5), bits_text(None)
+    ('1.50', '—')
+    """
+    return UNKNOWN if bits is None or math.isnan(bits) else f"{max(0.0, bits):.2f}"
+
+
+def rank_text(rank: int | None) -> str:
+    """
+    >>> rank_text(1200), rank_text(None)
+    ('1,200', '—')
+    """
+    return f"{rank:,}" if rank else UNKNOWN
+
+
 def surprise_at_draw(token: TokenTrace) -> float | None:
     """−log2 of the probability that the token had where it was drawn, in bits; None where the
     stages were not recorded."""
@@ -111,9 +129,9 @@ class Figures(Protocol):
     @property
     def logprob(self) -> float: ...
     @property
-    def rank(self) -> int: ...
+    def rank(self) -> int | None: ...
     @property
-    def entropy(self) -> float: ...
+    def entropy(self) -> float | None: ...
     @property
     def ms(self) -> float: ...
 
@@ -125,13 +143,13 @@ def strength(token: Figures, tint: Tint, usual_ms: float = 0.0) -> float | None:
     probability: 1 − p. rank: log2, full at 1,024. entropy and surprise: full at 10 bits. time:
     against the usual one, full at three times that.
     """
-    value: float | None
+    value: float | None = None
     if tint == "probability":
         value = 1 - math.exp(min(token.logprob, 0.0))
     elif tint == "rank":
-        value = math.log2(max(token.rank, 1)) / math.log2(_MOST_RANK)
+        value = math.log2(token.rank) / math.log2(_MOST_RANK) if token.rank else None
     elif tint == "entropy":
-        value = token.entropy / _MOST_BITS
+        value = None if token.entropy is None else token.entropy / _MOST_BITS
     elif tint == "surprise":
         bits = surprise_at_draw(token) if isinstance(token, TokenTrace) else None
         value = None if bits is None else bits / _MOST_BITS

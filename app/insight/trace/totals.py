@@ -20,12 +20,12 @@ from app.insight.trace.table import TraceTable, cuts_of
 @dataclass(frozen=True, slots=True)
 class Totals:
     """`tokens_per_s` counts as llama-bench does: (n − 1) ÷ time after the first token; None where
-    no time passed."""
+    no time passed. `mean_entropy`: None where that of any token is not known."""
 
     n_tokens: int
     mean_logprob: float
     perplexity: float
-    mean_entropy: float
+    mean_entropy: float | None
     tokens_per_s: float | None
 
 
@@ -101,7 +101,7 @@ class RunningTotals:
             n_tokens=n,
             mean_logprob=mean,
             perplexity=math.exp(min(-mean, 700.0)),
-            mean_entropy=self._sums[1] / n,
+            mean_entropy=None if math.isnan(self._sums[1]) else self._sums[1] / n,
             tokens_per_s=1000 * (len(own) - 1) / after_first if after_first > 0 else None,
         )
 
@@ -116,4 +116,5 @@ def _columns(
             tokens.column("ms", start),
         )
     more = tokens[start:]
-    return [t.logprob for t in more], [t.entropy for t in more], [t.ms for t in more]
+    entropies = [math.nan if t.entropy is None else t.entropy for t in more]
+    return [t.logprob for t in more], entropies, [t.ms for t in more]

@@ -24,7 +24,7 @@ from app.engine.protocol.without_effect import idle_stages
 from app.insight.sampling.live import BANNED, BY_RULE, Live, Row, live_at
 from app.insight.sampling.pool import Between, CannotTell, best_logit
 from app.insight.sampling.selecting import remembers
-from app.insight.trace.tokens_shown import visible
+from app.insight.trace.tokens_shown import bits_text, visible
 from models.records import Message
 from ui.section.card import Card, small_label
 from ui.section.panel import Tools
@@ -455,7 +455,7 @@ def summary(found: Live) -> str:
     left = f"more than {found.left:,} left" if found.is_at_least else f"{found.left:,} left"
     low, high = f"{found.entropy_after.low:.2f}", f"{found.entropy_after.high:.2f}"
     after = low if low == high else f"{low}–{high}"
-    return f"{left} · entropy {found.entropy_before:.2f} → {after} bits · sum 100%"
+    return f"{left} · entropy {bits_text(found.entropy_before)} → {after} bits · sum 100%"
 
 
 def percent(span: Between) -> str:

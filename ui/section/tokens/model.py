@@ -21,7 +21,15 @@ from PySide6.QtGui import QIcon
 from app.engine.protocol.messages import TokenTrace
 from app.engine.protocol.pieces import Pieces
 from app.insight.trace.table import TraceTable, cuts_of
-from app.insight.trace.tokens_shown import SIGNS, hexadecimal, percent, visible
+from app.insight.trace.tokens_shown import (
+    SIGNS,
+    UNKNOWN,
+    bits_text,
+    hexadecimal,
+    percent,
+    rank_text,
+    visible,
+)
 from ui.markdown.recent import Recent
 
 Index = QModelIndex | QPersistentModelIndex
@@ -74,7 +82,7 @@ COLUMNS: Final = (
     Column(
         "ID",
         "Its number in the vocabulary",
-        lambda token: str(token.token_id),
+        lambda token: str(token.token_id) if token.token_id >= 0 else UNKNOWN,
         field="token_id",
     ),
     Column(
@@ -88,14 +96,14 @@ COLUMNS: Final = (
     Column(
         "Rank",
         "Number of tokens at least as probable, before samplers; 1 is the most probable",
-        lambda token: f"{token.rank:,}",
+        lambda token: rank_text(token.rank),
         unit="",
         field="rank",
     ),
     Column(
         "Entropy",
         "How uncertain the choice was, before samplers, in bits",
-        lambda token: f"{max(0.0, token.entropy):.2f}",
+        lambda token: bits_text(token.entropy),
         unit="bit",
         field="entropy",
         widest=("17.99",),
@@ -217,7 +225,7 @@ class TokenModel(QAbstractTableModel):
         for at in self._rows:
             token = self._traces[at]
             row = [self.cell(token, at, column) for column in range(len(COLUMNS))]
-            row[NUMBER], row[RANK] = str(at + 1), str(token.rank)
+            row[NUMBER], row[RANK] = str(at + 1), str(token.rank or UNKNOWN)
             row[TIME] = f"{token.ms:.1f}"
             writer.writerow([*row, origin(token) or "drawn"])
         return out.getvalue()
@@ -387,9 +395,9 @@ def heading(column: int) -> str:
     return f"{COLUMNS[column].title} {COLUMNS[column].unit or ''}".rstrip()
 
 
-def _ordered(numbers: Sequence[float]) -> list[float]:
+def _ordered(numbers: Sequence[float | None]) -> list[float]:
     """Numbers that can be sorted: what is none stands below all others."""
-    return [-math.inf if number != number else number for number in numbers]
+    return [-math.inf if number is None or number != number else number for number in numbers]
 
 
 def _place(keys: Sequence[Any], key: Any, *, is_down: bool) -> int:

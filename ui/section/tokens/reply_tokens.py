@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.insight.trace.message_tokens import drafted_of, n_taken_over
-from app.insight.trace.tokens_shown import visible
+from app.insight.trace.tokens_shown import bits_text, visible
 from app.insight.trace.totals import RunningTotals, Totals, speeds
 from ui.look.icons import icon
 from ui.section.card import Card, column_px, show_rows, small_label, tighten
@@ -366,4 +366,6 @@ def _of_others(count: int) -> str:
 
 def _figures(found: Totals) -> str:
     logprob = signed(found.mean_logprob)
-    return f"mean log-probability {logprob} nats · mean entropy {found.mean_entropy:.2f} bits"
+    return (
+        f"mean log-probability {logprob} nats · mean entropy {bits_text(found.mean_entropy)} bits"
+    )

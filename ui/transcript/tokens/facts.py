@@ -12,7 +12,13 @@ from typing import Final
 from app.engine.protocol.messages import TokenTrace
 from app.engine.protocol.pieces import Pieces, unpack
 from app.insight.trace.message_tokens import MessageTokens
-from app.insight.trace.tokens_shown import hexadecimal, percent, surprise_at_draw, visible
+from app.insight.trace.tokens_shown import (
+    bits_text,
+    hexadecimal,
+    percent,
+    surprise_at_draw,
+    visible,
+)
 
 N_ALTERNATIVES: Final = 5
 INSERTED: Final = "Not drawn: the engine wrote it to end the reasoning at its limit."
@@ -56,10 +62,11 @@ def facts_of(
     if place is None:
         return _not_drawn(tokens, number, piece)
     trace = tokens.traces[place]
-    figures = (
-        f"ID {trace.token_id} · {percent(trace.logprob)}% · rank {trace.rank:,} · entropy "
-        f"{max(0.0, trace.entropy):.2f} bits"
-    )
+    named = [f"ID {trace.token_id}"] if trace.token_id >= 0 else []
+    named.append(f"{percent(trace.logprob)}%")
+    named += [f"rank {trace.rank:,}"] if trace.rank else []
+    named += [f"entropy {bits_text(trace.entropy)} bits"] if trace.entropy is not None else []
+    figures = " · ".join(named)
     details = [f"token {place + 1:,} of {len(tokens.traces):,}", f"{trace.ms:.1f} ms"]
     bits = surprise_at_draw(trace)
     if bits is not None:

@@ -12,7 +12,7 @@ from app.insight.sampling.stage_evidence import DrawEvidence, Evidence, evidence
 from app.insight.sampling.waterfall import waterfall
 from app.insight.tour.page.markup import Markup, Row, bars, figure, lacking, picture, rect, words
 from app.insight.tour.page.material import Material
-from app.insight.trace.tokens_shown import quoted
+from app.insight.trace.tokens_shown import quoted, rank_text
 
 N_BEST: Final = 10
 OF_PROMPT: Final = "This token is part of the prompt: it was given, not drawn."
@@ -39,7 +39,7 @@ def vote_rows(material: Material) -> Markup:
         ]
         if token.token_id not in [each.token_id for each in best]:
             own = math.exp(min(token.logprob, 0.0))
-            told.append((token.token_id, f"{token.rank:,}", _logit(own, token.log_total), own))
+            told.append((token.token_id, rank_text(token.rank), _logit(own, token.log_total), own))
     else:
         return lacking(material.why("logits"))
     rows = [

@@ -79,6 +79,7 @@ from app.engine.protocol.messages import (
     VocabularyTable,
 )
 from app.engine.protocol.prompt_messages import CutMessage, ShownPart
+from app.engine.protocol.remote_messages import EngineOffer, Lack, RemoteModel
 from app.engine.protocol.replay_messages import DrawsReplayed, ReplayedDraw
 from app.engine.protocol.template_messages import TemplateReply
 from app.engine.protocol.thinking_messages import ThinkingOffer
@@ -209,6 +210,15 @@ RESULTS: list[WireMessage] = [
     StepProfiled(9, 5, 2, 0.1, 0.2, [1.0, 1.0], [0.0, 0.0], [2.0, 2.0], 3.0, 9.0, 8.0),
     FlashCompared(9, 8, 2, SIDE, SIDE, 0.1),
     BeamsFound(9, 8, 1, 3, 12, [2, 1], 2, "length", 0.1, 0.2, 2, ["A note."]),
+    EngineOffer(
+        *("e", "Mine", "vllm", "0.9"),
+        models=[RemoteModel("m", 8)],
+        missing=[Lack("tools", "No.")],
+        stages=[Lack("dry", "No.")],
+        n_logprobs=20,
+        model_id="m",
+        notes=["A note."],
+    ),
     VectorMade(2, 2, 1, 1, "mean", NUMBERS, [1.0], [0.5], ["A note."]),
 ]
 EVENTS: list[WireMessage] = [

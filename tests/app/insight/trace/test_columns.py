@@ -42,8 +42,8 @@ def made_up(rng: random.Random, index: int, k: int = 64, *, stages: bool = True)
         token_id=rng.randrange(262_144),
         piece=rng.randbytes(rng.randrange(12)),
         logprob=logprobs[0] if logprobs else -1.0,
-        rank=rng.randrange(1, 50_000),
-        entropy=rng.uniform(0, 18),
+        rank=rng.choice([None, rng.randrange(1, 50_000)]),
+        entropy=rng.choice([None, rng.uniform(0, 18)]),
         alternative_ids=Array.of("i4", [rng.randrange(262_144) for _ in range(k)]),
         alternative_logprobs=Array.of("f4", logprobs),
         stages=[
@@ -59,6 +59,7 @@ def made_up(rng: random.Random, index: int, k: int = 64, *, stages: bool = True)
         chosen=rng.random() < 0.1,
         log_total=rng.choice([None, rng.uniform(-40, 40)]),
         draft_logprob=rng.choice([None, -rng.expovariate(1)]),
+        alternative_pieces=rng.choice([[], [rng.randbytes(3) for _ in range(k)]]),
         rejected=rng.choice([None, None, Rejected([7, 9], [b"a", b"\xff"], -2.5, [-0.1, -0.3])]),
     )
 
@@ -77,11 +78,15 @@ def assert_same(back: list[TokenTrace], traces: list[TokenTrace]) -> None:
             "chosen",
             "removed_by",
             "rejected",
+            "alternative_pieces",
         ):
             assert getattr(got, name) == getattr(want, name), name
         assert got.alternative_ids == want.alternative_ids
         assert got.logprob == pytest.approx(want.logprob, rel=1e-6)
-        assert got.entropy == pytest.approx(want.entropy, rel=1e-6, abs=1e-9)
+        if got.entropy is None or want.entropy is None:
+            assert got.entropy == want.entropy
+        else:
+            assert got.entropy == pytest.approx(want.entropy, rel=1e-6, abs=1e-9)
         if got.log_total is None or want.log_total is None:
             assert got.log_total == want.log_total
         else:
@@ -267,7 +272,8 @@ def test_blobs_of_before_a_column_was_stored_are_read(column: str, unknown: dict
     """Stored with fewer columns; and a reply of which nothing is known there is stored so, too."""
     rng = random.Random(6)
     traces = [msgspec.structs.replace(made_up(rng, i, 5), chosen=i == 3) for i in range(9)]
-    unknown = unknown | {"draft_logprob": None, "rejected": None}  # which came last
+    last = {"draft_logprob": None, "rejected": None, "alternative_pieces": []}
+    unknown = unknown | last
     columns = msgspec.msgpack.decode(zlib.decompress(pack(traces)[4:]))
     at = trace_columns._Columns.__struct_fields__.index(column)
     old = trace_columns.MAGIC + zlib.compress(msgspec.msgpack.encode(columns[:at]))
@@ -276,10 +282,20 @@ def test_blobs_of_before_a_column_was_stored_are_read(column: str, unknown: dict
     assert msgspec.msgpack.decode(zlib.decompress(pack(without)[4:]))[at] == b""
 
 
+def test_pieces_of_alternatives_that_are_not_there_are_a_damaged_trace() -> None:
+    trace = msgspec.structs.replace(made_up(random.Random(1), 0, 2), alternative_pieces=[])
+    columns = msgspec.msgpack.decode(zlib.decompress(pack([trace])[4:]))
+    for wrong in ([[0, [b"a"]]], [[1, [b"a", b"b"]]], [[-1, []]], [[0, "x"]]):
+        columns[-1] = wrong
+        blob = trace_columns.MAGIC + zlib.compress(msgspec.msgpack.encode(columns))
+        with pytest.raises(trace_columns.TraceUnreadable):
+            unpack(blob)
+
+
 def test_a_damaged_draft_is_a_damaged_trace() -> None:
     columns = msgspec.msgpack.decode(zlib.decompress(pack([made_up(random.Random(1), 0, 2)])[4:]))
     for wrong in ([[0, [1, 2], [b"a"], -1.0, []]], [[0, [1], [b"a"], 7.0, []]], [[0, "x"]]):
-        columns[-1] = wrong
+        columns[trace_columns._Columns.__struct_fields__.index("rejected")] = wrong
         blob = trace_columns.MAGIC + zlib.compress(msgspec.msgpack.encode(columns))
         with pytest.raises(trace_columns.TraceUnreadable):
             unpack(blob)

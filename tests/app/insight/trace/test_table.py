@@ -31,8 +31,9 @@ def made_up(rng: random.Random, index: int, k: int, *, stages: bool = True) -> T
         token_id=rng.randrange(262_144),
         piece=rng.randbytes(rng.randrange(6)),
         logprob=-rng.expovariate(0.3),
-        rank=rng.randrange(1, 50_000),
-        entropy=rng.uniform(0, 18),
+        rank=rng.choice([None, rng.randrange(1, 50_000)]),
+        entropy=rng.choice([None, rng.uniform(0, 18)]),
+        alternative_pieces=rng.choice([[], [rng.randbytes(2) for _ in range(k)]]),
         alternative_ids=Array.of("i4", [rng.randrange(262_144) for _ in range(k)]),
         alternative_logprobs=Array.of("f4", [-rng.expovariate(0.2) for _ in range(k)]),
         stages=[StageEffect(name, rng.randrange(99), rng.random()) for name in names]
@@ -100,7 +101,8 @@ def test_a_head_is_a_table_of_its_own(seed: int, n: int, length: int) -> None:
 
 
 def test_a_column_is_that_field_of_every_token() -> None:
-    traces = _made_up(3, 50)
+    replace = msgspec.structs.replace
+    traces = [replace(each, entropy=each.entropy or 0.5) for each in _made_up(3, 50)]
     table = TraceTable(traces)
     assert table.column("token_id").tolist() == [trace.token_id for trace in traces]
     assert table.column("entropy").tolist() == [trace.entropy for trace in traces]
@@ -143,7 +145,8 @@ def test_alternatives_without_a_log_probability_are_left_out() -> None:
 
 def test_a_long_reply_takes_less_than_a_kilobyte_a_token() -> None:
     rng = random.Random(2)
-    traces = [made_up(rng, i, 64) for i in range(1000)]
+    of_a_vocabulary = {"alternative_pieces": []}
+    traces = [msgspec.structs.replace(made_up(rng, i, 64), **of_a_vocabulary) for i in range(1000)]
     tracemalloc.start()
     try:
         table = TraceTable(traces)

@@ -5,7 +5,10 @@ the gate before each connection and at each byte. What must hold:
 
 * Nothing outside `app/hub/` imports anything that could connect (`tests/test_gate.py`).
 * A gate is closed until somebody opens it, and closing it cuts what is under way.
-* A token leaves only in a request to `token_origin`, whatever a redirect says.
+* This machine's own addresses are a switch of their own (`let_here`): closed with it on, the gate
+  lets connections to loopback through, looks no name up for them, and nothing else.
+* A token leaves only in a request to `token_origin`, a server's key only in one to the origin that
+  it belongs to (`KEY_ORIGIN`), whatever a redirect says.
 
 A `Call` is something that one thread asks and another may call off, at once, in mid-answer.
 
@@ -30,6 +33,8 @@ OFFLINE_BY_ARGUMENT: Final = (
     "Cutaway was started with --offline. Restart it without --offline to use the hub. Models on "
     "this computer still work."
 )
+KEY_ORIGIN: Final = "cutaway_key_origin"
+"""Of a request's extensions: the origin that its Authorization header is for."""
 NOT_KNOWN_YET: Final = "Settings are still loading. Try again in a moment."
 
 
@@ -46,8 +51,10 @@ class CalledOff(Exception):  # noqa: N818
 
 
 class Cuttable(Protocol):
-    """A connection that another thread can end."""
+    """A connection that another thread can end. `is_here`: its other end is on this machine."""
 
+    @property
+    def is_here(self) -> bool: ...
     def cut(self) -> None: ...
 
 
@@ -113,6 +120,7 @@ class Gate:
         """The only origin ("https://host:port") that a token is sent to. "": none."""
         self._lock = threading.Lock()
         self._why_closed = "" if is_open else NOT_KNOWN_YET
+        self._lets_here = False
         self._connections: set[Cuttable] = set()
         self._client: httpx2.Client | None = None
 
@@ -133,14 +141,27 @@ class Gate:
         """From now on nothing is opened, sent or read; what is under way is cut."""
         with self._lock:
             self._why_closed = why
-            connections = list(self._connections)
-        for each in connections:
+        self._cut_barred()
+
+    def let_here(self, *, lets: bool) -> None:
+        """Whether connections to this machine are let through while it is closed."""
+        self._lets_here = lets
+        self._cut_barred()
+
+    def _cut_barred(self) -> None:
+        with self._lock:
+            barred = [each for each in self._connections if not self.lets(each.is_here)]
+        for each in barred:
             each.cut()
 
-    def check(self) -> None:
-        """Raise GateClosed if no connection may be used."""
-        if self._why_closed:
-            raise GateClosed(self._why_closed)
+    def lets(self, is_here: bool) -> bool:
+        """Whether a connection may be used; `is_here`: its other end is on this machine."""
+        return not self._why_closed or (is_here and self._lets_here)
+
+    def check(self, is_here: bool = False) -> None:
+        """Raise GateClosed if no such connection may be used."""
+        if not self.lets(is_here):
+            raise GateClosed(self._why_closed or OFFLINE)
 
     def client(self, make: Callable[[Gate], httpx2.Client]) -> httpx2.Client:
         """The client whose every connection passes here; `transport.plain_client` makes it, once.
@@ -153,6 +174,7 @@ class Gate:
 
     def shut_down(self, why: str = OFFLINE) -> None:
         """Close it for good: cut everything and let the client go."""
+        self._lets_here = False
         self.close_it(why)
         with self._lock:
             client, self._client = self._client, None
@@ -164,7 +186,7 @@ class Gate:
     def enter(self, connection: Cuttable) -> None:
         """A connection has been made. Raises GateClosed if the gate was closed meanwhile."""
         with self._lock:
-            self.check()
+            self.check(connection.is_here)
             self._connections.add(connection)
 
     def leave(self, connection: Cuttable) -> None:

@@ -24,7 +24,7 @@ import httpcore2
 import httpx2
 
 from app.hub.address import origin_of
-from app.hub.gate import Gate, current_call
+from app.hub.gate import KEY_ORIGIN, Gate, current_call
 
 CONNECT_TIMEOUT_S: Final = 10.0
 READ_TIMEOUT_S: Final = 20.0
@@ -59,11 +59,12 @@ def is_loopback(host: str) -> bool:
 class GateStream(httpcore2.NetworkStream):
     """A connection that the gate, and the call that waits for it, can cut."""
 
-    def __init__(self, gate: Gate, inner: httpcore2.NetworkStream) -> None:
+    def __init__(self, gate: Gate, inner: httpcore2.NetworkStream, *, is_here: bool) -> None:
         self._gate = gate
         self._inner = inner
         self._lock = threading.Lock()
         self._is_waiting = False
+        self.is_here = is_here
         try:
             gate.enter(self)
         except BaseException:
@@ -84,7 +85,7 @@ class GateStream(httpcore2.NetworkStream):
 
     @contextlib.contextmanager
     def _in_use(self) -> Iterator[None]:
-        self._gate.check()
+        self._gate.check(self.is_here)
         call = current_call()
         try:
             with call.using(self) if call is not None else contextlib.nullcontext():
@@ -97,7 +98,7 @@ class GateStream(httpcore2.NetworkStream):
                         self._is_waiting = False
         finally:
             # Cut off, a read fails or looks like an end: neither is the server's.
-            self._gate.check()
+            self._gate.check(self.is_here)
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         with self._in_use():
@@ -118,7 +119,7 @@ class GateStream(httpcore2.NetworkStream):
                 ssl_context, server_hostname, CONNECT_TIMEOUT_S if timeout is None else timeout
             )
         self._gate.leave(self)
-        return GateStream(self._gate, inner)
+        return GateStream(self._gate, inner, is_here=self.is_here)
 
     def close(self) -> None:
         self._gate.leave(self)
@@ -128,11 +129,20 @@ class GateStream(httpcore2.NetworkStream):
         return self._inner.get_extra_info(info)
 
 
-class GateBackend(httpcore2.NetworkBackend):
-    """Opens TCP connections, if the gate is open."""
+def _ends_here(stream: httpcore2.NetworkStream) -> bool:
+    """Whether the other end of a connection is on this machine, by its address and not its name."""
+    peer = stream.get_extra_info("server_addr")
+    return isinstance(peer, tuple) and bool(peer) and is_loopback(str(peer[0]))
 
-    def __init__(self, gate: Gate) -> None:
+
+class GateBackend(httpcore2.NetworkBackend):
+    """Opens TCP connections, if the gate is open, and those to this machine where it lets these
+    through; their names are not looked up anywhere then. Behind a proxy the other end is
+    elsewhere, wherever the proxy itself is."""
+
+    def __init__(self, gate: Gate, *, has_proxy: bool = False) -> None:
         self._gate = gate
+        self._has_proxy = has_proxy
         self._inner = httpcore2.SyncBackend()
 
     def connect_tcp(
@@ -143,13 +153,25 @@ class GateBackend(httpcore2.NetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore2.NetworkStream:
-        self._gate.check()
+        self._gate.check(is_loopback(host) and not self._has_proxy)
         call = current_call()
         if call is not None:
             call.check()
         timeout = CONNECT_TIMEOUT_S if timeout is None else timeout
-        inner = self._inner.connect_tcp(host, port, timeout, local_address, socket_options)
-        return GateStream(self._gate, inner)
+        names: tuple[str, ...] = (host,)
+        if not self._gate.is_open and host.lower().rstrip(".") == "localhost":
+            names = ("127.0.0.1", "::1")
+        inner = self._connected(names, port, timeout, local_address, socket_options)
+        is_here = _ends_here(inner) and not self._has_proxy
+        return GateStream(self._gate, inner, is_here=is_here)
+
+    def _connected(
+        self, names: tuple[str, ...], port: int, timeout: float, *options: Any
+    ) -> httpcore2.NetworkStream:
+        for name in names[:-1]:
+            with contextlib.suppress(httpcore2.ConnectError):
+                return self._inner.connect_tcp(name, port, timeout, *options)
+        return self._inner.connect_tcp(names[-1], port, timeout, *options)
 
     def connect_unix_socket(
         self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
@@ -170,7 +192,7 @@ class _PoolTransport(httpx2.HTTPTransport):
             "max_connections": 32,
             "max_keepalive_connections": 4,
             "keepalive_expiry": 15.0,
-            "network_backend": GateBackend(gate),
+            "network_backend": GateBackend(gate, has_proxy=bool(proxy)),
         }
         if not proxy:
             self._pool = httpcore2.ConnectionPool(**limits)
@@ -199,10 +221,12 @@ class GateTransport(httpx2.BaseTransport):
         self._pools: dict[tuple[str, bool], _PoolTransport] = {}
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
-        self._gate.check()
+        self._gate.check(is_loopback(request.url.host))
         request.headers.pop("Cookie", None)
-        if "Authorization" in request.headers and not self._may_have_token(request.url):
-            del request.headers["Authorization"]
+        key_origin = request.extensions.get(KEY_ORIGIN, "")
+        is_of_server = bool(key_origin) and origin_of(str(request.url)) == key_origin
+        if not is_of_server and not self._may_have_token(request.url):
+            request.headers.pop("Authorization", None)
         return self._pool_for(request.url).handle_request(request)
 
     def _may_have_token(self, url: httpx2.URL) -> bool:

@@ -17,7 +17,7 @@ from huggingface_hub.utils import send_telemetry
 from app.hub import library
 from app.hub.address import origin_of
 from app.hub.faults import Asked, HubFault, fault_of
-from app.hub.gate import Call, CalledOff, Gate, GateClosed
+from app.hub.gate import KEY_ORIGIN, Call, CalledOff, Gate, GateClosed
 from app.hub.transport import READ_TIMEOUT_S, AnswerTooLong, AnswerTooSlow, plain_client, read_whole
 
 DATA = bytes(range(256)) * 400
@@ -64,6 +64,67 @@ def test_it_is_closed_at_first_and_says_so(sockets):
     with pytest.raises(GateClosed, match="Turn off Offline"):
         gate.client(plain_client).get("http://127.0.0.1:9/")
     assert sockets == []
+    gate.shut_down()
+
+
+def test_this_machine_is_a_switch_of_its_own(fake_hub, sockets):
+    gate = Gate()
+    gate.let_here(lets=True)
+    client, port = gate.client(plain_client), fake_hub.endpoint.rpartition(":")[2]
+    for host in ("127.0.0.1", "localhost", "LOCALHOST."):
+        assert client.get(f"http://{host}:{port}/api/models").status_code == 200
+    assert {each for each in sockets if each.startswith("name")} <= {"name 127.0.0.1", "name ::1"}
+    sockets.clear()
+    for host in ("hub.example.org", "localhost.evil.test", "127.1", "10.0.0.1", "0.0.0.0"):
+        with pytest.raises(GateClosed):
+            client.get(f"http://{host}:{port}/api/models")
+    assert (sockets, gate.n_connections) == ([], 3)
+    gate.let_here(lets=False)  # what is open is cut
+    assert gate.n_connections == 0
+    with pytest.raises(GateClosed):
+        client.get(f"http://127.0.0.1:{port}/api/models")
+    gate.let_here(lets=True)
+    gate.shut_down()
+    with pytest.raises(GateClosed):
+        gate.check(is_here=True)
+
+
+def test_a_name_that_leads_elsewhere_is_not_this_machine(fake_hub, monkeypatch):
+    """Who it is counts by the address that the connection has, not by the name that was asked."""
+    gate, port = Gate(), fake_hub.endpoint.rpartition(":")[2]
+    gate.let_here(lets=True)
+    monkeypatch.setattr("app.hub.transport._ends_here", lambda stream: False)
+    with pytest.raises(GateClosed):
+        gate.client(plain_client).get(f"http://127.0.0.1:{port}/api/models")
+    assert (gate.n_connections, fake_hub.requests) == (0, [])
+    gate.shut_down()
+
+
+def test_what_goes_by_a_proxy_here_goes_elsewhere(fake_hub, monkeypatch):
+    monkeypatch.setenv("http_proxy", fake_hub.cdn)
+    monkeypatch.delenv("no_proxy", raising=False)
+    gate = Gate(is_open=True)
+    gate.let_here(lets=True)
+    gate.client(plain_client).get("http://hub.example.org/api/models")
+    assert gate.n_connections == 1
+    gate.close_it()
+    assert gate.n_connections == 0
+    with pytest.raises(GateClosed):
+        gate.client(plain_client).get("http://hub.example.org/api/models")
+    gate.shut_down()
+
+
+def test_a_servers_key_goes_to_its_origin_alone(fake_hub):
+    gate = Gate(is_open=True)
+    client, own = gate.client(plain_client), {"Authorization": "Bearer k"}
+
+    def sent(origin):
+        client.get(f"{fake_hub.endpoint}/x", headers=own, extensions={KEY_ORIGIN: origin})
+        return "authorization" in fake_hub.requests[-1].headers
+
+    assert sent(origin_of(fake_hub.endpoint))
+    assert not sent(origin_of(fake_hub.cdn))
+    assert not sent("")
     gate.shut_down()
 
 

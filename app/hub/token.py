@@ -8,14 +8,11 @@ carry it is decided once more at the gate (`Gate.token_origin`).
 
 from __future__ import annotations
 
-import logging
 import threading
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
-from app.refusal import Refusal, bad_setting
-
-if TYPE_CHECKING:
-    from keyring.backend import KeyringBackend
+from app.hub import kept_secrets
+from app.refusal import bad_setting
 
 SERVICE: Final = "Cutaway hub token"
 MAX_LENGTH: Final = 512
@@ -26,8 +23,6 @@ STILL_THERE: Final = (
     "The token was removed from Cutaway but couldn't be deleted from the system keyring. Delete "
     f"“{SERVICE}” there."
 )
-
-_log = logging.getLogger(__name__)
 
 
 def checked_token(text: str) -> str:
@@ -93,7 +88,7 @@ class AccessTokens:
             origin = self._origin
             if origin in self._kept_here:
                 return
-        found = _from_keyring(origin)
+        found = kept_secrets.read(SERVICE, origin, checked_token)
         with self._lock:
             if found is not None and origin == self._origin:
                 self._kept_here[origin] = found
@@ -111,7 +106,7 @@ class AccessTokens:
         with self._lock:
             self._kept_here[origin] = token
             self._refused = ""
-        is_stored = _into_keyring(origin, token)
+        is_stored = kept_secrets.keep(SERVICE, origin, token)
         with self._lock:
             if origin == self._origin:
                 self._where = "keyring" if is_stored else "this run"
@@ -123,51 +118,4 @@ class AccessTokens:
             self._kept_here.pop(origin, None)
             self._where = "none"
             self._refused = ""
-        return was != "keyring" or _out_of_keyring(origin)
-
-
-def _backend() -> KeyringBackend | None:
-    """The system's keyring, if there is one that keeps anything."""
-    import keyring
-    from keyring.backends import fail, null
-
-    backend = keyring.get_keyring()
-    if isinstance(backend, fail.Keyring | null.Keyring) or backend.priority <= 0:
-        return None
-    return backend
-
-
-def _from_keyring(origin: str) -> str | None:
-    try:
-        backend = _backend()
-        found = backend.get_password(SERVICE, origin) if backend is not None else None
-        return checked_token(found) if found else None
-    except Refusal:
-        return None
-    except Exception as error:  # noqa: BLE001 - each system's keyring fails in its own ways
-        _log.warning("the keyring cannot be read: %s", type(error).__name__)
-        return None
-
-
-def _into_keyring(origin: str, token: str) -> bool:
-    try:
-        backend = _backend()
-        if backend is None:
-            return False
-        backend.set_password(SERVICE, origin, token)
-        # Some keep nothing and say nothing.
-        return backend.get_password(SERVICE, origin) == token
-    except Exception as error:  # noqa: BLE001 - its text may hold the token
-        _log.warning("the keyring keeps nothing: %s", type(error).__name__)
-        return False
-
-
-def _out_of_keyring(origin: str) -> bool:
-    try:
-        backend = _backend()
-        if backend is not None:
-            backend.delete_password(SERVICE, origin)
-    except Exception as error:  # noqa: BLE001
-        _log.warning("the keyring does not let go: %s", type(error).__name__)
-        return False
-    return True
+        return was != "keyring" or kept_secrets.forget(SERVICE, origin)

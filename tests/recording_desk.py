@@ -147,6 +147,8 @@ class FakeDesk:
         self.downloads.folder = data_dir / "weights"
         self.downloads.follow = self._follow_downloads
         self.local.follow = lambda follower: lambda: None
+        self.engines.all = ()
+        self.engines.follow = lambda follower: lambda: None
         for part, method in (
             (self.tree, "edit"),
             (self.tree, "edit_and_send"),

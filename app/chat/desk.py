@@ -30,6 +30,7 @@ from app.chat.conversations.shelf import Shelf
 from app.chat.conversations.temporary import TemporaryChat
 from app.chat.conversations.tree import Tree
 from app.chat.documents.text_mode import TextMode
+from app.chat.engines.engines import AskServer, EngineList, cannot_ask
 from app.chat.events import (
     LastChatStays,
     Noticed,
@@ -108,6 +109,7 @@ from app.engine.protocol.messages import (
     TokenArrived,
 )
 from app.engine.protocol.tool_messages import ToolCalled
+from app.hub.engine_keys import EngineKeys
 from models.records import Conversation, Message, StoreOpened
 
 if TYPE_CHECKING:
@@ -153,6 +155,7 @@ class Desk:
         remember_weights: bool = True,
         check_weights: Check | None = None,
         find_others: FindOthers | None = None,
+        ask_server: AskServer = cannot_ask,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.data_dir: Final = data_dir
@@ -170,6 +173,7 @@ class Desk:
         )
         around, count_soon = self.around, self._count_soon
         self.settings: Final = AppSettings(around, data_dir, self._on_settings_changed)
+        self.engines: Final = EngineList(around, self.settings.set, EngineKeys(), ask_server)
         self.shelf: Final = Shelf(
             around,
             lambda chat, messages: self.growing.live_path(chat, messages),
@@ -332,6 +336,7 @@ class Desk:
         around.is_closing = True
         self.previews.close()
         self.partners.close()
+        self.engines.close()
         self.hub.close()
         self.exchange.close()
         self.fits.close()
@@ -425,6 +430,8 @@ class Desk:
         if "saved_chats_mb" in names:
             self.saved_chats.on_settings_changed()
         self.hub.take_settings(names)
+        if names & {"engines", "offline", "local_engines_offline"}:
+            self.engines.on_settings_changed()
         if names & {"weights_folders", "find_other_apps", "download_folder"}:
             self.local.on_settings_changed()
 

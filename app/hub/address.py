@@ -6,8 +6,10 @@ a mirror's, `owner/name:Q4_K_M`, `hf.co/owner/name:Q4_K_M`. Nothing here asks th
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import quote, unquote, urlsplit
@@ -170,31 +172,75 @@ def checked_endpoint(text: str) -> str:
 
     Raises Refusal. Without a scheme https is meant, on this machine http.
     """
+    return _checked(text, "https://hub.example.org", "A hub address", "a token", _is_here)
+
+
+def checked_server(text: str) -> str:
+    """The address of a server that speaks OpenAI's protocol, as it is kept. What people copy may
+    name one of its endpoints, which is left out. Raises Refusal. Without a scheme http is meant in
+    one's own network, where hardly any server has a certificate, else https.
+
+    >>> checked_server("localhost:8080/v1/chat/completions"), checked_server("api.example.org/v1/")
+    ('http://localhost:8080/v1', 'https://api.example.org/v1')
+    """
+    address = _checked(
+        text, "http://localhost:8080/v1", "A server's address", "a key", _is_in_own_network
+    )
+    for endpoint in _ENDPOINTS:
+        address = address.removesuffix(endpoint)
+    return address
+
+
+_ENDPOINTS: Final = ("/chat/completions", "/completions", "/models", "/embeddings")
+
+
+def _is_here(host: str) -> bool:
+    return host.lower() == "localhost" or host.startswith("127.")
+
+
+def _is_in_own_network(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_private
+    except ValueError:
+        name = host.lower().rstrip(".")
+        return "." not in name or name.endswith((".local", ".lan", ".internal", ".localhost"))
+
+
+def is_this_machine(address: str) -> bool:
+    """Whether a checked address leads to this computer, by its name or number alone."""
+    host = (urlsplit(address).hostname or "").rstrip(".")
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+def _checked(
+    text: str, example: str, what: str, secret: str, is_plain: Callable[[str], bool]
+) -> str:
+    """`secret`: what is entered instead of a password. `is_plain`: hosts that are asked by http
+    where no scheme is given."""
     text = text.strip()
     if not text.strip("/"):
-        raise bad_setting("Enter an address like https://hub.example.org.")
+        raise bad_setting(f"Enter an address like {example}.")
+    if len(text) > MAX_LENGTH:
+        raise bad_setting(f"An address is limited to {MAX_LENGTH:,} characters.")
     if "://" not in text:
-        host = text.partition("/")[0].partition(":")[0]
-        is_here = host.lower() == "localhost" or host.startswith("127.")
-        text = f"{'http' if is_here else 'https'}://{text}"
+        host = text.partition("/")[0]
+        host = host.partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+        text = f"{'http' if is_plain(host) else 'https'}://{text}"
     try:
         parts = urlsplit(text)
         port = parts.port
     except ValueError:
-        raise bad_setting(
-            f"“{_shown(text)}” isn't an address. Enter one like https://hub.example.org."
-        ) from None
+        raise bad_setting(f"“{_shown(text)}” isn't an address. Enter one like {example}.") from None
     host = parts.hostname or ""
     if parts.scheme not in ("http", "https") or not host or port == 0 or not _is_name(host):
-        raise bad_setting(
-            f"“{_shown(text)}” isn't an address. Enter one like https://hub.example.org."
-        )
+        raise bad_setting(f"“{_shown(text)}” isn't an address. Enter one like {example}.")
     if parts.username or parts.password:
-        raise bad_setting(
-            "A hub address can't contain a user name or password. Enter a token instead."
-        )
+        raise bad_setting(f"{what} can't contain a user name or password. Enter {secret} instead.")
     if parts.query or parts.fragment:
-        raise bad_setting("A hub address can't contain “?” or “#”. Remove that part.")
+        raise bad_setting(f"{what} can't contain “?” or “#”. Remove that part.")
     netloc = f"[{host}]" if ":" in host else host
     if port is not None and port != {"http": 80, "https": 443}[parts.scheme]:
         netloc = f"{netloc}:{port}"

@@ -26,6 +26,7 @@ from app.chat.surroundings import ALWAYS
 from app.refusal import Refusal
 from ui.look.theme import Theme
 from ui.settings.chain_field import ChainField
+from ui.settings.engine_list import EngineRows
 from ui.settings.fields import (
     ChoiceField,
     Field,
@@ -50,6 +51,10 @@ if TYPE_CHECKING:
     from app.chat.desk import Desk
 
 SIZE_PX = (680, 580)
+ENGINES_WORDS = (
+    "Models run on this computer, or on servers that speak OpenAI's protocol. Their models stand "
+    "in the model menu beside those on this computer."
+)
 SAMPLING_SETTINGS = (
     "temperature",
     "top_k",
@@ -111,7 +116,7 @@ class SettingsWindow(WindowBeside):
         self._add_page("appearance", "Appearance", self._appearance())
         self._add_page("chat", "Chat", self._chat())
         self._add_page("sampling", "Sampling", self._sampling())
-        self._add_page("engine", "Engine", self._engine())
+        self._add_page("engine", "Engines", self._engine())
         self._add_page("log", "Log", self.log_view)
         self._add_page("data", "Data", self._data())
 
@@ -331,8 +336,20 @@ class SettingsWindow(WindowBeside):
 
     def _engine(self) -> Page:
         page = Page(self._theme, "engine", self)
+        self.engines = EngineRows(self._desk, self._theme, self)
+        page.add_card(
+            plain_label(ENGINES_WORDS, self, "small", wraps=True),
+            self.engines,
+            self._row(
+                "local_engines_offline",
+                "On this computer while offline",
+                "Addresses of this computer (localhost) also work while Offline is on.",
+                SwitchField(self._theme, self),
+            ),
+        )
         automatic: dict[str, Any] = {"is_whole": True, "placeholder": "Automatic"}
         page.add_card(
+            plain_label("This computer", self, "strong"),
             self._row(
                 "n_threads",
                 "Threads",
@@ -406,8 +423,8 @@ class SettingsWindow(WindowBeside):
             self._row(
                 "offline",
                 "Offline",
-                "Cutaway connects only to the model hub, when you search or download. When on, "
-                "Cutaway never uses the network.",
+                "Cutaway connects only to the model hub, when you search or download, and to "
+                "engines that you added. When on, Cutaway never uses the network.",
                 self.offline_field,
             ),
         )

@@ -367,7 +367,7 @@ def in_the_apps_words(failed: Failed, loaded: Loaded | None, policy: str) -> Fai
         steps = steps.replace("message,", "message or summary,") if policy == "summarize" else steps
         steps += "or "
     if loaded is None or loaded.n_ctx < loaded.n_ctx_train:
-        steps += "set a larger context window in Settings → Engine and reload the model."
+        steps += "set a larger context window in Settings → Engines and reload the model."
     else:
         steps += "choose another model."
     facts = f"{chat} has {int(tokens):,} tokens, but the context window holds only {int(size):,}."

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from app.engine.protocol.adapter_messages import Adapters, ControlVector, Lora, 
 from app.engine.protocol.draft_messages import MAX_DRAFT, Drafts
 from app.engine.protocol.frames import clean_text
 from app.engine.protocol.loading_messages import LoadOptions
+from app.engine.protocol.remote_messages import EngineAddress
 from app.engine.protocol.stages import (
     Dist,
     FilterStage,
@@ -37,7 +39,7 @@ from app.engine.protocol.stages import (
 )
 from app.engine.protocol.template_variables import MAX_CHARACTERS, read_variables
 from app.engine.protocol.thinking_messages import OFF, ON
-from app.hub.address import checked_endpoint
+from app.hub.address import checked_endpoint, checked_server
 from app.refusal import Refusal, bad_setting
 from app.strict_reading import STAGE, read_stage, read_struct, snake
 
@@ -56,6 +58,8 @@ MAX_STAGES: Final = 32
 MAX_CLOSED_FOLDERS: Final = 10_000
 MAX_ADDRESS_LENGTH: Final = 2_000
 MAX_HUBS: Final = 100
+MAX_ENGINES: Final = 50
+MAX_ENGINE_NAME_LENGTH: Final = 60
 MAX_WEIGHTS_FOLDERS: Final = 200
 MAX_PATH_LENGTH: Final = 32_767
 MAX_GRAMMAR_LENGTH: Final = 64_000
@@ -95,7 +99,8 @@ class Settings:
     weights of other programs are listed too. `download_folder` empty: the one in the data folder;
     `download_limit_kbs` is for all downloads together, 0: no limit. `saved_chats_mb`: how much of
     the disk the KV state of chats may take, 0: none is saved. `unload_after_min`: after so long
-    without use the weights leave memory, 0: never.
+    without use the weights leave memory, 0: never. `engines`: servers that answer in this machine's
+    place; `local_engines_offline`: those on this computer may be asked while `offline`, too.
     """
 
     theme: str = "system"
@@ -163,6 +168,8 @@ class Settings:
     download_limit_kbs: int = 0
     saved_chats_mb: int = 4000
     unload_after_min: int = 0
+    engines: tuple[EngineAddress, ...] = ()
+    local_engines_offline: bool = False
 
     def load_options(self) -> LoadOptions:
         """How to load weights: None wherever the engine shall decide."""
@@ -441,6 +448,28 @@ def _hub_endpoint(value: object) -> str:
     return checked_endpoint(value)
 
 
+def _engines(value: object) -> tuple[EngineAddress, ...]:
+    """Structs, or the objects that the database has for them."""
+    if not isinstance(value, list | tuple):
+        raise bad_setting("Engines must be a list of addresses.")
+    if len(value) > MAX_ENGINES:
+        raise bad_setting(f"At most {MAX_ENGINES} engines can be added.")
+    found: dict[str, EngineAddress] = {}
+    for number, item in enumerate(value, 1):
+        where = f"engine {number}"
+        read = item if isinstance(item, EngineAddress) else read_struct(EngineAddress, item, where)
+        if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", read.id) or read.id in found:
+            raise bad_setting(f"“id” in {where} must be a word of its own.")
+        name = " ".join(_text("The name", MAX_ENGINE_NAME_LENGTH)(read.name).split())
+        if not name or not name.isprintable():
+            raise bad_setting("Enter a name for this engine.")
+        if any(name.casefold() == other.name.casefold() for other in found.values()):
+            raise bad_setting(f"There is an engine “{name}” already. Choose another name.")
+        key_name = _text("The key's name", MAX_ADDRESS_LENGTH)(read.key_name)
+        found[read.id] = EngineAddress(read.id, name, checked_server(read.url), key_name)
+    return tuple(found.values())
+
+
 def _chain(value: object) -> tuple[Stage, ...]:
     """Stages, or the objects that a file has for them. What their numbers may be is judged by
     the engine, beside the samplers that they are for."""
@@ -532,4 +561,6 @@ _CHECKS: Final[dict[str, Callable[[object], Any]]] = {
     "unload_after_min": _whole("The idle time before unloading", 0, 10_000),
     "saved_chats_mb": _whole("The disk space for saved chats", 0, 10_000_000),
     "find_other_apps": _flag("Including models from other apps"),
+    "engines": _engines,
+    "local_engines_offline": _flag("Engines on this computer while offline"),
 }

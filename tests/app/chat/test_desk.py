@@ -263,7 +263,7 @@ def test_chat_that_is_too_long_says_what_can_be_done(make_room):
     assert reply.error == (
         "Even after dropping older messages, this chat still has 5,000 tokens, but the context "
         "window holds only 2,048. Start a new chat, write a shorter message, or set a larger "
-        "context window in Settings → Engine and reload the model."
+        "context window in Settings → Engines and reload the model."
     )
 
 

@@ -410,6 +410,7 @@ def test_the_documentation_names_every_setting() -> None:
         "weights_folders", "find_other_apps",
         "download_folder", "downloads_at_once", "download_limit_kbs",
         "saved_chats_mb", "unload_after_min",
+        "engines", "local_engines_offline",
     }  # fmt: skip
     wanted = [name for name in KNOWN if name not in window_only]
     wanted += LoadOptions.__struct_fields__

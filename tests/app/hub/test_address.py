@@ -11,6 +11,7 @@ from app.hub.address import (
     DEFAULT_ENDPOINT,
     HubAddress,
     checked_endpoint,
+    checked_server,
     default_endpoint,
     file_url,
     host_of,
@@ -156,3 +157,43 @@ def test_a_file_address_is_quoted_and_stays_inside():
         with pytest.raises(Refusal):
             file_url("https://h.example.org", "ana/tiny", "main", name)
     assert host_of("https://h.example.org:8443/x") == "h.example.org:8443"
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("localhost:8080", "http://localhost:8080"),
+        ("127.0.0.1:8000/v1/", "http://127.0.0.1:8000/v1"),
+        ("[::1]:8000/v1", "http://[::1]:8000/v1"),
+        ("192.168.1.20:11434/v1", "http://192.168.1.20:11434/v1"),
+        ("workstation:8000/v1", "http://workstation:8000/v1"),
+        ("box.local:8000", "http://box.local:8000"),
+        ("api.example.org/v1", "https://api.example.org/v1"),
+        ("8.8.8.8/v1", "https://8.8.8.8/v1"),
+        (" https://api.example.org:443/v1/chat/completions ", "https://api.example.org/v1"),
+        ("http://localhost:8080/v1/models", "http://localhost:8080/v1"),
+    ],
+)
+def test_servers_are_kept_in_one_form(text: str, address: str) -> None:
+    assert checked_server(text) == address
+    assert checked_server(address) == address
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("", "Enter an address like http://localhost:8080/v1"),
+        ("ftp://box/v1", "isn't an address"),
+        ("http://", "isn't an address"),
+        ("http://box:99999/v1", "isn't an address"),
+        ("http://a b/v1", "isn't an address"),
+        ("http://ann:secret@box/v1", "Enter a key instead"),
+        ("http://box/v1?key=secret", "Remove that part"),
+        ("http://box/" + "v" * 3_000, "limited to"),
+    ],
+)
+def test_servers_that_cannot_be_are_refused_in_words(text: str, word: str) -> None:
+    with pytest.raises(Refusal) as refused:
+        checked_server(text)
+    assert word in refused.value.sentence
+    assert "secret" not in refused.value.sentence

@@ -1,0 +1,73 @@
+"""What a server can, in words. Pure; no Qt."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from app.chat.engines.engines import Standing
+from app.engine.protocol.remote_messages import Ability, EngineOffer
+
+SHOWN: Final[dict[Ability, str]] = {
+    "continue": "continuing a reply",
+    "text": "plain text",
+    "thinking": "thinking on or off",
+    "tools": "tools",
+    "images": "images",
+    "grammar": "grammars",
+    "json_schema": "JSON schemas",
+    "seed": "seeds",
+    "logprobs": "token probabilities",
+    "token_ids": "token IDs",
+    "tokenize": "tokenising text",
+    "rendered_prompt": "the rendered prompt",
+    "prompt_logprobs": "prompt probabilities",
+    "cached_tokens": "cached tokens",
+    "timings": "timings",
+}
+"""What is told of each server. What only this program's own engine has is left out: no server has
+it, and the panels say so where it is looked for."""
+
+
+def can_words(offer: EngineOffer) -> str:
+    """What is there, in one line."""
+    there = [words for ability, words in SHOWN.items() if offer.can(ability)]
+    return f"Offers {_listed(there)}." if there else ""
+
+
+def cannot_lines(offer: EngineOffer) -> list[str]:
+    """What is not there, each with the reason."""
+    return [
+        f"{words[:1].upper()}{words[1:]}: {offer.why_not(ability)}"
+        for ability, words in SHOWN.items()
+        if not offer.can(ability)
+    ] + [f"Sampling, {lack.name.replace('_', ' ')}: {lack.sentence}" for lack in offer.stages]
+
+
+def state_words(standing: Standing) -> str:
+    """How it stands, in a few words."""
+    if standing.is_asking:
+        return "Connecting…"
+    if standing.sentence:
+        return "Can't be reached"
+    offer = standing.offer
+    if offer is None:
+        return "Not tried yet"
+    version = f" {offer.version}" if offer.version else ""
+    count = len(offer.models)
+    return f"{offer.kind_name}{version} · {count} model{'' if count == 1 else 's'}"
+
+
+def key_words(standing: Standing) -> str:
+    return {
+        "none": "No key",
+        "keyring": "Key saved in the keyring",
+        "this run": "Key kept until Cutaway closes",
+    }[standing.key]
+
+
+def _listed(words: list[str]) -> str:
+    """
+    >>> _listed(["a"]), _listed(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

@@ -109,6 +109,7 @@ from app.engine.protocol.messages import (
     TokenArrived,
 )
 from app.engine.protocol.tool_messages import ToolCalled
+from app.engine.protocol.remote_messages import is_remote
 from app.hub.engine_keys import EngineKeys
 from models.records import Conversation, Message, StoreOpened
 
@@ -184,7 +185,7 @@ class Desk:
         self.loader: Final = Loader(
             around,
             self._on_weights_ready,
-            lambda path: self.local.name_of(path),
+            self._name_of_weights,
             lambda path: self.local.other_paths(path),
             lambda: self.saved_chats.for_engine(),
             first=gguf,
@@ -415,6 +416,9 @@ class Desk:
         self.around.emit(self.around.store_state)
 
     # --- what parts tell each other -------------------------------------------------------------
+
+    def _name_of_weights(self, path: str) -> str:
+        return self.engines.name_of_path(path) if is_remote(path) else self.local.name_of(path)
 
     def _count_soon(self) -> None:
         self.meter.count_soon()

@@ -167,7 +167,8 @@ class EngineStateChanged:
 
     `sentence` says in words what happened where something did (crashed, a failed load);
     `evidence` holds the last log lines then. `loaded` is set in ready, busy and stopping. `note`:
-    what is worth saying of a state that is no fault.
+    what is worth saying of a state that is no fault. `is_remote`: the model is, or comes, from a
+    server.
     """
 
     state: str
@@ -176,6 +177,7 @@ class EngineStateChanged:
     sentence: str = ""
     evidence: str = ""
     note: str = ""
+    is_remote: bool = False
 
 
 @dataclass(frozen=True, slots=True)

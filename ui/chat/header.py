@@ -18,7 +18,7 @@ from ui.sidebar.sidebar import SIDEBAR_KEY
 from ui.widgets.click_focus import leave_focus
 from ui.widgets.elided import ElidedLabel
 from ui.widgets.elided_button import ElidedButton
-from ui.widgets.figures import loaded_details, loaded_text, plain_name
+from ui.widgets.figures import loaded_details, loaded_text, place_text, plain_name
 from ui.widgets.hovering import let_go_after
 from ui.widgets.icon_button import IconButton
 from ui.widgets.toggle_chip import ToggleChip
@@ -60,6 +60,8 @@ class ChatHeader(QWidget):
     section_requested = Signal()
     tokens_requested = Signal()
     step_requested = Signal()
+    menu_filled = Signal()
+    """What stands on this machine is in the menu; others may add theirs before `menu_end`."""
     left = Signal()
     """A button was clicked by mouse: the keyboard goes on where it was."""
 
@@ -141,6 +143,7 @@ class ChatHeader(QWidget):
         self.weights_button.setObjectName("weights_button")
         self.weights_button.setProperty("kind", "chip")
         self.menu = QMenu(self.weights_button)
+        self.menu_end: QAction | None = None
         self.menu.aboutToShow.connect(self._fill_menu)
         self.weights_button.setMenu(self.menu)
         let_go_after(self.menu, self.weights_button)
@@ -281,7 +284,9 @@ class ChatHeader(QWidget):
         self.weights_button.setAccessibleName(f"Model: {text}")
         loaded = self._state.loaded
         self.weights_button.setToolTip(
-            f"{loaded.path}\n{loaded_details(loaded)}" if loaded else "The model that replies"
+            f"{place_text(loaded)}\n{loaded_details(loaded)}"
+            if loaded
+            else "The model that replies"
         )
         self.weights_button.setAccessibleDescription(loaded_details(loaded) if loaded else "")
 
@@ -290,6 +295,8 @@ class ChatHeader(QWidget):
         if state in LOADED and self._state.loaded is not None:
             return loaded_text(name, self._state.loaded)
         if state in LOADING:
+            if self._state.is_remote:
+                return f"Connecting to {name}"
             return f"Loading {name or 'the model'} · {self._fraction:.0%}"
         if state == "crashed":
             return f"{name} · engine not running" if name else "Engine not running"
@@ -306,8 +313,7 @@ class ChatHeader(QWidget):
         for weights in self._list_weights():
             is_loaded = loaded is not None and loaded.path == weights.path
             self._add_weights(weights, is_loaded)
-        if not self.menu.isEmpty():
-            self.menu.addSeparator()
+        self.menu_end = None if self.menu.isEmpty() else self.menu.addSeparator()
         # The key is shown, not bound: it belongs to the window.
         action = self.menu.addAction(f"Open a GGUF file…\t{OPEN_KEY}")
         action.triggered.connect(self.open_file_requested)
@@ -320,16 +326,22 @@ class ChatHeader(QWidget):
             self.menu.addAction("Cancel loading").triggered.connect(self.cancel_load_requested)
         if self._state.state in LOADED:
             self.menu.addAction("Unload").triggered.connect(self.unload_requested)
+        self.menu.setToolTipsVisible(True)
+        self.menu_filled.emit()
 
     def _add_weights(self, weights: Weights, is_loaded: bool) -> None:
+        self.menu.addAction(self.action_for(weights, is_loaded, self.menu))
+
+    def action_for(self, weights: Weights, is_loaded: bool, menu: QMenu) -> QAction:
+        """What chooses these weights."""
         name = weights.name.replace("&", "&&")
-        action = QAction(f"{name}\t{bytes_words(weights.size_bytes)}", self.menu)
+        size = f"\t{bytes_words(weights.size_bytes)}" if weights.size_bytes else ""
+        action = QAction(f"{name}{size}", menu)
         action.setToolTip(weights.path)
         action.setCheckable(True)
         action.setChecked(is_loaded)
         action.triggered.connect(lambda: self.weights_chosen.emit(weights.path))
-        self.menu.addAction(action)
-        self.menu.setToolTipsVisible(True)
+        return action
 
 
 def _progress_sheet(theme: Theme) -> str:

@@ -176,7 +176,8 @@ class StatusLine(QWidget):
         if state.loaded is None:
             self._texts = dict.fromkeys(FIGURES, "")
         else:
-            self._texts["threads"] = _counted(state.loaded.n_threads, "thread")
+            n_threads = state.loaded.n_threads  # of a server nobody knows them
+            self._texts["threads"] = _counted(n_threads, "thread") if n_threads else ""
             self._texts["device"] = device_text(state.loaded)
             sizes = sum(part.size_bytes for part in state.loaded.memory)
             self._texts["memory"] = bytes_words(sizes) if sizes else ""

@@ -273,6 +273,7 @@ class MainWindow(QMainWindow):
         self.following.generating_changed.connect(self._on_generating_changed)
 
     def _connect_shortcuts(self) -> None:
+        from ui.chat.engine_menu import EngineMenu
         from ui.shell.lazy_windows import LazyWindows
         from ui.shell.window_actions import add_window_actions
 
@@ -291,6 +292,7 @@ class MainWindow(QMainWindow):
         chat.header.library_requested.connect(lazy.show_library)
         chat.empty.library_requested.connect(lazy.show_library)
         chat.header.defaults_requested.connect(lazy.show_defaults)
+        self._engine_menu = EngineMenu(desk, chat.header, lambda: self.show_settings("engine"))
         add_window_actions(actions, desk, self, lazy, self.sidebar, chat, self.following)
         self._zoom.requested.connect(self.zoom)
         for widget in (
@@ -333,10 +335,12 @@ class MainWindow(QMainWindow):
         self.setWindowState(self.windowState() ^ Qt.WindowState.WindowFullScreen)
 
     def open_gguf(self) -> None:
+        from app.engine.protocol.remote_messages import is_remote
         from ui.shell.dialogs import choose_gguf
 
         known = self._desk.loader.known_weights()
-        folder = Path(known[0].path).parent if known else Path.home()
+        files = [Path(each.path) for each in known if not is_remote(each.path)]
+        folder = files[0].parent if files else Path.home()
         choose_gguf(self, folder, self._desk.loader.load)
 
     def show_settings(self, page: str = "") -> None:

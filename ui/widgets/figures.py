@@ -6,6 +6,7 @@ import re
 
 from app.amounts import bytes_words, part_words
 from app.engine.protocol.loading_messages import Device, Loaded
+from app.engine.protocol.remote_messages import EngineOffer
 
 _QUANTISATION = re.compile(
     r"\b((?:I?Q|TQ|MXFP)\d\w*|BF16|F16|F32|F64)\b(?: - (Small|Medium|Large|Extra small))?"
@@ -76,6 +77,9 @@ def plain_name(name: str) -> str:
 
 def loaded_text(name: str, loaded: Loaded) -> str:
     """The weights in one line: name, number format, window."""
+    if loaded.remote is not None:
+        window = window_text(loaded.n_ctx) if loaded.n_ctx else ""
+        return " · ".join(part for part in (plain_name(name or loaded.name), window) if part)
     parts = [plain_name(name or loaded.name), quantisation(loaded.description)]
     # A name that already says its number format does not say it twice.
     if parts[1] and parts[1].lower() in parts[0].lower():
@@ -87,8 +91,10 @@ def device_text(loaded: Loaded) -> str:
     """Where the layers are.
 
     With some on a graphics device: its name and how many. `n_gpu_layers` counts the output
-    layer too, which the sentence leaves out.
+    layer too, which the sentence leaves out. A server is called by the name that it was given.
     """
+    if loaded.remote is not None:
+        return loaded.remote.name
     devices = [part.device for part in loaded.memory if part.what == "weights"]
     others = [name for name in dict.fromkeys(devices) if not name.startswith("CPU")]
     if loaded.n_gpu_layers <= 0 or not others:
@@ -99,8 +105,28 @@ def device_text(loaded: Loaded) -> str:
     return f"{names} · {loaded.n_gpu_layers} of {loaded.n_layer} layers"
 
 
+def place_text(loaded: Loaded) -> str:
+    """Where the weights are: their file, or the server that has them."""
+    if loaded.remote is None:
+        return loaded.path
+    return f"{loaded.remote.model_id or loaded.name} on “{loaded.remote.name}”"
+
+
+def _remote_details(loaded: Loaded, offer: EngineOffer) -> str:
+    """What the server said of itself and of this model."""
+    lines = [f"{offer.kind_name} {offer.version}".rstrip() + f" at “{offer.name}”"]
+    if loaded.n_params:
+        lines.append(f"{parameters_text(loaded.n_params)} parameters")
+    if loaded.n_ctx:
+        trained = f" (trained with {loaded.n_ctx_train:,})" if loaded.n_ctx_train else ""
+        lines.append(f"context window {loaded.n_ctx:,} tokens{trained}")
+    return "\n".join([*lines, *loaded.notes])
+
+
 def loaded_details(loaded: Loaded) -> str:
     """What is in memory now, measured, line by line; then what the engine decided and why."""
+    if loaded.remote is not None:
+        return _remote_details(loaded, loaded.remote)
     where = device_text(loaded)
     lines = [
         f"{network_text(loaded)} · {bytes_words(loaded.size_bytes)} · {loaded.n_layer} layers",

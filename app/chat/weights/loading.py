@@ -32,6 +32,7 @@ from app.engine.client.engine import Engine
 from app.engine.client.supervisor import EngineState, StateChanged
 from app.engine.protocol.loading_messages import Device, Loaded, LoadOptions
 from app.engine.protocol.messages import Failed, Finished, Hello, Log, Progress, SetThreads, Stopped
+from app.engine.protocol.remote_messages import is_remote
 from app.engine.protocol.saved_messages import SavedFolder
 from app.gguf import starter
 from models.records import Weights
@@ -267,9 +268,14 @@ class Loader:
             self._around.emit(Noticed("info", starter.HOW_TO_GET_WEIGHTS))
 
     def load(self, path: str) -> None:
-        """Load weights in place of those loaded now. Replies in the making are stopped."""
+        """Load weights in place of those loaded now. Replies in the making are stopped. `path`: of
+        a file, or of a server's model (`remote_path`)."""
         if self._engine is None:
             self._first = Path(path)  # not started yet
+            return
+        if is_remote(path):
+            self._choices += 1
+            self._load_chosen(path)
             return
         path = str(Path(path).absolute())
         if not is_encodable(path):
@@ -348,7 +354,7 @@ class Loader:
 
     def set_threads(self, n_threads: int) -> None:
         """Apply a number of threads to the loaded weights at once; 0 waits for the next load."""
-        if self.loaded is not None and n_threads > 0:
+        if self.loaded is not None and self.loaded.remote is None and n_threads > 0:
             self.engine.request(SetThreads(id=0, n_threads=n_threads))
 
     # --- events ---------------------------------------------------------------------------------
@@ -394,7 +400,9 @@ class Loader:
         if self._attempt is not None:
             self._good = dataclasses.replace(self._attempt, name=name)
         self._spare = None
-        self.state = EngineStateChanged(self.state.state, name, loaded)
+        self.state = EngineStateChanged(
+            self.state.state, name, loaded, is_remote=is_remote(self._path)
+        )
         self._around.emit(LoadProgressed(1.0))
         self._record(self._path, name, loaded)
         self.say(loaded.notes)
@@ -460,6 +468,7 @@ class Loader:
             sentence=sentence,
             evidence=evidence,
             note=self._note if state == "stopped" and not sentence else "",
+            is_remote=is_remote(self._path),
         )
         self._around.emit(self.state)
 

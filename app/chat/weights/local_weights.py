@@ -17,6 +17,7 @@ from app.chat.settings.settings import checked
 from app.chat.surroundings import ALWAYS, Surroundings, now
 from app.chat.weights.draft_partners import DraftCandidate
 from app.chat.weights.loading import Loader
+from app.engine.protocol.remote_messages import is_remote
 from app.paths import typed_path
 from app.refusal import Refusal
 from models.records import Download, DownloadState, LocalFile, Weights
@@ -206,7 +207,7 @@ class LocalWeights:
     def for_menu(self) -> list[Weights]:
         """Those used before, the last used first, then what else can be chatted with, up to a
         number that a menu can show."""
-        known = self._loader.known_weights()
+        known = self._known_files()
         paths = {weights.path for weights in known}
         others = [
             Weights(os.fspath(each.path), each.name, each.size_bytes)
@@ -215,9 +216,13 @@ class LocalWeights:
         ]
         return known + others[: max(0, MAX_IN_MENU - len(known))]
 
+    def _known_files(self) -> list[Weights]:
+        """What was used before and lies on this machine."""
+        return [each for each in self._loader.known_weights() if not is_remote(each.path)]
+
     def candidates(self) -> list[DraftCandidate]:
         """Weights of this machine, each once, that may write drafts for others."""
-        known = self._loader.known_weights()
+        known = self._known_files()
         all_of_them = (
             *(DraftCandidate(each.path, each.name, each.size_bytes) for each in known),
             *(

@@ -89,13 +89,14 @@ class EngineMenu(QObject):
         loaded = self._desk.loader.loaded
         path = loaded.path if loaded is not None else ""
         rows += [
-            self._header.action_for(weights, weights.path == path, menu)
+            self._header.action_for(weights, weights.path == path, menu, standing.address.url)
             for weights in models[:MOST_MODELS]
         ]
         if len(models) > MOST_MODELS:
             more = QMenu(f"{len(models) - MOST_MODELS:,} more", menu)
             for weights in models[MOST_MODELS:]:
-                more.addAction(self._header.action_for(weights, weights.path == path, more))
+                is_loaded, url = weights.path == path, standing.address.url
+                more.addAction(self._header.action_for(weights, is_loaded, more, url))
             rows.append(more.menuAction())
         if standing.sentence:
             rows.append(_said(standing.sentence, standing.sentence, menu))

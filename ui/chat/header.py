@@ -332,12 +332,12 @@ class ChatHeader(QWidget):
     def _add_weights(self, weights: Weights, is_loaded: bool) -> None:
         self.menu.addAction(self.action_for(weights, is_loaded, self.menu))
 
-    def action_for(self, weights: Weights, is_loaded: bool, menu: QMenu) -> QAction:
-        """What chooses these weights."""
+    def action_for(self, weights: Weights, is_loaded: bool, menu: QMenu, hint: str = "") -> QAction:
+        """What chooses these weights. `hint`: where they are, if not in the file of their path."""
         name = weights.name.replace("&", "&&")
         size = f"\t{bytes_words(weights.size_bytes)}" if weights.size_bytes else ""
         action = QAction(f"{name}{size}", menu)
-        action.setToolTip(weights.path)
+        action.setToolTip(hint or weights.path)
         action.setCheckable(True)
         action.setChecked(is_loaded)
         action.triggered.connect(lambda: self.weights_chosen.emit(weights.path))

@@ -6,14 +6,17 @@ None of it belongs to the first paint. They close with the window, once that rea
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QWidget
 
 from app.chat.events import VectorsWanted
+from models.records import Weights
 from ui.look.theme import Theme
 from ui.shell.actions import Actions
+from ui.widgets.figures import plain_name
 
 if TYPE_CHECKING:
     from app.bridge import Bridge
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from ui.library.view import LibraryView
     from ui.settings.levels_window import LevelsWindow
     from ui.shell.palette import Palette
+    from ui.shell.palette_rows import Row
     from ui.shell.section_acts import SectionActs
     from ui.tour.glossary import Glossary
     from ui.windows.beams_window import BeamsWindow
@@ -69,8 +73,28 @@ class LazyWindows(QObject):
                 self._actions,
                 lambda: self._desk.shelf.conversations,
                 self._open_conversation,
+                self._models,
             )
         return self._palette
+
+    def _models(self) -> list[Row]:
+        """Those of this machine, and of servers that have answered."""
+        from ui.shell.palette_rows import Row
+
+        def row(weights: Weights, place: str) -> Row:
+            load = partial(self._desk.loader.load, weights.path)
+            return Row(f"Load {plain_name(weights.name)}", load, place, also=("switch model",))
+
+        self._desk.engines.look()
+        loaded = self._desk.loader.loaded
+        here = [row(each, "Model") for each in self._desk.local.for_menu()]
+        there = [
+            row(each, standing.address.name)
+            for standing in self._desk.engines.all
+            for each in standing.models()
+            if loaded is None or loaded.path != each.path
+        ]
+        return [*here, *there]
 
     def _open_conversation(self, conversation_id: str) -> None:
         self._desk.shelf.open_stored(conversation_id)

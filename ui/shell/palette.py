@@ -154,6 +154,7 @@ class Palette(QFrame):
         actions: Actions,
         conversations: Callable[[], Sequence[Conversation]],
         open_conversation: Callable[[str], object],
+        models: Callable[[], Sequence[Row]] = tuple,
     ) -> None:
         super().__init__(window)
         self._window = window
@@ -161,6 +162,7 @@ class Palette(QFrame):
         self._actions = actions
         self._conversations = conversations
         self._open_conversation = open_conversation
+        self._models = models
         self._is_keys = False
         self._had_focus: QWidget | None = None
         self.setObjectName("palette")
@@ -240,6 +242,8 @@ class Palette(QFrame):
 
     def _all_rows(self, query: str) -> list[Row]:
         actions = [self._row(action, action.group) for action in self._actions]
+        if query.strip():  # the menu has them all
+            actions += self._models()
         chats = ((each.title, partial(self._chat_row, each)) for each in self._conversations())
         return ranked(query, actions, chats)
 

@@ -45,6 +45,7 @@ ALSO: Final[dict[str, tuple[str, ...]]] = {
     "open_weights": ("load model", "import model"),
     "unload_weights": ("eject model", "free memory"),
     "show_memory": ("RAM", "VRAM", "GPU memory", "memory usage"),
+    "engines": ("remote", "server", "OpenAI", "API key", "vLLM", "Ollama", "LM Studio", "endpoint"),
     "hub": ("download model", "get models", "hugging face"),
     "downloads": ("download progress",),
     "library": ("load model", "switch model", "choose model"),

@@ -272,6 +272,13 @@ def _of_weights(window: WindowActs, desk: Desk, lazy: LazyWindows) -> tuple[Acti
             "open_weights", "Open a model (GGUF file)", OPEN_KEY, window.open_gguf, group="Models"
         ),
         Action(
+            "engines",
+            "Engines: this computer and servers",
+            "Ctrl+Alt+E",
+            lambda: window.show_settings("engine"),
+            group="Models",
+        ),
+        Action(
             "unload_weights",
             "Unload the model",
             "Ctrl+Shift+U",

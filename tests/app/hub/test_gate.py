@@ -93,7 +93,7 @@ def test_a_name_that_leads_elsewhere_is_not_this_machine(fake_hub, monkeypatch):
     """Who it is counts by the address that the connection has, not by the name that was asked."""
     gate, port = Gate(), fake_hub.endpoint.rpartition(":")[2]
     gate.let_here(lets=True)
-    monkeypatch.setattr("app.hub.transport._ends_here", lambda stream: False)
+    monkeypatch.setattr("app.hub.transport.ends_here", lambda stream: False)
     with pytest.raises(GateClosed):
         gate.client(plain_client).get(f"http://127.0.0.1:{port}/api/models")
     assert (gate.n_connections, fake_hub.requests) == (0, [])

@@ -42,9 +42,12 @@ NETWORK = {
         ),
         ("app/hub/",),
     ),
-    # There a loop, pipes of programs, and connections by the hub's `async_transport` alone.
-    **dict.fromkeys(("anyio", "asyncio"), ("app/hub/", "app/tools/")),
-    "socket": ("app/hub/", "ui/shell/life.py"),  # there a pair of ends inside the process
+    # There a loop, pipes of programs, and connections by the hub's `async_transport` alone; the
+    # server answers connections, and opens none.
+    "anyio": ("app/hub/", "app/tools/"),
+    "asyncio": ("app/hub/", "app/tools/", "app/server/"),
+    "socket": ("app/hub/", "app/server/", "ui/shell/life.py"),  # a pair of ends in the last one
+    **dict.fromkeys(("starlette", "uvicorn", "h11"), ("app/server/",)),
 }  # fmt: skip
 
 PROCESS = "app.engine.process"

@@ -1,0 +1,150 @@
+"""What is asked of the engine, read from the fields that all endpoints for replies share."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath, PureWindowsPath
+from typing import Final
+
+import msgspec
+
+from app.engine.protocol.bounds import BadSetting
+from app.engine.protocol.loading_messages import Loaded
+from app.engine.protocol.messages import Generate
+from app.engine.protocol.prompt_messages import ChatMessage, Prompt
+from app.engine.protocol.request_rules import MAX_STOPS, MAX_TOKENS, check_request
+from app.engine.protocol.stages import Sampling
+from app.server.errors import NO_MODEL, ApiError, bad_request
+from app.server.fields import Fields
+from app.server.options import ServerOptions
+from app.server.sampling import check_sampling, seeds_of
+
+MAX_CHOICES: Final = 16
+MAX_SCORES: Final = 20
+MAX_MESSAGES: Final = 4096
+HARMLESS: Final = (
+    "user",
+    "metadata",
+    "store",
+    "service_tier",
+    "safety_identifier",
+    "prompt_cache_key",
+    "prompt_cache_retention",
+)
+"""Fields that say something to whoever runs a service, and change no reply."""
+
+DEFAULT_NAMES: Final = ("default", "local", "cutaway")
+"""What a client may call the loaded model, whatever it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """`scores`: how many alternatives are told of each token; None: no log-probabilities are."""
+
+    generates: list[Generate]
+    model: str
+    is_streaming: bool = False
+    with_usage: bool = False
+    scores: int | None = None
+    with_timings: bool = False
+    prefix: list[str] = field(default_factory=list)
+    """Of each choice: what its text begins with (`echo`)."""
+
+
+def model_name(loaded: Loaded) -> str:
+    """What the loaded model is called here: its file's name.
+
+    >>> from types import SimpleNamespace
+    >>> model_name(SimpleNamespace(path="/models/Qwen3-4B-Q4_K_M.gguf"))
+    'Qwen3-4B-Q4_K_M'
+    """
+    path = PureWindowsPath(loaded.path) if "\\" in loaded.path else PurePath(loaded.path)
+    return path.stem if path.suffix.lower() == ".gguf" else path.name
+
+
+def check_model(fields: Fields, loaded: Loaded | None) -> Loaded:
+    """The loaded model, if it is what the request names. Raises ApiError."""
+    wanted = fields.text("model", "")
+    if loaded is None:
+        raise ApiError(503, NO_MODEL, code="not_loaded", retry_after_s=5)
+    name = model_name(loaded)
+    known = (name, f"{name}.gguf", loaded.path, loaded.name, *DEFAULT_NAMES, "")
+    if wanted not in known:
+        sentence = (
+            f"The model “{wanted[:100]}” isn't loaded. The loaded model is called “{name}”; "
+            "“default” always names it."
+        )
+        raise ApiError(404, sentence, "model", "model_not_found")
+    return loaded
+
+
+def read_generates(
+    fields: Fields,
+    prompts: Sequence[Prompt],
+    sampling: Sampling,
+    options: ServerOptions,
+    *,
+    max_tokens: int,
+    stop: list[str],
+    scores: int | None,
+    conversation: str,
+) -> list[Generate]:
+    """`n` choices of each prompt. Raises ApiError for what no engine could do."""
+    count = fields.whole("n", 1, 1, MAX_CHOICES)
+    if count * len(prompts) > MAX_CHOICES:
+        name = "n" if len(prompts) == 1 else "prompt"
+        raise fields.refuse(name, f"One request may have at most {MAX_CHOICES} replies.")
+    check_sampling(sampling)
+    reuse = fields.flag("cache_prompt", True)
+    fields.only("id_slot", (-1,), "Slots can't be chosen here; leave id_slot out.")
+    fields.skip(HARMLESS)
+    generates = [
+        Generate(
+            0,
+            prompt,
+            msgspec.structs.replace(sampling, seed=seed),
+            max_tokens=max_tokens,
+            stop=stop,
+            conversation=conversation,
+            alternatives=max(options.alternatives, scores or 0),
+            record_stages=options.record_stages,
+            reuse_prefix=reuse,
+            deadline_s=options.limits.reply_s,
+        )
+        for prompt in prompts
+        for seed in seeds_of(fields, count)
+    ]
+    try:
+        check_request(generates[0])
+    except BadSetting as error:
+        raise bad_request(error.sentence, error.field) from error
+    return generates
+
+
+def read_max_tokens(fields: Fields, *names: str) -> int:
+    """The first of these that is given; 0: no limit (-1 says so)."""
+    found = 0
+    for name in names:
+        value = fields.whole(name, -1, -1, MAX_TOKENS)
+        if value == 0:
+            raise fields.refuse(name, f"{name} must be at least 1, or -1 for no limit.")
+        found = found or max(value, 0)
+    return found
+
+
+def read_stop(fields: Fields, name: str = "stop") -> list[str]:
+    stop = fields.texts(name, most=MAX_STOPS)
+    if not all(stop):
+        raise fields.refuse(name, f"{name} holds an empty text. Remove it.")
+    return stop
+
+
+def conversation_of(messages: Sequence[ChatMessage]) -> str:
+    """A name for the chat that these begin: it stays the same as the chat grows."""
+    digest = hashlib.blake2b(digest_size=8)
+    for message in itertools.takewhile(lambda m: m.role != "assistant", messages):
+        digest.update(f"{message.role}\0{message.content}\0".encode())
+    return f"served {digest.hexdigest()}"

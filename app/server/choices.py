@@ -1,0 +1,172 @@
+"""The events of one reply as what a client is told: pieces of text, and their tokens.
+
+Text may come later than its tokens (half a character, what might be a stop string), so scores wait
+for the text that they belong to, and go with what a stop string swallowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from app.engine.client.supervisor import EngineEvent
+from app.engine.protocol.messages import (
+    Failed,
+    Finished,
+    Progress,
+    Stopped,
+    Summary,
+    TextFlushed,
+    TextTakenBack,
+    TokenArrived,
+    TokenTrace,
+)
+from app.engine.protocol.pieces import Pieces
+from app.server.errors import ApiError, of_failure
+
+
+@dataclass(slots=True)
+class Delta:
+    """`tokens`: those whose text this is, with what was held back before."""
+
+    part: Literal["content", "reasoning"]
+    text: str
+    tokens: list[TokenTrace] = field(default_factory=list)
+
+
+class Choice:
+    """What has come of one reply. `why_stopped`: the sentence where it was stopped by nobody who
+    asked for it."""
+
+    def __init__(self, why_stopped: Callable[[], str]) -> None:
+        self._why_stopped = why_stopped
+        self.deltas: list[Delta] = []
+        self.summary: Summary | None = None
+        self.error: ApiError | None = None
+        self.n_tokens = 0
+        self.n_evaluated = 0
+        """Tokens of the prompt that nothing cached could save, as soon as that is known."""
+        self._pending: list[TokenTrace] = []
+
+    @property
+    def has_ended(self) -> bool:
+        return self.summary is not None or self.error is not None
+
+    def take(self, event: EngineEvent) -> list[Delta]:
+        """What the client is to be told of it."""
+        found: list[Delta] = []
+        if isinstance(event, TokenArrived):
+            self.n_tokens += 1
+            self._pending.append(event.token)
+            if event.text:
+                found.append(self._delta(event.part, event.text))
+        elif isinstance(event, TextFlushed):
+            if event.text:
+                found.append(self._delta(event.part, event.text))
+        elif isinstance(event, TextTakenBack):
+            del self._pending[max(len(self._pending) - event.n_tokens, 0) :]
+        elif isinstance(event, Progress) and event.phase == "prefill":
+            self.n_evaluated = max(self.n_evaluated, event.total)
+        elif isinstance(event, Failed):
+            self.error = of_failure(event)
+        elif isinstance(event, Finished | Stopped):
+            found += self._end(event)
+        return found
+
+    def _delta(self, part: Any, text: str) -> Delta:
+        tokens, self._pending = self._pending, []
+        return Delta(part, text, tokens)
+
+    def _end(self, ending: Finished | Stopped) -> list[Delta]:
+        if isinstance(ending, Stopped) or not isinstance(ending.result, Summary):
+            self.error = ApiError(503, self._why_stopped())
+            return []
+        self.summary = ending.result
+        if self._pending and self.summary.stop_reason != "stop_string":
+            return [self._delta("content", "")]
+        return []
+
+
+# --- scores -----------------------------------------------------------------------------------
+
+
+def chat_score(token: TokenTrace, pieces: Pieces, count: int) -> dict[str, Any]:
+    """A token in the form of chat completions, with llama-server's `id`."""
+    top = [
+        {"id": number, **_named(pieces.piece(number)), "logprob": _nats(logprob)}
+        for number, logprob in _alternatives(token, count)
+    ]
+    own = {"id": token.token_id, **_named(token.piece), "logprob": _nats(token.logprob)}
+    return {**own, "top_logprobs": top}
+
+
+def text_scores(
+    tokens: list[TokenTrace], pieces: Pieces, count: int, offset: int
+) -> dict[str, list[Any]]:
+    """Tokens in the form of text completions; `offset`: characters before the first one."""
+    offsets, at = [], offset
+    for token in tokens:
+        offsets.append(at)
+        at += len(token.piece.decode("utf-8", "replace"))
+    return {
+        "tokens": [token.piece.decode("utf-8", "replace") for token in tokens],
+        "token_logprobs": [_nats(token.logprob) for token in tokens],
+        "top_logprobs": [
+            {pieces.text(number): _nats(value) for number, value in _alternatives(token, count)}
+            for token in tokens
+        ],
+        "text_offset": offsets,
+    }
+
+
+def _alternatives(token: TokenTrace, count: int) -> list[tuple[int, float]]:
+    ids, logprobs = token.alternative_ids.numbers(), token.alternative_logprobs.numbers()
+    return list(zip(ids, logprobs, strict=True))[:count]
+
+
+def _named(piece: bytes) -> dict[str, Any]:
+    return {"token": piece.decode("utf-8", "replace"), "bytes": list(piece)}
+
+
+def _nats(value: float) -> float:
+    """JSON has no -inf; OpenAI says -9999 for what is next to impossible."""
+    return max(float(value), -9999.0)
+
+
+# --- counts -----------------------------------------------------------------------------------
+
+
+def usage_of(summaries: list[Summary]) -> dict[str, Any]:
+    """OpenAI's counts. The prompt of several choices counts once."""
+    prompts: dict[str, int] = {}
+    first = summaries[0] if summaries else Summary("stopped")
+    for summary in summaries:
+        prompts.setdefault(summary.rendered_prompt, summary.prompt_tokens)
+    prompt = sum(prompts.values())
+    generated = sum(summary.generated for summary in summaries)
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": generated,
+        "total_tokens": prompt + generated,
+        "prompt_tokens_details": {"cached_tokens": first.reused},
+        "completion_tokens_details": {
+            "reasoning_tokens": sum(summary.reasoning_tokens for summary in summaries)
+        },
+    }
+
+
+def timings_of(summary: Summary) -> dict[str, Any]:
+    """llama-server's times, in milliseconds."""
+    read_ms, written_ms = summary.prefill_s * 1000, summary.decode_s * 1000
+    return {
+        "cache_n": summary.reused,
+        "prompt_n": summary.evaluated,
+        "prompt_ms": read_ms,
+        "prompt_per_token_ms": read_ms / summary.evaluated if summary.evaluated else 0.0,
+        "prompt_per_second": summary.evaluated / summary.prefill_s if summary.prefill_s else 0.0,
+        "predicted_n": summary.generated,
+        "predicted_ms": written_ms,
+        "predicted_per_token_ms": written_ms / summary.generated if summary.generated else 0.0,
+        "predicted_per_second": summary.tokens_per_s,
+    }

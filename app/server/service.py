@@ -1,0 +1,333 @@
+"""The endpoints, as a Starlette app: who may ask, what is asked, how it is answered."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any, Final, TypeVar
+
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from app.engine.client.supervisor import EngineState
+from app.engine.protocol.bounds import shown_text
+from app.engine.protocol.loading_messages import Loaded
+from app.engine.protocol.messages import (
+    Command,
+    Failed,
+    Finished,
+    ReadVocabulary,
+    Result,
+    Stopped,
+    Summary,
+    Tokenize,
+    Tokens,
+    VocabularyTable,
+)
+from app.engine.protocol.pieces import Pieces
+from app.engine.protocol.prompt_messages import PromptShown, ReadPrompt
+from app.engine.protocol.thinking_messages import ReadThinking, ThinkingOffer
+from app.server.answering import Client, Form, answer, send_json
+from app.server.asking import Asked, check_model, model_name
+from app.server.errors import NO_MODEL, ApiError, of_failure
+from app.server.exchange import Exchange
+from app.server.fields import Fields
+from app.server.guard import check_sender, read_object
+from app.server.known_replies import KnownReplies
+from app.server.openai_forms import ChatForm, TextForm
+from app.server.openai_reading import (
+    Context,
+    read_chat,
+    read_completion,
+    wants_thinking,
+)
+from app.server.options import ServerOptions
+from app.server.replying import Replies, TooSlow
+
+R = TypeVar("R", bound=Result)
+_log = logging.getLogger(__name__)
+_FAULT: Final = "Something went wrong in Cutaway's server. The log has the details."
+
+Handler = Callable[[Any, Exchange, Client], Coroutine[Any, Any, None]]
+"""Answers a request: its JSON (of GET: what its path names), its record, where the answer goes."""
+
+
+class Service:
+    """What answers. Lives on the server's loop."""
+
+    def __init__(
+        self, replies: Replies, options: ServerOptions, told: Callable[[Exchange], None]
+    ) -> None:
+        self._replies = replies
+        self._options = options
+        self._told = told
+        self._known = KnownReplies()
+        self._pieces: tuple[Loaded, Pieces] | None = None
+        self._latest: Loaded | None = None
+        self._started = int(time.time())
+
+    def app(self) -> Starlette:
+        """The routes. Whatever else is asked for is refused in words."""
+        posts: dict[str, Handler] = {
+            "/v1/chat/completions": self._chat,
+            "/v1/completions": self._complete,
+            "/tokenize": self._tokenize,
+            "/detokenize": self._detokenize,
+            "/apply-template": self._apply_template,
+        }
+        gets: dict[str, Handler] = {
+            "/v1/models": self._list_models,
+            "/v1/models/{name:path}": self._show_model,
+            "/health": self._health,
+        }
+        routes = [Route(path, _Endpoint(self, "POST", h)) for path, h in posts.items()]
+        routes += [Route(path, _Endpoint(self, "GET", h)) for path, h in gets.items()]
+        routes.append(Route("/{path:path}", _Endpoint(self, "", _not_found)))
+        return Starlette(routes=routes)
+
+    # --- one request ----------------------------------------------------------------------------
+
+    async def serve(self, method: str, handler: Handler, request: Request, send: Send) -> None:
+        """Answer by `handler`, until the client goes."""
+        exchange = Exchange(request.url.path, _who(request))
+        client = Client(send, self._options.limits, request.scope["state"].get("abort", _nothing))
+        try:
+            check_sender(request.headers, self._options)
+            if method and request.method != method:
+                raise ApiError(405, f"{request.url.path} is asked for with {method}.")
+            value: Any = request.path_params.get("name")
+            if method == "POST":
+                value = await read_object(request, self._options.limits)
+            await _until_gone(handler(value, exchange, client), request.receive)
+        except ApiError as error:
+            await self._refuse(exchange, client, error)
+        except (ClientDisconnect, TooSlow):
+            exchange.is_gone = True
+        except Exception:  # noqa: BLE001 - a fault of ours ends this request alone
+            _log.exception("a fault at %s", exchange.endpoint)
+            await self._refuse(exchange, client, ApiError(500, _FAULT))
+        finally:
+            exchange.end()
+            if exchange.endpoint not in _QUIET:
+                self._told(exchange)
+
+    async def _refuse(self, exchange: Exchange, client: Client, error: ApiError) -> None:
+        exchange.sentence = error.sentence
+        if client.has_begun:  # too late to say so in the form
+            client.drop()
+            return
+        exchange.status = error.status
+        with suppress(TooSlow):
+            body = error.body(exchange.endpoint)
+            await send_json(client, body, error.status, error.headers)
+
+    async def _reply(
+        self,
+        exchange: Exchange,
+        client: Client,
+        asked: Asked,
+        form: Form,
+        loaded: Loaded,
+    ) -> None:
+        def note(summary: Summary) -> None:
+            self._known.note(loaded.fast_hash, summary)
+
+        await answer(self._replies, exchange, asked, form, client, noted=note)
+        exchange.status = 200
+
+    async def _ask(self, exchange: Exchange, command: Command, kind: type[R]) -> R:
+        """The answer to a question. Raises ApiError."""
+        job = self._replies.ask(exchange, [command])
+        try:
+            while True:
+                for _, event in await job.next():
+                    if isinstance(event, Failed):
+                        raise of_failure(event)
+                    if isinstance(event, Stopped):
+                        raise ApiError(503, self._replies.why_stopped())
+                    if isinstance(event, Finished) and isinstance(event.result, kind):
+                        return event.result
+        finally:
+            job.leave()
+
+    async def _vocabulary(self, exchange: Exchange, loaded: Loaded) -> Pieces:
+        if self._pieces is None or self._pieces[0] is not loaded:
+            table = await self._ask(exchange, ReadVocabulary(0), VocabularyTable)
+            self._pieces = (loaded, Pieces(table))
+        return self._pieces[1]
+
+    async def _send(self, exchange: Exchange, client: Client, value: object) -> None:
+        exchange.status = 200
+        await send_json(client, value)
+
+    @property
+    def _loaded(self) -> Loaded | None:
+        """The loaded weights; after a crash those that the next reply loads again."""
+        engine = self._replies.engine
+        loaded = engine.loaded
+        if loaded is None and engine.state is EngineState.CRASHED:
+            return self._latest
+        self._latest = loaded
+        return loaded
+
+    def _context(self, loaded: Loaded) -> Context:
+        return Context(loaded, self._options, self._known)
+
+    # --- replies --------------------------------------------------------------------------------
+
+    async def _chat(self, value: Any, exchange: Exchange, client: Client) -> None:
+        fields = Fields(value)
+        loaded = check_model(fields, self._loaded)
+        offer = None
+        if wants_thinking(fields):
+            offer = await self._ask(exchange, ReadThinking(0), ThinkingOffer)
+        asked = read_chat(fields, self._context(loaded), offer)
+        pieces = None if asked.scores is None else await self._vocabulary(exchange, loaded)
+        await self._reply(exchange, client, asked, ChatForm(asked, pieces), loaded)
+
+    async def _complete(self, value: Any, exchange: Exchange, client: Client) -> None:
+        fields = Fields(value)
+        loaded = check_model(fields, self._loaded)
+        asked = read_completion(fields, self._context(loaded))
+        pieces = None if asked.scores is None else await self._vocabulary(exchange, loaded)
+        await self._reply(exchange, client, asked, TextForm(asked, pieces), loaded)
+
+    # --- models ---------------------------------------------------------------------------------
+
+    async def _list_models(self, _: Any, exchange: Exchange, client: Client) -> None:
+        loaded = self._loaded
+        found = [self._model(loaded)] if loaded is not None else []
+        ends = {"first_id": found[0]["id"], "last_id": found[-1]["id"]} if found else {}
+        await self._send(
+            exchange, client, {"object": "list", "data": found, "has_more": False, **ends}
+        )
+
+    async def _show_model(self, name: str, exchange: Exchange, client: Client) -> None:
+        loaded = check_model(Fields({"model": name}), self._loaded)
+        await self._send(exchange, client, self._model(loaded))
+
+    def _model(self, loaded: Loaded) -> dict[str, Any]:
+        """In OpenAI's form and Anthropic's at once: their fields do not meet."""
+        created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._started))
+        return {
+            "id": model_name(loaded),
+            "object": "model",
+            "created": self._started,
+            "owned_by": "cutaway",
+            "type": "model",
+            "display_name": loaded.name or model_name(loaded),
+            "created_at": created,
+            "meta": {
+                "n_vocab": loaded.n_vocab,
+                "n_ctx": loaded.n_ctx,
+                "n_ctx_train": loaded.n_ctx_train,
+                "n_embd": loaded.n_embd,
+                "n_params": loaded.n_params,
+                "size": loaded.size_bytes,
+            },
+        }
+
+    # --- llama-server's own ---------------------------------------------------------------------
+
+    async def _health(self, _: Any, exchange: Exchange, client: Client) -> None:
+        if self._loaded is None:
+            raise ApiError(503, NO_MODEL, code="not_loaded")
+        await self._send(exchange, client, {"status": "ok"})
+
+    async def _tokenize(self, value: Any, exchange: Exchange, client: Client) -> None:
+        fields = Fields(value)
+        text, add_special = fields.text("content"), fields.flag("add_special")
+        fields.only("parse_special", (False,), "Text never becomes control tokens here.")
+        with_pieces = fields.flag("with_pieces")
+        fields.close()
+        found = await self._ask(exchange, Tokenize(0, text, add_bos=add_special), Tokens)
+        tokens: list[Any] = list(found.token_ids)
+        if with_pieces:
+            tokens = [
+                {"id": number, "piece": _shown_piece(piece)}
+                for number, piece in zip(found.token_ids, found.pieces, strict=True)
+            ]
+        await self._send(exchange, client, {"tokens": tokens})
+
+    async def _detokenize(self, value: Any, exchange: Exchange, client: Client) -> None:
+        fields = Fields(value)
+        ids = fields.entries("tokens")
+        fields.close()
+        loaded = check_model(Fields({}), self._loaded)
+        if not all(isinstance(i, int) and 0 <= i < loaded.n_vocab for i in ids):
+            sentence = f"tokens must hold token IDs, 0 to {loaded.n_vocab - 1:,}."
+            raise fields.refuse("tokens", sentence)
+        pieces = await self._vocabulary(exchange, loaded)
+        text = b"".join(pieces.piece(i) for i in ids).decode("utf-8", "replace")
+        await self._send(exchange, client, {"content": text})
+
+    async def _apply_template(self, value: Any, exchange: Exchange, client: Client) -> None:
+        fields = Fields(value)
+        loaded = check_model(fields, self._loaded)
+        asked = read_chat(fields, self._context(loaded), None)
+        prompt = asked.generates[0].prompt
+        shown = await self._ask(exchange, ReadPrompt(0, prompt), PromptShown)
+        await self._send(exchange, client, {"prompt": shown.rendered})
+
+
+class _Endpoint:
+    """A route of the app, as ASGI."""
+
+    def __init__(self, service: Service, method: str, handler: Handler) -> None:
+        self._service = service
+        self._method = method
+        self._handler = handler
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._service.serve(self._method, self._handler, Request(scope, receive), send)
+
+
+async def _until_gone(work: Coroutine[Any, Any, None], receive: Receive) -> None:
+    """Do the work; a client that goes meanwhile ends it (ClientDisconnect)."""
+    doing = asyncio.ensure_future(work)
+    gone = asyncio.ensure_future(_disconnected(receive))
+    try:
+        await asyncio.wait({doing, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not doing.done():
+            raise ClientDisconnect
+        await doing
+    finally:
+        for each in (doing, gone):
+            each.cancel()
+        await asyncio.gather(doing, gone, return_exceptions=True)
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _not_found(_: Any, exchange: Exchange, client: Client) -> None:
+    raise ApiError(404, "There is nothing at this path. The server's paths begin with /v1/.")
+
+
+_QUIET: Final = ("/health",)
+"""Asked for again and again by programs that watch: not worth a line."""
+
+
+def _nothing() -> None:
+    pass
+
+
+def _who(request: Request) -> str:
+    """Address and program, as they say it themselves: nobody may trust it."""
+    host = request.client.host if request.client is not None else ""
+    agent = request.headers.get("user-agent", "").split(" ")[0][:60]
+    return " ".join(filter(None, [host, shown_text(agent)]))
+
+
+def _shown_piece(piece: bytes) -> str | list[int]:
+    try:
+        return piece.decode()
+    except UnicodeDecodeError:
+        return list(piece)

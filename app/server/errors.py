@@ -6,7 +6,6 @@ OpenAI's: {"error": {"message", "type", "param", "code"}}; Anthropic's: {"type":
 
 from __future__ import annotations
 
-from http import HTTPStatus
 from typing import Any, Final
 
 from app.engine.protocol.messages import Failed
@@ -72,7 +71,7 @@ class ApiError(Exception):
 
 def bad_request(sentence: str, param: str | None = None, code: str | None = None) -> ApiError:
     """400: what was asked cannot be done as it was asked."""
-    return ApiError(HTTPStatus.BAD_REQUEST, sentence, param, code)
+    return ApiError(400, sentence, param, code)
 
 
 NO_MODEL: Final = "No model is loaded. Load one in Cutaway, then try again."

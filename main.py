@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 CHILD: Final = "--child="
 TAKE_A_VALUE: Final = ("--data-dir", "--gguf", "--scripted", "--quit-after")
 """Options of the window whose value is the next argument."""
-COMMANDS: Final = ("ask", "inside", "bench")
+COMMANDS: Final = ("ask", "inside", "bench", "serve")
 """What runs without a window."""
 READABLE: Final = (
     "models.store.peek",
@@ -132,6 +132,10 @@ def run_without_window(command: str, arguments: list[str]) -> int:
         from app.command_line import inside
 
         answer = inside.main
+    elif command == "serve":
+        from app.command_line import serve
+
+        answer = serve.main
     else:
         from app.bench import bench
 
@@ -252,7 +256,7 @@ def parse(argv: list[str]) -> Options:
     parser = OneSentenceParser(
         prog="main.py",
         description="Chat with a language model on this machine.",
-        epilog="Without a window: main.py ask --help, inside --help, bench --help.",
+        epilog="Without a window: main.py ask --help, inside --help, bench --help, serve --help.",
         allow_abbrev=False,
     )
     parser.add_argument(

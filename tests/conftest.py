@@ -66,6 +66,14 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+@pytest.fixture
+def stays_frozen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For whole windows in this process, whose collector thaws at its end all that was frozen:
+    it is looked at with what they made, by each later collection."""
+    for name in ("freeze", "unfreeze"):
+        monkeypatch.setattr(gc, name, lambda: None)
+
+
 @pytest.fixture(autouse=True)
 def leak_guard() -> Iterator[None]:
     """Fail a test that leaves a thread, a child process, a QThread or a window behind."""

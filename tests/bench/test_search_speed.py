@@ -16,7 +16,7 @@ BENCH = Path(__file__).with_name("search_speed.py")
 
 
 def test_each_kind_of_question_is_asked_in_the_window_and_finds_its_rows(
-    tmp_path: Path, qapp: object
+    tmp_path: Path, qapp: object, stays_frozen: None
 ) -> None:
     database_in(tmp_path, 1_000)
     found = measure(tmp_path, samples=3)

@@ -101,6 +101,7 @@ class Person:
 def open_window(
     forked_children: None,
     forked_engines: None,
+    stays_frozen: None,
     qtbot: Any,
     qapp: Any,
     data_dir: Path,

@@ -103,6 +103,7 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[life.QuietCollector]:
     gc.collect()
     yield made
     made.end()
+    gc.freeze()  # as it was: else each collection would look at all modules and tests
 
 
 def _make(count: int) -> list[list[int]]:

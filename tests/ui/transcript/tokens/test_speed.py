@@ -40,6 +40,7 @@ def quiet() -> Iterator[None]:
     collector.begin()
     yield
     collector.end()
+    gc.freeze()  # as it was: else each collection would look at all modules and tests
 
 
 @pytest.fixture(scope="module")

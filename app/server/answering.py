@@ -162,7 +162,7 @@ def _merged(
             continue
         deltas = found.setdefault(index, [])
         for delta in told:
-            if deltas and deltas[-1].part == delta.part:
+            if deltas and deltas[-1].part == delta.part and delta.call is None:
                 deltas[-1].text += delta.text
                 deltas[-1].tokens += delta.tokens
             else:

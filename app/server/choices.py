@@ -23,16 +23,20 @@ from app.engine.protocol.messages import (
     TokenTrace,
 )
 from app.engine.protocol.pieces import Pieces
+from app.engine.protocol.tool_messages import ToolCall, ToolCalled
 from app.server.errors import ApiError, of_failure
 
 
 @dataclass(slots=True)
 class Delta:
-    """`tokens`: those whose text this is, with what was held back before."""
+    """`tokens`: those whose text this is, with what was held back before. `call`: a call of a tool
+    that is whole now, in place of text; `number`: which one, from 0."""
 
-    part: Literal["content", "reasoning"]
+    part: Literal["content", "reasoning", "call"]
     text: str
     tokens: list[TokenTrace] = field(default_factory=list)
+    call: ToolCall | None = None
+    number: int = 0
 
 
 class Choice:
@@ -59,11 +63,11 @@ class Choice:
         if isinstance(event, TokenArrived):
             self.n_tokens += 1
             self._pending.append(event.token)
-            if event.text:
-                found.append(self._delta(event.part, event.text))
+            found += self._told(event)
         elif isinstance(event, TextFlushed):
-            if event.text:
-                found.append(self._delta(event.part, event.text))
+            found += self._told(event)
+        elif isinstance(event, ToolCalled):
+            found.append(Delta("call", "", call=event.call, number=event.index))
         elif isinstance(event, TextTakenBack):
             del self._pending[max(len(self._pending) - event.n_tokens, 0) :]
         elif isinstance(event, Progress) and event.phase == "prefill":
@@ -73,6 +77,13 @@ class Choice:
         elif isinstance(event, Finished | Stopped):
             found += self._end(event)
         return found
+
+    def _told(self, event: TokenArrived | TextFlushed) -> list[Delta]:
+        """A call is told once it is whole, without its marks."""
+        if event.part == "call":
+            self._pending.clear()
+            return []
+        return [self._delta(event.part, event.text)] if event.text else []
 
     def _delta(self, part: Any, text: str) -> Delta:
         tokens, self._pending = self._pending, []

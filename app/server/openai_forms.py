@@ -10,15 +10,17 @@ import msgspec
 
 from app.engine.protocol.messages import Summary
 from app.engine.protocol.pieces import Pieces
+from app.engine.protocol.tool_messages import CALLED
 from app.server.asking import Asked
 from app.server.choices import Choice, Delta, chat_score, text_scores, timings_of, usage_of
 from app.server.errors import ApiError
+from app.server.tools_reading import told_call
 
 _ENDINGS: Final = {
     "end_token": "stop",
     "turn_end": "stop",
     "stop_string": "stop",
-    "tool_calls": "tool_calls",
+    CALLED: "tool_calls",
 }
 """All others were cut off at a limit."""
 
@@ -83,6 +85,9 @@ class ChatForm(_Form):
         return [sse(self._chunk(_choice(index, delta=delta)))]
 
     def piece(self, index: int, delta: Delta, choice: Choice) -> list[bytes]:
+        if delta.call is not None:
+            call = {"index": delta.number, **told_call(delta.call)}
+            return [sse(self._chunk(_choice(index, delta={"tool_calls": [call]})))]
         name = "content" if delta.part == "content" else "reasoning_content"
         chunk = _choice(index, delta={name: delta.text})
         if self._asked.scores is not None and delta.part == "content":
@@ -104,6 +109,9 @@ class ChatForm(_Form):
             summaries.append(summary)
             message: dict[str, Any] = {"role": "assistant", "content": summary.text}
             message["refusal"] = None
+            if summary.tool_calls:
+                message["content"] = summary.text or None
+                message["tool_calls"] = [told_call(call) for call in summary.tool_calls]
             if summary.reasoning:
                 message["reasoning_content"] = summary.reasoning
             one: dict[str, Any] = {

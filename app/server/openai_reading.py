@@ -34,6 +34,7 @@ from app.server.fields import Fields
 from app.server.known_replies import KnownReplies
 from app.server.options import ServerOptions
 from app.server.sampling import read_sampling, with_format
+from app.server.tools_reading import MAX_NAME, openai_calls, with_openai_tools
 
 _ROLES: Final = {
     "system": "system",
@@ -63,10 +64,11 @@ def read_chat(fields: Fields, context: Context, offer: ThinkingOffer | None) -> 
     scores = _chat_scores(fields)
     prompt = ChatPrompt(
         messages,
-        continue_last=messages[-1].role == "assistant",
+        continue_last=messages[-1].role == "assistant" and not messages[-1].tool_calls,
         thinking=read_effort(fields, offer),
         variables=read_variables(fields),
     )
+    prompt = with_openai_tools(prompt, fields)
     _refuse_other_media(fields)
     generates = read_generates(
         fields,
@@ -139,16 +141,31 @@ def read_messages(fields: Fields) -> list[ChatMessage]:
     found = fields.entries("messages", most=MAX_MESSAGES)
     if not found:
         raise fields.refuse("messages", "messages is missing or empty. Send at least one message.")
-    return [_message(Fields(value, f"messages[{at}].")) for at, value in enumerate(found)]
+    names: dict[str, str] = {}
+    return [_message(Fields(value, f"messages[{at}]."), names) for at, value in enumerate(found)]
 
 
-def _message(fields: Fields) -> ChatMessage:
+def _message(fields: Fields, names: dict[str, str]) -> ChatMessage:
+    """`names`: of the calls so far, by their IDs."""
     role = cast("Role", _ROLES[fields.choice("role", tuple(_ROLES), "")])
     content = content_text(fields, "content")
-    reasoning = fields.text("reasoning_content") if role == "assistant" else ""
-    fields.skip(("name", "refusal", "annotations", "audio"))
+    reasoning, calls, answers = "", [], ""
+    if role == "assistant":
+        reasoning, calls = fields.text("reasoning_content"), openai_calls(fields)
+        names.update((call.id, call.name) for call in calls)
+    elif role == "tool":
+        answers = fields.text("tool_call_id", most=MAX_NAME)
+    name = fields.text("name", names.get(answers, ""), most=MAX_NAME)
+    fields.skip(("refusal", "annotations", "audio"))
     fields.close()
-    return ChatMessage(role, content, reasoning or None)
+    return ChatMessage(
+        role,
+        content,
+        reasoning or None,
+        tool_calls=calls,
+        tool_call_id=answers,
+        tool_name=name if role == "tool" else "",
+    )
 
 
 def content_text(fields: Fields, name: str) -> str:
@@ -207,10 +224,6 @@ def _ids(fields: Fields, ids: list[int]) -> IdsPrompt:
 # --- fields -----------------------------------------------------------------------------------
 
 _EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
-
-
-def wants_thinking(fields: Fields) -> bool:
-    return "reasoning_effort" in fields
 
 
 def read_effort(fields: Fields, offer: ThinkingOffer | None) -> str:

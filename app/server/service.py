@@ -19,8 +19,10 @@ from app.engine.protocol.bounds import shown_text
 from app.engine.protocol.loading_messages import Loaded
 from app.engine.protocol.messages import (
     Command,
+    CountPrompt,
     Failed,
     Finished,
+    PromptCount,
     ReadVocabulary,
     Result,
     Stopped,
@@ -33,6 +35,8 @@ from app.engine.protocol.pieces import Pieces
 from app.engine.protocol.prompt_messages import PromptShown, ReadPrompt
 from app.engine.protocol.thinking_messages import ReadThinking, ThinkingOffer
 from app.server.answering import Client, Form, answer, send_json
+from app.server.anthropic_forms import MessageForm
+from app.server.anthropic_reading import read_anthropic, wants_offer
 from app.server.asking import Asked, check_model, model_name
 from app.server.errors import NO_MODEL, ApiError, of_failure
 from app.server.exchange import Exchange
@@ -44,7 +48,6 @@ from app.server.openai_reading import (
     Context,
     read_chat,
     read_completion,
-    wants_thinking,
 )
 from app.server.options import ServerOptions
 from app.server.replying import Replies, TooSlow
@@ -76,6 +79,8 @@ class Service:
         posts: dict[str, Handler] = {
             "/v1/chat/completions": self._chat,
             "/v1/completions": self._complete,
+            "/v1/messages": self._message,
+            "/v1/messages/count_tokens": self._count,
             "/tokenize": self._tokenize,
             "/detokenize": self._detokenize,
             "/apply-template": self._apply_template,
@@ -183,10 +188,7 @@ class Service:
     async def _chat(self, value: Any, exchange: Exchange, client: Client) -> None:
         fields = Fields(value)
         loaded = check_model(fields, self._loaded)
-        offer = None
-        if wants_thinking(fields):
-            offer = await self._ask(exchange, ReadThinking(0), ThinkingOffer)
-        asked = read_chat(fields, self._context(loaded), offer)
+        asked = read_chat(fields, self._context(loaded), await self._offer(fields, exchange))
         pieces = None if asked.scores is None else await self._vocabulary(exchange, loaded)
         await self._reply(exchange, client, asked, ChatForm(asked, pieces), loaded)
 
@@ -196,6 +198,25 @@ class Service:
         asked = read_completion(fields, self._context(loaded))
         pieces = None if asked.scores is None else await self._vocabulary(exchange, loaded)
         await self._reply(exchange, client, asked, TextForm(asked, pieces), loaded)
+
+    async def _message(self, value: Any, exchange: Exchange, client: Client) -> None:
+        fields = Fields(value)
+        loaded = check_model(fields, self._loaded)
+        asked = read_anthropic(fields, self._context(loaded), await self._offer(fields, exchange))
+        await self._reply(exchange, client, asked, MessageForm(asked), loaded)
+
+    async def _count(self, value: Any, exchange: Exchange, client: Client) -> None:
+        fields = Fields(value)
+        loaded = check_model(fields, self._loaded)
+        offer = await self._offer(fields, exchange)
+        asked = read_anthropic(fields, self._context(loaded), offer, is_counted=True)
+        count = await self._ask(exchange, CountPrompt(0, asked.generates[0].prompt), PromptCount)
+        await self._send(exchange, client, {"input_tokens": count.n_tokens})
+
+    async def _offer(self, fields: Fields, exchange: Exchange) -> ThinkingOffer | None:
+        if not wants_offer(fields):
+            return None
+        return await self._ask(exchange, ReadThinking(0), ThinkingOffer)
 
     # --- models ---------------------------------------------------------------------------------
 

@@ -34,6 +34,16 @@ SCRIPT: Final[dict[str, Any]] = {
             "ms": 0,
             "tokens": [{"text": "hm", "part": "reasoning"}, {"text": "ok"}],
         },
+        {
+            "match": "time",
+            "ms": 0,
+            "text": "Let me look.",
+            "calls": [
+                {"name": "clock", "arguments": {"zone": "Asia/Tokyo"}, "id": "call_1"},
+                {"name": "clock", "arguments": {"zone": "UTC"}, "id": "call_2"},
+            ],
+        },
+        {"match": "12:00", "ms": 0, "text": "It is noon."},
         {"match": "long", "tokens": [{"text": "a ", "ms": 5, "repeat": 4000}]},
         {
             "match": "fail",

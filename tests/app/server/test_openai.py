@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
@@ -169,6 +170,65 @@ def test_a_reply_comes_back_as_the_tokens_that_it_was(served: Served) -> None:
     prompt: Any = _last(served).prompt
     assert prompt.messages[1].token_ids == ids.token_ids
     assert _last(served).conversation == served.generates()[-2].conversation
+
+
+TOOLS: list[Any] = [
+    {
+        "type": "function",
+        "function": {
+            "name": "clock",
+            "description": "What time it is.",
+            "parameters": {"type": "object", "properties": {"zone": {"type": "string"}}},
+        },
+    }
+]
+
+
+def test_calls_of_tools_and_their_results(served: Served) -> None:
+    answer = served.chat("time", tools=TOOLS, tool_choice="required", parallel_tool_calls=True)
+    (choice,) = answer.json["choices"]
+    assert choice["finish_reason"] == "tool_calls"
+    assert choice["message"]["content"] == "Let me look."
+    calls = choice["message"]["tool_calls"]
+    assert [call["id"] for call in calls] == ["call_1", "call_2"]
+    assert json.loads(calls[0]["function"]["arguments"]) == {"zone": "Asia/Tokyo"}
+    prompt: Any = _last(served).prompt
+    assert (prompt.tools[0].name, prompt.tool_choice) == ("clock", "required")
+    assert json.loads(prompt.tools[0].parameters) == TOOLS[0]["function"]["parameters"]
+    streamed = served.chat("time", tools=TOOLS, stream=True).chunks
+    told = [d for c in streamed for d in c["choices"][0]["delta"].get("tool_calls", [])]
+    assert [call["index"] for call in told] == [0, 1]
+    assert [call["function"] for call in told] == [call["function"] for call in calls]
+    assert streamed[-1]["choices"][0]["finish_reason"] == "tool_calls"
+    messages = [
+        {"role": "user", "content": "time"},
+        choice["message"],
+        {"role": "tool", "tool_call_id": "call_1", "content": "12:00"},
+    ]
+    last = served.ask("/v1/chat/completions", {"messages": messages, "tools": TOOLS})
+    assert last.json["choices"][0]["message"]["content"] == "It is noon."
+    prompt = _last(served).prompt
+    assert [call.name for call in prompt.messages[1].tool_calls] == ["clock", "clock"]
+    result = prompt.messages[2]
+    assert (result.role, result.tool_call_id, result.tool_name) == ("tool", "call_1", "clock")
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"tool_choice": "required"}, "tool_choice"),
+        ({"tools": TOOLS, "tool_choice": "clock"}, "tool_choice"),
+        (
+            {"tools": TOOLS, "tool_choice": {"type": "function", "function": {"name": "x"}}},
+            "tool_choice",
+        ),
+        ({"tools": [{"type": "web_search"}]}, "tools[0].type"),
+        ({"tools": [{"type": "function", "function": {}}]}, "tools[0].function.name"),
+    ],
+)
+def test_tools_that_cannot_be_are_named(served: Served, fields: dict[str, Any], param: str) -> None:
+    answer = served.chat(**fields)
+    assert (answer.status, answer.error["param"]) == (400, param)
 
 
 def test_openais_own_client(served: Served) -> None:

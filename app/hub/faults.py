@@ -126,7 +126,7 @@ def _of_answer(answer: httpx2.Response, asked: Asked) -> HubFault:
         return _not_found(answer, code, asked)
     if status == 429:
         seconds = wait_of(answer.headers)
-        when = f"in {_in_words(seconds)}" if seconds is not None else "in a few minutes"
+        when = f"in {in_words(seconds)}" if seconds is not None else "in a few minutes"
         return HubFault(
             "rate_limited",
             f"“{asked.host}” is limiting requests. Try again {when}"
@@ -241,7 +241,7 @@ def wait_of(headers: Mapping[str, str]) -> float | None:
     return None if seconds is None else min(max(seconds, 0.0), MAX_WAIT_S)
 
 
-def _in_words(seconds: float) -> str:
+def in_words(seconds: float) -> str:
     if seconds < 90:
         whole = max(round(seconds), 1)
         return f"{whole} second" + ("s" if whole != 1 else "")
@@ -257,15 +257,15 @@ def _of_error(error: BaseException, asked: Asked) -> HubFault:
     host = f"“{asked.host}”"
     if isinstance(error, AnswerTooLong | httpx2.DecodingError | httpx2.TooManyRedirects):
         return not_a_hub(asked)
-    causes = list(_causes(error))
-    if any(isinstance(each, socket.gaierror) for each in causes):
+    found = list(causes(error))
+    if any(isinstance(each, socket.gaierror) for each in found):
         words = f"The address {host} can't be found. Check your connection and the hub address"
-    elif any(isinstance(each, ssl.SSLError) for each in causes):
+    elif any(isinstance(each, ssl.SSLError) for each in found):
         words = (
             f"{host} has no valid certificate. A network login page or a wrong system clock can "
             "cause this: check both"
         )
-    elif any(isinstance(each, ConnectionRefusedError) for each in causes):
+    elif any(isinstance(each, ConnectionRefusedError) for each in found):
         words = (
             f"{host} or your system's proxy refused the connection. Check the hub address, or try "
             "again later"
@@ -286,7 +286,7 @@ def _of_error(error: BaseException, asked: Asked) -> HubFault:
     return HubFault("network", f"{words}. {LOCAL_WORKS}")
 
 
-def _causes(error: BaseException) -> Iterator[BaseException]:
+def causes(error: BaseException) -> Iterator[BaseException]:
     """The error and what led to it."""
     seen: BaseException | None = error
     while seen is not None:

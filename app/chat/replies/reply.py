@@ -31,7 +31,7 @@ from app.insight.trace.table import TraceTable
 from models.records import Message, MessageCounts, MessageState
 
 CLOSED_SENTENCE: Final = "Cutaway closed before this reply finished."
-_ENGINE_DEATHS: Final = frozenset({"native_error", "out_of_memory"})
+_ENGINE_DEATHS: Final = frozenset({"native_error", "out_of_memory", "server_error", "unreachable"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +187,9 @@ class Reply:
     @property
     def known_ids(self) -> tuple[int, ...] | None:
         """The IDs of the whole text, where they are known."""
-        return None if self.beginning.token_ids is None else tuple(self.token_ids)
+        if self.beginning.token_ids is None or -1 in self.token_ids:
+            return None
+        return tuple(self.token_ids)
 
     def placed(self, token: TokenTrace) -> TokenTrace:
         """A token with its place in the whole trace: the engine counts what it has written."""
@@ -312,7 +314,7 @@ class Reply:
         content, reasoning = given.content + summary.text, given.reasoning + summary.reasoning
         if len(content) + len(reasoning) >= len(message.content) + len(message.reasoning):
             ids = None
-            if given.token_ids is not None:
+            if given.token_ids is not None and "token_ids" not in summary.unknown:
                 ids = (*given.token_ids, *summary.token_ids)
             message = dataclasses.replace(
                 message, content=content, reasoning=reasoning, token_ids=ids
@@ -321,7 +323,7 @@ class Reply:
         return dataclasses.replace(
             message,
             stop_reason=summary.stop_reason or None,
-            seed=summary.seed,
+            seed=None if "seed" in summary.unknown else summary.seed,
             settings=with_calls(at_end(message.settings, summary), calls),
             rendered_prompt=summary.rendered_prompt,
             counts=dataclasses.replace(_counts(summary), reasoning_s=self.reasoning_s),
@@ -342,8 +344,9 @@ def _counts(summary: Summary) -> MessageCounts:
         context_used=summary.context_used,
         context_size=summary.context_size,
     )
-    if summary.n_threads:
-        return counts
+    if summary.unknown or summary.n_threads:
+        names = {name for name in summary.unknown if hasattr(counts, name)}
+        return dataclasses.replace(counts, **dict.fromkeys(names))
     return dataclasses.replace(
         counts,
         prompt_tokens=summary.prompt_tokens or None,

@@ -639,7 +639,8 @@ class Stopped(WireMessage, frozen=True, tag=True):
 class Failed(WireMessage, frozen=True, tag=True):
     """kind: not_a_gguf, incomplete_file, missing_file, not_readable, out_of_memory,
     unsupported, not_a_chat_model, prompt_too_long, bad_setting, bad_template, no_candidate,
-    native_error, busy, not_loaded, internal. `partial` is the Summary so far, if any."""
+    native_error, busy, not_loaded, internal; of a server elsewhere also unreachable, refused,
+    server_error. `partial` is the Summary so far, if any."""
 
     id: Amount
     kind: Word

@@ -1,0 +1,121 @@
+"""One reply: asked for, read to its end, told as it comes.
+
+Where a reply is to go on from a text, that text is the last message or the prompt's end, as the
+server wants it (`asking`). A reply that begins with token IDs has them spelled by the server.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from app.engine.protocol.messages import Event, Generate, Summary
+from app.engine.protocol.prompt_messages import ChatPrompt, IdsPrompt
+from app.engine.protocol.request_rules import check_request
+from app.engine.remote import questions
+from app.engine.remote.answer import ReplyReader
+from app.engine.remote.asking import Asked, asked_for, without_logprobs
+from app.engine.remote.target import Target
+from app.refusal import Refusal
+
+if TYPE_CHECKING:
+    from app.hub.engines.calls import Server
+
+NO_LOGPROBS: Final = "“{}” tells no probabilities for this model: {}"
+BEGINS_WITH_IDS: Final = (
+    "“{}” doesn't tell what these tokens spell, so it can't go on behind them. Regenerate the "
+    "reply."
+)
+
+
+def reply_to(
+    generate: Generate,
+    server: Server,
+    target: Target,
+    tell: Callable[[Event], None],
+    begun: Callable[[ReplyReader], None],
+    lock: threading.RLock,
+    clock: Callable[[], float],
+) -> Summary:
+    """Raises ServerFault, Refusal, CalledOff. `begun` gets the reader, which takes under `lock`."""
+    from app.hub.engines.faults import ServerFault
+
+    check_request(generate)
+    if generate.score_prompt:
+        return questions.scored(generate, server, target, tell)
+    begin = _spelled(generate, server, target)
+    asked = asked_for(generate, target, begin, _rendered(generate, server, target))
+    reply = ReplyReader(generate, asked, target, tell, clock)
+    begun(reply)
+    with lock:
+        for kind, sentence in asked.notes:
+            reply.note(kind, sentence)
+        reply.begin_with(begin)
+    try:
+        _read(generate, asked, server, reply, lock, clock)
+    except ServerFault as fault:
+        is_about = "logprob" in fault.evidence.lower() or "logits_all" in fault.evidence.lower()
+        if reply.has_begun or not asked.n_logprobs or not is_about:
+            raise
+        with lock:
+            reply.note("no_logprobs", NO_LOGPROBS.format(target.offer.name, fault.evidence))
+        _read(generate, without_logprobs(asked), server, reply, lock, clock)
+    with lock:
+        reply.close()
+        return reply.summary()
+
+
+def _read(
+    generate: Generate,
+    asked: Asked,
+    server: Server,
+    reply: ReplyReader,
+    lock: threading.RLock,
+    clock: Callable[[], float],
+) -> None:
+    """To the end of the stream. Raises ServerFault where it ends without saying so."""
+    from app.hub.engines.calls import Done
+    from app.hub.engines.faults import cut_short
+
+    ends_at = clock() + generate.deadline_s if generate.deadline_s else None
+    has_ended = False
+    with server.events(asked.path, asked.body) as events:
+        for event in events:
+            if event is Done:
+                has_ended = True
+                break
+            with lock:
+                is_new = reply.take(event)
+            if is_new:
+                events.progressed()
+            if ends_at is not None and clock() > ends_at:
+                reply.end_at_deadline()
+                return
+    if not has_ended and not reply.has_finished:
+        raise cut_short(server.name, "the stream ended without a finish_reason")
+
+
+def _rendered(generate: Generate, server: Server, target: Target) -> str | None:
+    """A prompt that is completed as a text, since no chat of the server can say it: one that goes
+    on inside the reasoning."""
+    prompt = generate.prompt
+    if not isinstance(prompt, ChatPrompt) or not prompt.continue_last or not prompt.messages:
+        return None
+    last = prompt.messages[-1]
+    if last.content or not last.reasoning or not target.offer.can("rendered_prompt"):
+        return None
+    return questions.rendered_inside(prompt, server, target)
+
+
+def _spelled(generate: Generate, server: Server, target: Target) -> str:
+    """What the tokens spell that the reply begins with."""
+    prompt = generate.prompt
+    begin_ids = [] if isinstance(prompt, IdsPrompt) else prompt.begin_ids
+    ids = [*begin_ids, *generate.forced_ids]
+    if not ids:
+        return ""
+    text = questions.detokenized(ids, server, target)
+    if text is None:
+        raise Refusal("unsupported", BEGINS_WITH_IDS.format(target.offer.name))
+    return text

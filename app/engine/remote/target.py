@@ -1,0 +1,29 @@
+"""What a request is made for: a model of a server, as the server described both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.engine.protocol.remote_messages import EngineAddress, EngineOffer, RemoteModel
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """`parameters`: the names of all that a request may set, where the server tells them.
+    `template`: the model's chat template, where it is told. `n_slots`: replies at once."""
+
+    address: EngineAddress
+    offer: EngineOffer
+    model: RemoteModel
+    parameters: frozenset[str] | None = None
+    template: str = ""
+    n_slots: int = 1
+
+    def knows(self, name: str) -> bool:
+        """Whether a request may set this, as far as the server says."""
+        return self.parameters is None or name in self.parameters
+
+    @property
+    def is_openai(self) -> bool:
+        """OpenAI's own, whose newer models take no `max_tokens`."""
+        return self.address.url.partition("://")[2].startswith("api.openai.com")

@@ -45,7 +45,7 @@ from app.engine.process.sampling.candidates import Candidates
 from app.engine.process.sampling.chain import Chain
 from app.engine.process.trace.measuring import Measured, Measurer
 from app.engine.process.trace.outbox import TokenRecord
-from app.engine.process.trace.scores import ScoreBuffers
+from app.engine.process.trace.scores import ScoreRows
 from app.engine.process.trace.shortlist import ShortlistFinder
 from app.engine.protocol.messages import TokenArrived, TokenTrace
 from app.engine.protocol.wire import FrameReader, FrameWriter, decode_event
@@ -85,7 +85,7 @@ class Least(Bare):
     def __init__(self, weights: Any, sequences: int) -> None:
         super().__init__(weights, sequences)
         self._measurer, self._finder = Measurer(self._n_vocab), ShortlistFinder(self._n_vocab)
-        self._buffers = ScoreBuffers(self._n_vocab)
+        self._rows = ScoreRows(weights.context, self._n_vocab)
         self._pieces = _pieces(weights.vocabulary)
         self._encode = msgspec.json.Encoder().encode
         self._out = os.open(os.devnull, os.O_WRONLY)
@@ -152,7 +152,7 @@ class Staged(Piped):
         ]
 
     def __call__(self, row: int) -> int:
-        scores, chain = self._buffers.copy(self._context, row), self._staged[row]
+        scores, chain = self._rows.at(row), self._staged[row]
         listed = self._finder.find(scores, TOP)
         draw = chain.draw(scores, self._candidates, record=True, shortlist=listed)
         chain.accept(draw.token_id)
@@ -161,14 +161,15 @@ class Staged(Piped):
             index=0,
             token_id=draw.token_id,
             piece=b"",
-            scores=scores,
+            scores=None,
+            measured=self._measurer.measure(scores, draw.token_id, TOP, listed),
             snapshots=draw.snapshots,
             alternatives=TOP,
             ms=0.0,
             uniform=draw.uniform,
             shortlist=listed,
         )
-        event = record.event(self._measurer)
+        event = record.event(None)
         assert isinstance(event, TokenArrived)
         self._send(event)
         return draw.token_id

@@ -156,6 +156,13 @@ def is_nats(value: float) -> bool:
     return -3.5e38 < value <= 1.0 or value == -math.inf
 
 
+def are_nats(values: array[float]) -> bool:
+    """The same of float32 numbers, in C: a loop over the candidates of each token took 30 µs of the
+    50 that a token costs the window's process, which shares the cores with the engine."""
+    # A sum is NaN where one of them is; `max` may pass over it.
+    return not values or (max(values) <= 1.0 and not math.isnan(sum(values)))
+
+
 def check_equal(what: str, *lengths: int) -> None:
     """Raise ProtocolError where there is not one of each for every one of the others."""
     if len(set(lengths)) > 1:

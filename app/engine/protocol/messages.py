@@ -69,6 +69,7 @@ from app.engine.protocol.frames import (
     UInt8s,
     WireMessage,
     Word,
+    are_nats,
     check_equal,
     check_pieces,
     is_nats,
@@ -488,6 +489,10 @@ SURVIVED: Final = 255
 """In `TokenTrace.removed_by`: it was there at the draw."""
 
 
+_STAGES: Final = bytes(range(SURVIVED))
+_SURVIVED: Final = bytes([SURVIVED])
+
+
 class StageEffect(WireMessage, frozen=True, tag=True):
     """What one stage did at one token: how many candidates were left after it, and the chosen
     token's probability among them (0 if the stage removed it). `uniform`: the number in [0, 1)
@@ -546,14 +551,15 @@ class TokenTrace(WireMessage, frozen=True, tag=True):
         check_equal("alternatives", self.alternative_ids.size, len(nats))
         if self.alternative_pieces:
             check_equal("alternatives and pieces", len(nats), len(self.alternative_pieces))
-        if not all(map(is_nats, (self.logprob, self.draft_logprob or 0.0, *nats))):
+        is_sound = is_nats(self.logprob) and is_nats(self.draft_logprob or 0.0)
+        if not is_sound or not are_nats(nats):
             raise ProtocolError("a log-probability is none")
         if 0 < self.ms < 1e-9:
             raise ProtocolError("a token took less time than any clock can tell")
         removed = b"" if self.removed_by is None else self.removed_by.data
         if removed:
             check_equal("alternatives and stages", len(nats), len(removed))
-        if any(len(self.stages) <= stage < SURVIVED for stage in removed):
+        if removed.translate(None, _STAGES[: len(self.stages)] + _SURVIVED):
             raise ProtocolError("an alternative was removed by a stage that is not there")
 
 

@@ -26,8 +26,8 @@ from app.engine.protocol.frames import (
     TokenId,
     UInt8s,
     WireMessage,
+    are_nats,
     check_equal,
-    is_nats,
 )
 from app.engine.protocol.stages import Sampling
 
@@ -108,7 +108,7 @@ class DrawExplained(WireMessage, frozen=True, tag=True):
         logprobs, shares = self.logprobs.numbers(), self.shares.numbers()
         lengths = (self.ids.size, self.logits.size, len(shares), len(self.removed_by.data))
         check_equal("candidates", len(logprobs), *lengths)
-        if not all(map(is_nats, logprobs)):
+        if not are_nats(logprobs):
             raise ProtocolError("a log-probability is none")
         if not all(0 <= share <= 1.001 for share in shares):
             raise ProtocolError("a share is none")

@@ -123,12 +123,14 @@ class Request:
 @dataclass(slots=True)
 class Drawn:
     """A token that was drawn but not yet appended (step mode keeps it until it is chosen, and a
-    reply that draws again until the next step). `is_chosen`: another one takes its place.
-    `proposed`: what a draft had here, and behind it. `is_inserted`: the engine's own, which closes
-    reasoning at its limit."""
+    reply that draws again until the next step). `lies_at`: the address of its scores while they
+    are where llama.cpp has written them, until the next decode; 0: they are a copy. `is_chosen`:
+    another one takes its place. `proposed`: what a draft had here, and behind it. `is_inserted`:
+    the engine's own, which closes reasoning at its limit."""
 
     token_id: int
     scores: Scores
+    lies_at: int
     snapshots: tuple[Snapshot, ...]
     ms: float
     uniform: float | None = None

@@ -114,8 +114,8 @@ class Draw(msgspec.Struct, frozen=True):
 @dataclass(slots=True)
 class _Step:
     """A stage at work. `idle`: llama.cpp made an empty sampler of it, which changes nothing.
-    `drawn`: how many numbers XTC has drawn, which has a generator of its own. `keeps`: how many
-    top-k keeps, 0 for others."""
+    `unchanged`: what is recorded where it changes nothing. `keeps`: how many top-k keeps, 0 for
+    others. `drawn`: how many numbers XTC has drawn, which has a generator of its own."""
 
     kind: StageKind
     stage: Stage
@@ -123,6 +123,7 @@ class _Step:
     idle: bool
     biased: Ids
     name: str
+    unchanged: Snapshot
     keeps: int = 0
     drawn: int = 0
 
@@ -214,7 +215,8 @@ class Chain:
         sampler = kind.build(stage, self._context)
         idle = (llama.llama_sampler_name(sampler) or b"").startswith(b"?")
         keeps = stage.k if isinstance(stage, TopK) else 0
-        return _Step(kind, stage, sampler, idle, np.array(list(biases), np.int32), kind.name, keeps)
+        biased = np.array(list(biases), np.int32)
+        return _Step(kind, stage, sampler, idle, biased, kind.name, Snapshot(kind.name), keeps)
 
     def see_prompt(self, token_ids: Sequence[int]) -> None:
         """Let the stages with a memory (penalties, DRY) see the prompt, as llama.cpp's server
@@ -320,7 +322,7 @@ class Chain:
                 if not _has_finite(candidates, step.name):
                     raise NoCandidate(step.name)
             elif snapshots is not None:
-                snapshots.append(Snapshot(step.name))
+                snapshots.append(step.unchanged)
         name, token_id = self._steps[-1].name, candidates.selected_id
         if token_id < 0:
             raise NoCandidate(name)
@@ -445,11 +447,11 @@ def _snapshot(
     """What the stage did, as little of it as says everything: see `Snapshot`."""
     name, native = step.name, candidates.native
     if name in ("greedy", "dist"):
-        return Snapshot(name)
+        return step.unchanged
     if isinstance(step.stage, Temperature) and step.stage.t > 0:
         return Snapshot(name, scale=step.stage.t)
     if name in _ONLY_REMOVES and native.size == before and was_sorted == bool(native.sorted):
-        return Snapshot(name)
+        return step.unchanged
     if was_sorted and not is_whole and name in _CUTS_SORTED:
         return Snapshot(name, first=int(native.size))
     if is_whole:
@@ -459,7 +461,7 @@ def _snapshot(
 
 _ONLY_REMOVES: Final = frozenset(("top-k", "top-p", "min-p", "typical", "xtc"))
 _CUTS_SORTED: Final = frozenset(("top-k", "top-p", "min-p"))
-"""Of sorted candidates these keep the first ones and do nothing else."""
+"""Of sorted candidates these keep the first ones and do nothing else; of any the best one."""
 
 
 def _drop_hopeless(candidates: Candidates) -> None:
@@ -475,9 +477,10 @@ def _has_finite(candidates: Candidates, name: str) -> bool:
     Only some stages can make scores infinite; after any other one finite score is proof enough,
     and the first one nearly always is.
     """
-    size = int(candidates.native.size)
-    if size == 0:
+    if not candidates.native.size:
         return False
+    if name in _CUTS_SORTED:
+        return True
     first_is_finite = math.isfinite(candidates.first_score)
     if candidates.native.sorted or (first_is_finite and name not in _MAY_OVERFLOW):
         return first_is_finite

@@ -147,9 +147,9 @@ class Scheduler:
         calls = Calls(
             self._emit, self._end, self._flush, self._note, self._restart, self._make_room
         )
-        self._writer = Writer(weights, calls, clock)
-        self._in_flight: frozenset[int] = frozenset()
         self._on_processor = weights.loaded.n_gpu_layers == 0
+        self._writer = Writer(weights, calls, clock, measures=self._on_processor)
+        self._in_flight: frozenset[int] = frozenset()
         # What cannot be cut back after an aborted step would have to be read again by everybody.
         self._may_abort_others = self._on_processor and not traits.is_recurrent
         self._pace = Pace(weights.n_ubatch, can_abort=self._on_processor)

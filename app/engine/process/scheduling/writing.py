@@ -34,8 +34,10 @@ from app.engine.process.scheduling.reasoning_limit import (
     limit_of,
 )
 from app.engine.process.scheduling.rows import Row
+from app.engine.process.trace.effects import are_complete
+from app.engine.process.trace.measuring import Measurer
 from app.engine.process.trace.outbox import TokenRecord
-from app.engine.process.trace.scores import ScoreBuffers
+from app.engine.process.trace.scores import ScoreBuffers, ScoreRows
 from app.engine.process.trace.shortlist import Scores, ShortlistFinder
 from app.engine.protocol.messages import Event, TextTakenBack
 from app.engine.protocol.thinking_messages import ended_sentence
@@ -52,7 +54,7 @@ BANNED_CHOICE: Final = (
     "Your token completes a banned string, so it was removed. Unban the string to allow it."
 )
 BUFFERS_PER_SLOT: Final = 5
-"""Of scores: one that is drawn from, and those of the passes that the outbox still has."""
+"""Of scores, where they are kept: those of the passes that the outbox still has, and one more."""
 
 _SHORTEST: Final = 64
 """Candidates to look out for where the trace wants fewer: a top-k of usual size is served too."""
@@ -73,8 +75,14 @@ class Calls:
 class Writer:
     """Draws for the replies of one context, one token at a time."""
 
-    def __init__(self, weights: Weights, calls: Calls, clock: Clock) -> None:
-        self._context = weights.context
+    def __init__(
+        self, weights: Weights, calls: Calls, clock: Clock, *, measures: bool = False
+    ) -> None:
+        """`measures`: tokens are measured here, before the next decode, where their scores lie;
+        else beside it, from a copy. Beside a device that costs nothing. On a processor the decode
+        would wait as long for the measuring as for this, and for the copy, too."""
+        self._rows = ScoreRows(weights.context, weights.vocabulary.n_vocab)
+        self._measurer = Measurer(weights.vocabulary.n_vocab) if measures else None
         self._vocabulary = weights.vocabulary
         self._n_ctx = weights.n_ctx
         self._candidates = Candidates(weights.vocabulary.n_vocab)
@@ -94,7 +102,7 @@ class Writer:
         reply = row.reply
         if not row.proposed:
             self._offer(
-                slot, reply, self._drawn(reply, self._buffers.copy(self._context, row.index))
+                slot, reply, self._drawn(reply, self._rows.at(row.index), self._rows.latest)
             )
             return
         assert reply.drafts is not None
@@ -108,7 +116,8 @@ class Writer:
     def _follow(self, row: Row, slot: Slot, pending: deque[Proposal]) -> None:
         reply = row.reply
         for index in range(row.start, row.index + 1):
-            self._offer(slot, reply, self._drawn(reply, self._buffers.copy(self._context, index)))
+            scores = self._rows.at(index)
+            self._offer(slot, reply, self._drawn(reply, scores, self._rows.latest))
             is_writing = slot.reply is reply and reply.phase is Phase.WRITING
             if reply.request.stop or reply.request.expired:
                 return
@@ -127,8 +136,14 @@ class Writer:
         if slot.reply is reply and reply.phase is Phase.WRITING and len(slot.cells) < expected:
             self._calls.restart(reply)
 
-    def _drawn(self, reply: SlotReply, scores: Scores) -> Drawn:
-        """Draw from `scores` (kept as they are); what is banned at this position is left out."""
+    def _keep(self, drawn: Drawn) -> Drawn:
+        """For longer than until the next decode, which writes over scores that are not copied."""
+        if drawn.lies_at:
+            drawn.scores, drawn.lies_at = self._buffers.copy(drawn.scores), 0
+        return drawn
+
+    def _drawn(self, reply: SlotReply, scores: Scores, lies_at: int) -> Drawn:
+        """Draw from `scores` (left as they are); what is banned at this position is left out."""
         moment = reply.chain.before_draw() if reply.banned is not None else None
         shortlist = self._finder.find(scores, max(reply.request.generate.alternatives, _SHORTEST))
         try:
@@ -148,6 +163,7 @@ class Writer:
         return Drawn(
             draw.token_id,
             scores,
+            lies_at,
             draw.snapshots,
             ms,
             draw.uniform,
@@ -166,7 +182,8 @@ class Writer:
             elif reply.forced:
                 drawn = self._force(slot, reply, reply.forced.popleft(), drawn)
             elif reply.request.hold:
-                reply.held, reply.phase, reply.held_at = drawn, Phase.HELD, self._clock()
+                reply.held, reply.phase = self._keep(drawn), Phase.HELD
+                reply.held_at = self._clock()
                 reply.request.timeline.drawn(reply.held_at)
                 reply.request.choice = None
                 self._calls.emit(self._record(reply, drawn.token_id, drawn, held=True))
@@ -178,7 +195,7 @@ class Writer:
                     _free(drawn)
                 return
             if drawn is not None and self._clock() >= until:
-                reply.held, reply.phase = drawn, Phase.REDRAWING
+                reply.held, reply.phase = self._keep(drawn), Phase.REDRAWING
                 return
 
     def _force(self, slot: Slot, reply: SlotReply, token_id: int, drawn: Drawn) -> Drawn | None:
@@ -312,12 +329,22 @@ class Writer:
         held: bool = False,
     ) -> TokenRecord:
         generate = reply.request.generate
+        rejected = self._rejected_pieces(token_id, drawn)
+        measured, scores = None, None
+        if self._measurer is not None:
+            wanted = generate.alternatives
+            measured = self._measurer.measure(
+                drawn.scores, token_id, wanted, drawn.shortlist, drawn.lies_at
+            )
+        if measured is None or rejected or not are_complete(drawn.snapshots):
+            scores = self._keep(drawn).scores
         return TokenRecord(
             request_id=generate.id,
             index=len(reply.generated) - (0 if held else 1),
             token_id=token_id,
             piece=self._vocabulary.piece(token_id),
-            scores=drawn.scores,
+            scores=scores,
+            measured=measured,
             snapshots=drawn.snapshots,
             alternatives=generate.alternatives,
             ms=drawn.ms,
@@ -330,7 +357,7 @@ class Writer:
             held=held,
             shortlist=drawn.shortlist,
             proposed=drawn.proposed,
-            proposed_pieces=self._rejected_pieces(token_id, drawn),
+            proposed_pieces=rejected,
         )
 
     def _rejected_pieces(self, token_id: int, drawn: Drawn) -> tuple[bytes, ...]:
@@ -355,7 +382,7 @@ class Writer:
         assert moment is not None
         reply.chain.complete(moment)
         mark, after = reply.text.mark(), reply.last_at
-        reply.held_back.append(HeldToken(token_id, drawn, moment, mark, bans, after))
+        reply.held_back.append(HeldToken(token_id, self._keep(drawn), moment, mark, bans, after))
         return reply.release(reply.banned.n_held)
 
     def _take_back(
@@ -388,7 +415,8 @@ class Writer:
         reply.next_token = None
         if reply.request.stop or reply.request.expired:
             return None
-        return self._drawn(reply, drawn.scores if first is None else first.drawn.scores)
+        before = drawn if first is None else first.drawn
+        return self._drawn(reply, before.scores, before.lies_at)
 
     def _restore(self, reply: SlotReply, back_to: Drawn | HeldToken, token_id: int) -> None:
         """Chain, text and bans as they were before that token was drawn, and the token banned."""

@@ -24,6 +24,8 @@ _FEW: Final = 128
 
 _CANDIDATE: Final = struct.Struct("<iff")
 
+_NO_SCORES: Final = np.empty(0, np.float32)
+
 _GONE: Final = 1 << 40
 """The place of a token that is not among the candidates."""
 
@@ -56,6 +58,17 @@ class Snapshot(msgspec.Struct, frozen=True):
     uniform: float | None = None
 
 
+def are_complete(snapshots: Sequence[Snapshot]) -> bool:
+    """Whether what the stages did can be followed without the scores that they began with: none
+    changed anything, or the first that did says of each candidate that it left how it stands."""
+    for each in snapshots:
+        if each.left is not None:
+            return len(each.left) <= _FEW * _CANDIDATE.size
+        if each.first is not None or each.scores is not None or each.scale not in (None, 1):
+            return False
+    return True
+
+
 class StageFollower:
     """The candidates as one stage after the other left them, beginning with all scores.
 
@@ -67,11 +80,12 @@ class StageFollower:
     """
 
     def __init__(
-        self, scores: Scores, token_id: int, watched: _Ids, before: Measured | None = None
+        self, scores: Scores | None, token_id: int, watched: _Ids, before: Measured | None = None
     ) -> None:
-        """`before`: the same scores as already measured, which saves doing it again."""
-        self._now: _Whole | _Few = _Whole(None, scores)
-        self._n_vocab = len(scores)
+        """`before`: the same scores as already measured, which saves doing it again. None can stand
+        for the scores where the snapshots `are_complete`."""
+        self._now: _Whole | _Few = _Whole(None, _NO_SCORES if scores is None else scores)
+        self._n_vocab = 0 if scores is None else len(scores)
         self._token_id = token_id
         self._watched: list[int] = watched.tolist()
         self._places = self._watched
@@ -124,9 +138,10 @@ class StageFollower:
     def _take_left(self, left: bytes) -> None:
         """These candidates, and where the token and the watched ones lie among them."""
         if len(left) <= _FEW * _CANDIDATE.size:
-            candidates = list(_CANDIDATE.iter_unpack(left))
-            self._now = _Few([candidate[1] for candidate in candidates])
-            place_of = {candidate[0]: at for at, candidate in enumerate(candidates)}.get
+            count = len(left) // _CANDIDATE.size
+            numbers = struct.unpack("<" + count * "iff", left)
+            self._now = _Few(list(numbers[1::3]))
+            place_of = dict(zip(numbers[::3], range(count), strict=True)).get
             self._places = [place_of(token_id, _GONE) for token_id in self._watched]
             self._place = place_of(self._token_id, _GONE)
             return
@@ -140,9 +155,10 @@ class StageFollower:
 
     def _note_removed(self) -> None:
         kept = self._now.kept(self._alive, self._places)
-        for watched in set(self._alive).difference(kept):
-            self._removed[watched] = self._stage
-        self._alive = kept
+        if len(kept) < len(self._alive):
+            for watched in set(self._alive).difference(kept):
+                self._removed[watched] = self._stage
+            self._alive = kept
 
 
 class _Whole:
@@ -213,6 +229,8 @@ class _Few:
 
     def kept(self, watched: Sequence[int], places: Sequence[int]) -> list[int]:
         scores, count = self._scores, len(self._scores)
+        if -math.inf not in scores:
+            return [each for each in watched if places[each] < count]
         return [
             each
             for each in watched

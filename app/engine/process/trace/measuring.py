@@ -29,6 +29,10 @@ _FLOOR: Final = np.float32(-120.0)
 
 _LN_2: Final = math.log(2)
 
+_SMALL: Final = 32.0
+"""Where the largest score is no further from 0, Σ e^d·d may be taken as Σ e^d·l − max · Σ e^d: what
+float32 loses is under 1e-4 nat, and one look at all scores less costs 12 µs less of 46."""
+
 _PART: Final = 65_536
 """Scores that are measured at once: with 262,144 a token takes 0.21 ms instead of 0.30."""
 
@@ -60,10 +64,15 @@ class Measurer:
         self._finder = ShortlistFinder(n_vocab)
 
     def measure(
-        self, scores: Scores, token_id: int, k: int, shortlist: Shortlist | None = None
+        self,
+        scores: Scores,
+        token_id: int,
+        k: int,
+        shortlist: Shortlist | None = None,
+        address: int = 0,
     ) -> Measured:
         """`scores` [n_vocab] are read only; some may be −inf, none NaN. `shortlist`: of the same
-        scores, if somebody has made one."""
+        scores, if somebody has made one. `address`: where they lie, if known."""
         k = max(min(k, self.n_vocab), 0)
         few = None if shortlist is None else shortlist.best_few(k)
         if shortlist is None or few is None:
@@ -74,7 +83,7 @@ class Measurer:
         left = 0
         with np.errstate(invalid="ignore"):
             for part in self._parts:
-                weight_here, depth_here, left_here = part.measure(scores, best)
+                weight_here, depth_here, left_here = part.measure(scores, best, address)
                 total, depth, left = total + weight_here, depth + depth_here, left + left_here
         mean_depth, log_total = depth / total, math.log(total)
         score = scores[token_id]
@@ -98,10 +107,17 @@ class _Part:
         self._depth, self._weight = depth[: end - first], weight[: end - first]
         self._weigh = ExpAndSum(self._depth, self._weight)
 
-    def measure(self, scores: Scores, best: np.float32) -> tuple[float, float, int]:
+    def measure(self, scores: Scores, best: np.float32, address: int) -> tuple[float, float, int]:
         """Σ e^d, Σ e^d·d, and how many are finite."""
         depth, weight = self._depth, self._weight
-        np.subtract(scores[self._first : self._end], best, out=depth)
+        here = scores[self._first : self._end]
+        if address and -_SMALL < best < _SMALL:
+            whole = self._weigh.of(address + 4 * self._first, float(best))
+            if whole is not None:
+                product = float(np.dot(weight, here)) - float(best) * whole
+                if math.isfinite(product):
+                    return whole, product, len(weight)
+        np.subtract(here, best, out=depth)
         total = self._weigh()
         product = float(np.dot(weight, depth))
         if math.isfinite(product):

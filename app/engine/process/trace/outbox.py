@@ -1,7 +1,8 @@
 """Trace and frames of a token, made beside the next decode, and everything else that is sent.
 
 The decoding thread leaves a `TokenRecord` in the `Outbox`, whose thread measures it
-(`measuring.py`), follows what the stages did (`effects.py`) and writes the frames.
+(`measuring.py`) where that is not done yet, follows what the stages did (`effects.py`) and writes
+the frames.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from app import cores
 from app.engine.process.drafting.state import Proposal
 from app.engine.process.native.arrays import as_array
 from app.engine.process.trace.effects import Snapshot, StageFollower
-from app.engine.process.trace.measuring import Measurer
+from app.engine.process.trace.measuring import Measured, Measurer
 from app.engine.process.trace.shortlist import Scores, Shortlist
 from app.engine.protocol.draft_messages import Rejected
 from app.engine.protocol.messages import (
@@ -43,7 +44,8 @@ _NOT_SENT: Final = "The engine couldn't send its response. Try again with less a
 class TokenRecord(msgspec.Struct, frozen=True):
     """What the decoding thread leaves behind of a token; the event is made of it elsewhere.
 
-    `scores` is a copy: the next decode overwrites the original. `held`: announce the token
+    `scores` is a copy, since the next decode overwrites the original; None where the token is
+    `measured` and nothing else is found out from them. `held`: announce the token
     instead of appending it (step mode). `proposed`: what a draft had here and behind it, with its
     pieces where another token came.
     """
@@ -52,7 +54,7 @@ class TokenRecord(msgspec.Struct, frozen=True):
     index: int
     token_id: int
     piece: bytes
-    scores: Scores
+    scores: Scores | None
     snapshots: tuple[Snapshot, ...]
     alternatives: int
     ms: float
@@ -66,9 +68,16 @@ class TokenRecord(msgspec.Struct, frozen=True):
     proposed: tuple[Proposal, ...] = ()
     proposed_pieces: tuple[bytes, ...] = ()
     inserted: bool = False
+    measured: Measured | None = None
 
-    def event(self, measurer: Measurer) -> TokenArrived | Held:
-        measured = measurer.measure(self.scores, self.token_id, self.alternatives, self.shortlist)
+    def event(self, measurer: Measurer | None) -> TokenArrived | Held:
+        """`measurer`: for one that is not measured yet."""
+        measured = self.measured
+        if measured is None:
+            assert measurer is not None
+            assert self.scores is not None
+            wanted = self.alternatives
+            measured = measurer.measure(self.scores, self.token_id, wanted, self.shortlist)
         follower = StageFollower(self.scores, self.token_id, measured.alternative_ids, measured)
         trace = TokenTrace(
             index=self.index,
@@ -95,7 +104,7 @@ class TokenRecord(msgspec.Struct, frozen=True):
         return TokenArrived(self.request_id, trace, self.text, self.part, self.context_used)
 
     def _rejected(self, log_total: float) -> Rejected | None:
-        if not self.proposed_pieces:
+        if not self.proposed_pieces or self.scores is None:
             return None
         ids = [each.token_id for each in self.proposed]
         known = [each.logprob for each in self.proposed if each.logprob is not None]
@@ -225,6 +234,8 @@ class Outbox:
         if not isinstance(item, TokenRecord):
             return item
         try:
+            if item.measured is not None or item.scores is None:
+                return item.event(None)
             if self._measurer is None or self._measurer.n_vocab != len(item.scores):
                 self._measurer = Measurer(len(item.scores))
             return item.event(self._measurer)

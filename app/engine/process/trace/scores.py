@@ -1,8 +1,8 @@
-"""Scores as they come out of a decode: copies of them, and the exponentials of a whole vocabulary.
+"""Scores as they come out of a decode, and the exponentials of a whole vocabulary.
 
-llama.cpp writes the scores (logits) of the next decode over those of the last one, and what is
-said of a token is found out beside the next decode. So each row is copied. What must hold: a copy
-is nobody else's as long as somebody has it.
+llama.cpp writes the scores (logits) of the next decode over those of the last one. Until then they
+are read where they lie; whoever wants them for longer keeps a copy. What must hold: a copy is
+nobody else's as long as somebody has it.
 """
 
 from __future__ import annotations
@@ -40,9 +40,36 @@ def scores_of(context: Any, row: int, n_vocab: int) -> Scores:
     return scores
 
 
+class ScoreRows:
+    """The scores of a context's batch rows, where llama.cpp has written them. `latest`: the address
+    of the row asked for last; numpy takes long to tell it of its array."""
+
+    def __init__(self, context: Any, n_vocab: int) -> None:
+        self._context = context
+        self._n_vocab = n_vocab
+        self.latest = 0
+        self._views: dict[int, Scores] = {}
+        """By address: to make one costs 10 µs, and they stay where they are from pass to pass."""
+
+    def at(self, row: int) -> Scores:
+        """[n_vocab], until the next decode. Raises NativeError where the row has none."""
+        self.latest = address = _address_of(self._context, row)
+        view = self._views.get(address)
+        if view is None:
+            if len(self._views) == _MOST_VIEWS:
+                self._views.clear()
+            there = (ctypes.c_float * self._n_vocab).from_address(address)
+            view = self._views[address] = np.ctypeslib.as_array(there)
+            view.flags.writeable = False
+        return view
+
+
+_MOST_VIEWS: Final = 1024
+
+
 class ScoreBuffers:
-    """The same for one token after the other: an array that nobody holds any more is used again,
-    since a fresh one costs more than the copy (80 µs for 49,152 scores, 100 for 262,144).
+    """Copies of one row's scores after the other: an array that nobody holds any more is used
+    again, since a fresh one costs more than the copy (80 µs for 49,152 scores, 100 for 262,144).
 
     Whoever wants to keep scores just keeps the array, or a view of it. One thread copies; any
     thread lets go.
@@ -55,19 +82,18 @@ class ScoreBuffers:
         self._n_vocab = n_vocab
         self._most = most
         self._arrays: list[Scores] = []
-        self._addresses: list[int] = []
         self._next = 0
         self._add()
         self._references_if_free = self._references(0)
 
-    def copy(self, context: Any, row: int) -> Scores:
-        """As `scores_of`."""
-        address = _address_of(context, row)
+    def copy(self, scores: Scores) -> Scores:
+        """`scores` [n_vocab] as they are now."""
         at = self._free()
         if at < 0:
-            return scores_of(context, row, self._n_vocab)
-        ctypes.memmove(self._addresses[at], address, 4 * self._n_vocab)
-        return self._arrays[at]
+            return scores.copy()
+        array = self._arrays[at]
+        np.copyto(array, scores)
+        return array
 
     def _free(self) -> int:
         """The place of an array that nobody holds; −1 where all are in use."""
@@ -87,7 +113,6 @@ class ScoreBuffers:
 
     def _add(self) -> int:
         self._arrays.append(np.zeros(self._n_vocab, np.float32))
-        self._addresses.append(self._arrays[-1].ctypes.data)
         return len(self._arrays) - 1
 
 
@@ -125,3 +150,11 @@ class ExpAndSum:
             return float(_exp(*self._places, 0.0))
         np.exp(self._values, out=self._out)
         return float(self._out.sum())
+
+    def of(self, address: int, largest: float) -> float | None:
+        """out = exp(values − largest) for the n values that lie there; their sum. None where only
+        numpy could do it, which doesn't know the place."""
+        if _exp is None:
+            return None
+        n, out, _ = self._places
+        return float(_exp(n, out, address, largest))

@@ -3,7 +3,7 @@
 Top-k wants the best 40, the trace the best 64, and everybody the best score. Sorting 262,144
 scores for each of them would cost more than the stages do, so this looks at them once:
 
-    scores as rows of 2,048 ──maximum down each column──▶ 2,048 maxima
+    scores as rows of 512 ──maximum down each column──▶ 512 maxima
     the k-th largest maximum is the limit: k columns reach it, so at least k scores do
     ──▶ the shortlist is what reaches the limit, seldom more than k
 
@@ -31,7 +31,7 @@ WIDEST: Final = np.float32(120.0)
 _largest: Final = np.maximum.reduce
 """An array's own `max` goes through two functions of Python first."""
 
-_COLUMNS: Final = 2048
+_COLUMNS: Final = 512
 _MOST_ROWS: Final = 64
 _LARGE: Final = 131_072
 """From so many scores on, a few calls of numpy's more cost less than one more look at all."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 import sys
+from array import array
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
 import msgspec
 import pytest
+from examples import examples
+from hypothesis import given, settings, strategies as st
 from made_cache import slot, told
 from made_prompts import scores, shown
 from made_traces import trace_of
@@ -42,6 +45,8 @@ from app.engine.protocol.frames import (
     Count,
     ProtocolError,
     WireMessage,
+    are_nats,
+    is_nats,
 )
 from app.engine.protocol.inside_messages import (
     FloatArray,
@@ -476,3 +481,9 @@ def test_it_ends_the_engine_with_words(
     assert talk.wait_for_state(EngineState.CRASHED).sentence == ending.sentence
     assert not talk.of(TokenArrived), "nobody saw it"
     assert not talk.of(Finished)
+
+
+@given(st.lists(st.floats(width=32), max_size=6))
+@settings(max_examples=examples(200))
+def test_log_probabilities_are_judged_together_as_one_by_one(values: list[float]) -> None:
+    assert are_nats(array("f", values)) == all(map(is_nats, values))

@@ -22,6 +22,7 @@ from app.engine.protocol import messages as protocol, wire
 from app.engine.protocol.adapter_messages import VectorMade
 from app.engine.protocol.beam_messages import BeamNode
 from app.engine.protocol.cache_messages import CacheMap, CacheSlot
+from app.engine.protocol.draft_messages import Rejected
 from app.engine.protocol.embedding_messages import (
     EmbeddingFacts,
     EmbeddingRows,
@@ -148,8 +149,35 @@ _TOGETHER: dict[type[WireMessage], st.SearchStrategy[WireMessage]] = {
     VectorMade: st.integers(0, 3).map(
         lambda n: VectorMade(n + 1, 2, 1, 1, "mean", _row(2 * n), [1.0] * n, [0.5] * n)
     ),
+    Rejected: st.integers(1, 3).map(lambda n: Rejected([7] * n, [b"x"] * n, -0.5, [-1.0] * n)),
 }
 """Structs whose fields must fit each other."""
+
+
+def _all_structs(info: object, found: set[type[msgspec.Struct]]) -> None:
+    kinds = msgspec.inspect
+    if isinstance(info, kinds.StructType):
+        if info.cls not in found:
+            found.add(info.cls)
+            for field in info.fields:
+                _all_structs(field.type, found)
+    elif isinstance(info, kinds.ListType):
+        _all_structs(info.item_type, found)
+    elif isinstance(info, kinds.Metadata):
+        _all_structs(info.type, found)
+    elif isinstance(info, kinds.UnionType | kinds.TupleType):
+        for part in info.types if isinstance(info, kinds.UnionType) else info.item_types:
+            _all_structs(part, found)
+
+
+def test_each_struct_whose_fields_must_fit_is_made_to_fit() -> None:
+    """One that is made of any fields would seldom fit, and the tests below fail by chance."""
+    found: set[type[msgspec.Struct]] = set()
+    for kind in [*get_args(protocol.Command), *get_args(protocol.Event)]:
+        _all_structs(msgspec.inspect.type_info(kind), found)
+    checked = {kind for kind in found if "check" in vars(kind) and kind is not Array}
+    assert checked <= set(_TOGETHER)
+    assert {Lanes, Rejected, protocol.TokenTrace} <= checked
 
 
 def _row(n: int) -> Array:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from gguf_writer import bpe_vocabulary, tiny_llama
 from native_session import BROKEN_OFF, NativeSession, load_quietly
@@ -18,7 +19,7 @@ from app.engine.process.native.weights import Weights
 from app.engine.process.sampling.chain import Chain
 from app.engine.process.sampling.registry import KINDS
 from app.engine.process.trace.prompt_scores import PromptScorer
-from app.engine.process.trace.scores import ScoreBuffers
+from app.engine.process.trace.scores import ScoreRows
 from app.engine.protocol.messages import (
     Failed,
     Finished,
@@ -233,15 +234,13 @@ def test_no_candidate_ends_as_failed_with_the_partial_reply(
     tiny: TinySession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = tiny(LOOP)
-    real = ScoreBuffers.copy
+    real = ScoreRows.at
 
-    def broken(buffers: ScoreBuffers, context: Any, row: int) -> Any:
-        scores = real(buffers, context, row)
-        if len(session.tokens(1)) == 3:
-            scores[:] = float("-inf")
-        return scores
+    def broken(rows: ScoreRows, row: int) -> Any:
+        scores = real(rows, row)
+        return scores - np.inf if len(session.tokens(1)) == 3 else scores
 
-    monkeypatch.setattr(ScoreBuffers, "copy", broken)
+    monkeypatch.setattr(ScoreRows, "at", broken)
     request_id = session.add([word(session, "alpha")])
     session.run()
     failed = session.ending(request_id)

@@ -52,15 +52,17 @@ def naive(scores: np.ndarray, token_id: int) -> tuple[float, int, float, np.ndar
     return logprobs[token_id], int((exact > exact[token_id]).sum()) + 1, entropy, logprobs
 
 
+@pytest.mark.parametrize("lies_at", [0, 1])
 @pytest.mark.parametrize("spread", [0.0, 0.01, 1.0, 4.0, 40.0])
 @pytest.mark.parametrize("n_vocab", [1, 5, 300, 49_152, 65_537, 262_144])
-def test_numbers_equal_the_naive_ones(spread: float, n_vocab: int) -> None:
+def test_numbers_equal_the_naive_ones(spread: float, n_vocab: int, lies_at: int) -> None:
+    """With and without the address of the scores, where they need not be copied."""
     source = np.random.default_rng(n_vocab)
     measurer = Measurer(n_vocab)
     for k in (0, 1, 8, 64):
         scores = source.normal(3.0, spread, n_vocab).astype(np.float32)
         token_id = int(source.integers(n_vocab))
-        measured = measurer.measure(scores, token_id, k)
+        measured = measurer.measure(scores, token_id, k, address=lies_at and scores.ctypes.data)
         logprob, rank, entropy, logprobs = naive(scores, token_id)
         assert measured.logprob == pytest.approx(logprob, abs=2e-5)
         assert measured.logprob + measured.log_total == pytest.approx(scores[token_id], abs=1e-4)
@@ -88,6 +90,17 @@ def test_scores_as_large_as_float32_holds_are_recorded_and_travel(largest: float
     assert wire.decode_event(payload) == arrived
     (kept,) = unpack(pack([arrived.token]))
     assert kept.log_total == pytest.approx(scores[0])
+
+
+@pytest.mark.parametrize("mean", [-31.0, 31.0, 33.0, 1e6])
+def test_far_from_zero_nothing_is_lost(mean: float) -> None:
+    scores = np.random.default_rng(4).normal(mean, 2.0, 49_152).astype(np.float32)
+    scores[:9] = -np.inf
+    measured = Measurer(49_152).measure(scores, 9, 1, address=scores.ctypes.data)
+    logprob, _, entropy, _ = naive(scores, 9)
+    assert measured.entropy == pytest.approx(entropy, abs=2e-4)
+    assert measured.logprob == pytest.approx(logprob, abs=2e-5)
+    assert measured.left == 49_152 - 9
 
 
 def test_scores_of_minus_infinity_count_as_nothing() -> None:

@@ -28,6 +28,7 @@ from app.chat.events import (
 )
 from app.chat.replies.beam_versions import beams_of
 from app.chat.replies.recorded import settings_of
+from app.chat.replies.written_by import writer_of
 from app.chat.settings.resolved import APP, IN_CHAIN, LEVELS, LOADING, SHAPING, resolve, shown_value
 from app.chat.settings.settings import as_stored, checked
 from app.refusal import Refusal
@@ -340,8 +341,10 @@ class LevelsWindow(WindowBeside):
 
 def _reply_words(reply: Message) -> str:
     """Who wrote it, and how the weights stood in memory."""
-    load = reply.settings.get("load")
+    load, writer = reply.settings.get("load"), writer_of(reply.settings)
     parts = [f"Written by {reply.weights_name}." if reply.weights_name else ""]
+    if writer is not None:
+        parts = [f"Written by {writer.model or reply.weights_name} on {writer.words}."]
     if isinstance(load, Mapping):
         parts.append(
             f"Context window {load.get('n_ctx')}, {load.get('n_threads')} threads, chunks of "

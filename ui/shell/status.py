@@ -158,7 +158,8 @@ class StatusLine(QWidget):
             self._show()
             return
         self.set_reply(figures)
-        self.set_context(figures.context_used, figures.context_size)
+        if figures.context_used:  # a server may not say it
+            self.set_context(figures.context_used, figures.context_size)
 
     def set_reply(self, figures: StatusFigures | MessageCounts = NO_FIGURES) -> None:
         """How the reply on screen is doing. None: they stand under it, or it has gone."""

@@ -71,6 +71,7 @@ class TokenViewActs(QObject):
         self._mode.wanted.connect(self._on_wanted)
         self._mode.chosen.connect(self._on_chosen)
         self._mode.branch_requested.connect(desk.branches.at)
+        self._mode.piece_requested.connect(desk.branches.at_piece)
         self._mode.moved.connect(self._say)
 
     def add_actions(self, actions: Actions) -> None:
@@ -228,7 +229,7 @@ class TokenViewActs(QObject):
         from app.insight.trace.message_tokens import plain
 
         text, loaded = message.content, self._desk.loader.state.loaded
-        key = (loaded.fast_hash if loaded is not None else "", text)
+        key = ("" if loaded is None else loaded.fast_hash or loaded.path, text)
         if not text or key in self._cut:
             self._show_cut(message, self._cut.get(key))
         elif len(text) > MOST_CHARS:

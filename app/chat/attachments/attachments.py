@@ -361,6 +361,12 @@ class Attachments:
         loaded = self._loader.loaded
         if self._is_counting or loaded is None or self._loader.is_loading:
             return
+        if loaded.remote is not None:
+            # A server is not given what nobody has sent; what another model counted is not true.
+            for attachment in self.of_open:
+                self._counted_with.pop(attachment.id, None)
+                self._set_tokens(attachment, None)
+            return
         for attachment in self.of_open:
             if self._counted_with.get(attachment.id) != loaded.path:
                 self._counted_with[attachment.id] = loaded.path
@@ -382,7 +388,7 @@ class Attachments:
         self._is_counting = False
         self.count_missing()
 
-    def _set_tokens(self, attachment: Attachment, tokens: int) -> None:
+    def _set_tokens(self, attachment: Attachment, tokens: int | None) -> None:
         """Unless its text is another one by now: a file that was read again."""
         draft = self._drafts.get(attachment.conversation_id, [])
         for place, each in enumerate(draft):

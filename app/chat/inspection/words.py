@@ -36,6 +36,8 @@ class Words:
         loaded = self._loader.loaded
         if loaded is None or self._loader.is_loading or not loaded.fast_hash:
             return
+        if loaded.remote is not None and not loaded.remote.can("vocabulary"):
+            return
         wanted = loaded.fast_hash
         if wanted in (self._hash, self._asked_for):
             return

@@ -10,6 +10,10 @@ types is tokenised, and it alone. What must hold:
 * The trace of the new version has the old tokens as they were recorded, then what was chosen,
   measured as any other token is, then what was drawn.
 * IDs mean something to the weights that wrote them, and to no others.
+
+Where a server writes, the new version goes on from the *text* before that place and the bytes of
+what was chosen: a server takes no IDs back. Its other tokens are the old ones as they were told,
+and the chosen one as it stood among the candidates.
 """
 
 from __future__ import annotations
@@ -18,6 +22,8 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
+import msgspec
+
 from app.chat.conversations.shelf import Shelf
 from app.chat.documents.text_document import document, place_of
 from app.chat.documents.text_mode import TextMode
@@ -25,16 +31,20 @@ from app.chat.events import Noticed
 from app.chat.inspection.questions import Questions
 from app.chat.replies.recorded import hash_of
 from app.chat.replies.replies import Replies
-from app.chat.replies.reply import Branch
-from app.chat.replies.traces import Traces
+from app.chat.replies.reply import Beginning, Branch, TextBranch
+from app.chat.replies.traces import MAX_TOKENS, Traces
+from app.chat.replies.written_by import writer_of
 from app.chat.settings.levels import resolved_for
 from app.chat.settings.sampler_links import chains_before
 from app.chat.settings.settings import as_stored
 from app.chat.surroundings import Surroundings
 from app.chat.weights.loading import Loader
 from app.engine.protocol.messages import Tokens
-from app.insight.trace.message_tokens import n_given
+from app.engine.protocol.remote_messages import EngineOffer
+from app.insight.trace.alternatives import alternatives_of
+from app.insight.trace.message_tokens import n_given, of_reply
 from app.insight.trace.table import TraceTable
+from app.insight.trace.text_places import TextPlaces
 from models.records import Message, Role
 
 NOT_A_REPLY: Final = "Only replies can be branched at a token. Choose a token of a reply."
@@ -54,6 +64,17 @@ NO_TRACE: Final = (
 NO_SUCH_TOKEN: Final = "Only {count:,} tokens of this reply were recorded. Choose one of them."
 NOT_ITS_TRACE: Final = (
     "The record of this reply doesn't match its tokens. Regenerate it and branch the new version."
+)
+OTHER_ENGINE: Final = (
+    "This reply was written by “{model}” on {engine}. Choose that model at the top to branch it."
+)
+NOT_IN_TEXT: Final = (
+    "This token isn't part of the text that is shown, so a server can't continue from there."
+)
+NO_SUCH_CANDIDATE: Final = "This candidate's text isn't known, so a server can't continue from it."
+NOT_A_CHARACTER: Final = (
+    "This token is only a part of a character, so a server can't continue from its text. Choose "
+    "another one."
 )
 BUSY: Final = "Another reply is being generated in this chat. Wait or stop it, then branch."
 NO_TEXT: Final = "Type replacement text."
@@ -96,6 +117,9 @@ class BranchAt:
         message = self._source(message_id)
         if message is None or not self._is_known(message):
             return
+        if self._remote is not None:
+            self._say(NO_SUCH_CANDIDATE)  # a view that knows the text asks by it
+            return
         growing = self._replies.growing
         traces = growing.trace_of(message_id)
         if traces is None:
@@ -122,6 +146,9 @@ class BranchAt:
         if not text:
             self._say(NO_TEXT)
             return
+        if self._remote is not None:
+            self.at_piece(message_id, index, text.encode("utf-8", "replace"))
+            return
 
         def take(tokens: Tokens) -> None:
             self.at(message_id, index, *tokens.token_ids)
@@ -135,7 +162,55 @@ class BranchAt:
                 still=lambda: self._shelf.is_on_path(message_id),
             )
 
+    def at_piece(self, message_id: str, index: int, piece: bytes) -> None:
+        """As `at`, with these bytes in that place, which a server goes on from."""
+        message = self._source(message_id)
+        if message is None or not self._is_known(message):
+            return
+
+        def go(traces: TraceTable, _count: int, sentence: str = "") -> None:
+            self._go_by_text(message_id, index, piece, traces, sentence)
+
+        growing = self._replies.growing
+        traces = growing.trace_of(message_id)
+        if traces is None:
+            self._traces.read_head(
+                message_id, MAX_TOKENS, go, still=lambda: self._shelf.is_on_path(message_id)
+            )
+        else:
+            growing.stop_then(message_id, lambda: go(traces, len(traces)))
+
+    def _go_by_text(
+        self,
+        message_id: str,
+        index: int,
+        piece: bytes,
+        traces: TraceTable,
+        sentence: str,
+    ) -> None:
+        """`traces`: of all tokens of the old version."""
+        message = self._shelf.message(message_id)
+        if message is None or not self._is_known(message):
+            return
+        changes = self._changes(message)
+        if not 0 <= index < len(traces):
+            self._say(sentence or NO_SUCH_TOKEN.format(count=len(traces)))
+        elif self._replies.is_busy(message.conversation_id):
+            self._say(BUSY)
+        elif changes is not None:
+            found = text_branch(message, index, piece, traces, self._loader.path)
+            if isinstance(found, str):
+                self._say(found)
+            else:
+                self._replies.answer(message_id, (changes,), found)
+
     # --- what stands against it -----------------------------------------------------------------
+
+    @property
+    def _remote(self) -> EngineOffer | None:
+        """What the server can that would go on; the one of before, where it was unloaded."""
+        loaded = self._loader.loaded or self._loader.last_loaded
+        return None if loaded is None else loaded.remote
 
     def _say(self, sentence: str) -> None:
         self._around.emit(Noticed("warning", sentence))
@@ -149,7 +224,18 @@ class BranchAt:
 
     def _is_known(self, message: Message) -> bool:
         """Whether the weights that wrote it are those that would go on. Says why not."""
-        if not message.weights_hash:
+        remote, writer = self._remote, writer_of(message.settings)
+        if writer is not None:
+            is_it = remote is not None and writer.engine_id == remote.engine_id
+            if remote is None or not is_it or writer.model != remote.model_id:
+                self._say(OTHER_ENGINE.format(model=writer.model, engine=writer.words))
+            elif why := remote.why_not("continue"):
+                self._say(why)
+            else:
+                return True
+        elif remote is not None:
+            self._say(OTHER_WEIGHTS.format(name=message.weights_name or "another model"))
+        elif not message.weights_hash:
             self._say(UNKNOWN_WEIGHTS)
         elif message.weights_hash != self._loader.weights_hash:
             self._say(OTHER_WEIGHTS.format(name=message.weights_name or "another model"))
@@ -239,6 +325,52 @@ class BranchAt:
         return {
             name: value for name, value in was.items() if value != as_stored(getattr(now, name))
         }
+
+
+def text_branch(
+    message: Message, index: int, piece: bytes, traces: TraceTable, path: str
+) -> TextBranch | Beginning | str:
+    """What a server goes on from: the text before a token, and these bytes. A sentence where that
+    cannot be told. Where the bytes are none of the recorded candidates, nothing is known of them,
+    and the beginning stands without figures.
+    """
+    try:
+        text = piece.decode()
+    except UnicodeDecodeError:
+        return NOT_A_CHARACTER
+    tokens = of_reply(message, traces, None)
+    place = (
+        None
+        if tokens is None
+        else TextPlaces(tokens, message.reasoning, message.content).part_of(
+            len(tokens.before) + index
+        )
+    )
+    if place is None:
+        return NOT_IN_TEXT
+    in_reasoning = place.part == "reasoning"
+    reasoning, content = message.reasoning, message.content
+    if in_reasoning:
+        reasoning, content = reasoning[: place.start] + text, ""
+    else:
+        content = content[: place.start] + text
+    replaced = traces[index]
+    chosen = next((each for each in alternatives_of(replaced) if each.piece == piece), None)
+    if chosen is None:
+        return Beginning(content, reasoning, None, message.id)
+    before = traces.head(index)
+    before.append(
+        msgspec.structs.replace(
+            replaced,
+            token_id=chosen.token_id,
+            piece=piece,
+            logprob=chosen.logprob,
+            rank=None,
+            chosen=True,
+            ms=0.0,
+        )
+    )
+    return TextBranch(content, reasoning, None, message.id, before, is_chosen=True, path=path)
 
 
 def n_untraced(message: Message) -> int:

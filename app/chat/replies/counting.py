@@ -1,7 +1,8 @@
 """How many tokens the next prompt would have, for the context meter.
 
 Counting runs beside a running reply in the engine, but rendering a long conversation costs
-something, so it is asked for after a short rest, and one count at a time.
+something, so it is asked for after a short rest, and one count at a time. A server is asked nothing
+here: a draft stays on this machine until it is sent. What it read is told with its replies.
 """
 
 from __future__ import annotations
@@ -69,6 +70,9 @@ class ContextCounter:
         loaded = self._loader.loaded
         if loaded is None or self._loader.is_loading or not self._shelf.is_whole:
             return  # called again when it is there
+        if loaded.remote is not None:
+            self._last = None
+            return
         if self._is_asked:
             self._is_stale = True
             return

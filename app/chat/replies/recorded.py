@@ -13,6 +13,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any, Final
 
+from app.chat.replies import written_by
 from app.chat.replies.adapters import loras_of_load, with_hashes
 from app.chat.settings.formats import OWN
 from app.chat.settings.resolved import SHAPING, Resolved
@@ -84,14 +85,18 @@ def at_start(resolved: Resolved, generate: Generate, loaded: Loaded | None) -> d
     recorded = at_first(resolved)
     recorded["sampling"] = as_stored(generate.sampling)
     recorded["context_policy"] = generate.context_policy
-    if loaded is not None:
+    if loaded is not None and loaded.remote is not None:
+        recorded |= written_by.as_recorded(loaded)
+    elif loaded is not None:
         recorded["load"] = {name: getattr(loaded, name) for name in _LOADED}
     return recorded
 
 
 def at_end(recorded: dict[str, Any], summary: Summary) -> dict[str, Any]:
     """The same, with what only the engine could tell."""
-    ended = {**recorded, "seed": summary.seed}
+    ended = dict(recorded)
+    if "seed" not in summary.unknown:
+        ended["seed"] = summary.seed
     if summary.reuse_source:
         ended["reuse_source"] = summary.reuse_source
     if summary.timeline:

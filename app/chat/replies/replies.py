@@ -34,7 +34,7 @@ from app.chat.replies.next_reply import NextReply
 from app.chat.replies.prompts import clean_message, is_encodable
 from app.chat.replies.queue import MessageQueue
 from app.chat.replies.recorded import at_first, at_start
-from app.chat.replies.reply import NOTHING, Beginning, Branch, Reply, beginning_of
+from app.chat.replies.reply import NOTHING, Beginning, Branch, Reply, TextBranch, beginning_of
 from app.chat.replies.reply_request import reply_request
 from app.chat.replies.summaries import Summaries
 from app.chat.settings.levels import resolved_for
@@ -477,6 +477,8 @@ class Replies:
 
     def _is_foreign(self, beginning: Beginning) -> bool:
         """Whether its IDs are those of other weights than came meanwhile."""
+        if isinstance(beginning, TextBranch):
+            return beginning.path != self._loader.path
         if not isinstance(beginning, Branch):
             return False
         return beginning.weights_hash != self._loader.weights_hash

@@ -27,6 +27,7 @@ from app.engine.protocol.messages import (
 )
 from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt, TextPrompt
 from app.engine.protocol.tool_messages import ToolCall
+from app.insight.trace.alternatives import NO_ID
 from app.insight.trace.table import TraceTable
 from models.records import Message, MessageCounts, MessageState
 
@@ -108,6 +109,30 @@ class Branch(Beginning):
         assert isinstance(request.prompt, ChatPrompt | TextPrompt)
         prompt = msgspec.structs.replace(request.prompt, begin_ids=list(self.token_ids or ()))
         return msgspec.structs.replace(request, prompt=prompt, forced_ids=list(self.chosen_ids))
+
+
+@dataclass(frozen=True, slots=True)
+class TextBranch(Beginning):
+    """A reply that goes another way from a token on where a server writes, which goes on from a
+    text. `head`: the tokens before, and behind them the one that was chosen, if its figures are
+    known: it stood among the candidates. `path`: of the model that is to go on."""
+
+    head: TraceTable = field(default_factory=TraceTable)
+    is_chosen: bool = False
+    path: str = ""
+
+    @property
+    def traces(self) -> TraceTable | None:
+        return self.head
+
+    def as_recorded(self) -> dict[str, Any]:
+        n_before = len(self.head) - self.is_chosen
+        return Beginning.as_recorded(self) | {
+            "tokens": n_before,
+            "traced": n_before,
+            "chosen": [NO_ID] * self.is_chosen,
+            "by_text": True,
+        }
 
 
 NOTHING: Final = Beginning("", "", ())

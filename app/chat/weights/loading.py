@@ -32,7 +32,7 @@ from app.engine.client.engine import Engine
 from app.engine.client.supervisor import EngineState, StateChanged
 from app.engine.protocol.loading_messages import Device, Loaded, LoadOptions
 from app.engine.protocol.messages import Failed, Finished, Hello, Log, Progress, SetThreads, Stopped
-from app.engine.protocol.remote_messages import is_remote
+from app.engine.protocol.remote_messages import EngineOffer, is_remote
 from app.engine.protocol.saved_messages import SavedFolder
 from app.gguf import starter
 from models.records import Weights
@@ -126,6 +126,11 @@ class Loader:
     @property
     def loaded(self) -> Loaded | None:
         return self.state.loaded
+
+    @property
+    def remote(self) -> EngineOffer | None:
+        """What the server can whose model is loaded; None where it is this machine, or none is."""
+        return None if self.state.loaded is None else self.state.loaded.remote
 
     @property
     def last_loaded(self) -> Loaded | None:

@@ -28,6 +28,7 @@ from typing import Final
 
 from app.engine.protocol.messages import TokenTrace
 from app.engine.protocol.pieces import unpack
+from app.insight.trace.alternatives import has_ids
 from app.insight.trace.columns import LOGPROB_TOLERANCE, STEPS_PER_NAT
 
 FLOAT32: Final = 2.0**-24
@@ -117,6 +118,8 @@ def recorded(token: TokenTrace, n_vocab: int) -> Pool:
 
     In a stored trace they are rounded, all but the drawn one: then scores may be wrong by as much.
     """
+    if not has_ids(token):
+        raise CannotTell("The server that wrote this reply doesn't say the token IDs.")
     ids, logprobs = unpack(token.alternative_ids), list(unpack(token.alternative_logprobs))
     slack = RECORD_ERROR
     if all((lp * STEPS_PER_NAT).is_integer() for lp in logprobs if math.isfinite(lp)):

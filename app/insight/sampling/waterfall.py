@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from app.engine.protocol.messages import SURVIVED, StageEffect, TokenTrace
-from app.engine.protocol.pieces import unpack
+from app.insight.trace.alternatives import alternatives_of
 
 _ONLY_REMOVE: Final = frozenset(
     (
@@ -41,12 +41,14 @@ LEAST_SHARE: Final = 1e-30
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """One of the best before samplers. `probability`: there, at temperature 1. `removed_by`: a
-    position in the stages; None: it was there at the draw. `is_drawn`: it became the token."""
+    position in the stages; None: it was there at the draw. `is_drawn`: it became the token.
+    `piece`: its bytes, where they were recorded with it."""
 
     token_id: int
     probability: float
     removed_by: int | None
     is_drawn: bool
+    piece: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,21 +80,18 @@ def waterfall(
 ) -> Waterfall:
     """`n_vocab`: None where it is not known. `temperatures`: of the stages that divide by a fixed
     one, by position."""
-    ids = unpack(token.alternative_ids)
-    # Of a stored trace the others are rounded, the drawn one is not.
-    logprobs = tuple(
-        token.logprob if token_id == token.token_id else logprob
-        for token_id, logprob in zip(ids, unpack(token.alternative_logprobs), strict=True)
-    )
+    recorded = alternatives_of(token)
+    logprobs = tuple(each.logprob for each in recorded)
     removed_by = token.removed_by.data if token.removed_by is not None else b""
     candidates = tuple(
         Candidate(
-            token_id,
-            math.exp(min(logprob, 0.0)),
+            each.token_id,
+            math.exp(min(each.logprob, 0.0)),
             _end(removed_by, at),
-            token_id == token.token_id,
+            each.is_drawn,
+            each.piece,
         )
-        for at, (token_id, logprob) in enumerate(zip(ids, logprobs, strict=True))
+        for at, each in enumerate(recorded)
     )
     rest = max(1 - math.fsum(candidate.probability for candidate in candidates), 0.0)
     return Waterfall(

@@ -95,6 +95,8 @@ class AlternativesModel(TableModel):
         """Its text, or its number where the words are not known."""
         if self._token is not None and candidate.is_drawn:
             return visible(self._token.piece)
+        if candidate.piece is not None:
+            return visible(candidate.piece)
         if self._words is None:
             return f"ID {candidate.token_id}"
         return visible(self._words.piece(candidate.token_id))
@@ -163,10 +165,12 @@ class _Bars(QStyledItemDelegate):
 
 
 class AlternativesTable(QTableView):
-    """`picked`: a candidate, by Enter, a double click, or the menu. `empty_words`: what stands
+    """`picked`: a candidate, by Enter, a double click, or the menu; `piece_picked`: one that is
+    known by its bytes alone. `empty_words`: what stands
     there without candidates."""
 
     picked = Signal(int)
+    piece_picked = Signal(bytes)
     may_branch: ClassVar[bool] = True
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
@@ -215,7 +219,11 @@ class AlternativesTable(QTableView):
 
     def _pick(self, row: int) -> None:
         if 0 <= row < self.candidates.rowCount():
-            self.picked.emit(self.candidates.candidate(row).token_id)
+            candidate = self.candidates.candidate(row)
+            if candidate.piece is not None:
+                self.piece_picked.emit(candidate.piece)
+            else:
+                self.picked.emit(candidate.token_id)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
@@ -274,6 +282,7 @@ class Alternatives(QWidget):
         self._column.addWidget(self.hint)
         self.candidates.modelReset.connect(self._on_shown)
         self.table.picked.connect(self._on_picked)
+        self.table.piece_picked.connect(self._on_piece_picked)
         self.text.returnPressed.connect(self._on_typed)
         self.text.textChanged.connect(self._follow)
         self.button.clicked.connect(self._on_typed)
@@ -327,6 +336,11 @@ class Alternatives(QWidget):
         message, index = self._looking.message, self._looking.index
         if message is not None and index is not None:
             self._desk.branches.at(message.id, index, token_id)
+
+    def _on_piece_picked(self, piece: bytes) -> None:
+        message, index = self._looking.message, self._looking.index
+        if message is not None and index is not None:
+            self._desk.branches.at_piece(message.id, index, piece)
 
     def _on_typed(self) -> None:
         message, index, text = self._looking.message, self._looking.index, self.text.text()

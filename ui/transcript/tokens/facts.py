@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from app.engine.protocol.messages import TokenTrace
-from app.engine.protocol.pieces import Pieces, unpack
+from app.engine.protocol.pieces import Pieces
+from app.insight.trace import alternatives
+from app.insight.trace.alternatives import has_ids
 from app.insight.trace.message_tokens import MessageTokens
 from app.insight.trace.tokens_shown import (
     bits_text,
@@ -23,6 +25,7 @@ from app.insight.trace.tokens_shown import (
 N_ALTERNATIVES: Final = 5
 INSERTED: Final = "Not drawn: the engine wrote it to end the reasoning at its limit."
 RECORDED: Final = "Recorded live; before samplers, at temperature 1."
+FROM_SERVER: Final = "As the server told it, with the probabilities that it tells."
 CHOSEN: Final = "Chosen by you; measured before samplers, at temperature 1."
 NOT_READ: Final = "Load the model that wrote this to see the text of its tokens and to branch."
 NO_TOKENS: Final = "This is a word of the text; its tokens are unknown."
@@ -32,7 +35,7 @@ CUT_NOW: Final = "Not generated: typed text, tokenised with the loaded model's v
 @dataclass(frozen=True, slots=True)
 class Alternative:
     """`probability`: before samplers, at temperature 1. `is_drawn`: it became the token;
-    `is_chosen`: and that by hand."""
+    `is_chosen`: and that by hand. `piece`: its bytes, where a server said them."""
 
     token_id: int
     text: str
@@ -40,6 +43,7 @@ class Alternative:
     is_drawn: bool
     may_branch: bool
     is_chosen: bool = False
+    piece: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +78,11 @@ def facts_of(
     if told := _draft(trace):
         details.append(told)
     recorded = INSERTED if trace.inserted else CHOSEN if trace.chosen else RECORDED
-    caption = recorded if words is not None else f"{recorded} {NOT_READ}"
-    found = _alternatives(trace, words, may_branch and words is not None)
+    is_read = words is not None or bool(trace.alternative_pieces)
+    caption = recorded if is_read else f"{recorded} {NOT_READ}"
+    if not has_ids(trace):
+        caption = f"{FROM_SERVER} {CHOSEN}" if trace.chosen else FROM_SERVER
+    found = _alternatives(trace, words, may_branch)
     return TokenFacts(visible(piece), figures, " · ".join(details), _bytes(piece), found, caption)
 
 
@@ -93,18 +100,22 @@ def _not_drawn(tokens: MessageTokens, number: int, piece: bytes) -> TokenFacts:
 def _alternatives(
     trace: TokenTrace, words: Pieces | None, may_branch: bool
 ) -> tuple[Alternative, ...]:
-    ids, logprobs = unpack(trace.alternative_ids), unpack(trace.alternative_logprobs)
+    def text(each: alternatives.Alternative) -> str:
+        if each.piece is not None:
+            return visible(each.piece)
+        return f"ID {each.token_id}" if words is None else visible(words.piece(each.token_id))
+
     return tuple(
         Alternative(
-            token_id,
-            f"ID {token_id}" if words is None else visible(words.piece(token_id)),
-            # Candidates are kept in fewer digits: beside its own figure that would be another one.
-            math.exp(min(trace.logprob if token_id == trace.token_id else logprob, 0.0)),
-            token_id == trace.token_id,
-            may_branch and token_id != trace.token_id,
-            trace.chosen and token_id == trace.token_id,
+            each.token_id,
+            text(each),
+            math.exp(min(each.logprob, 0.0)),
+            each.is_drawn,
+            may_branch and not each.is_drawn and (words is not None or each.piece is not None),
+            trace.chosen and each.is_drawn,
+            each.piece or b"",
         )
-        for token_id, logprob in zip(ids[:N_ALTERNATIVES], logprobs, strict=False)
+        for each in alternatives.alternatives_of(trace)[:N_ALTERNATIVES]
     )
 
 

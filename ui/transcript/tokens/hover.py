@@ -62,6 +62,7 @@ class _Row:
 
     def __init__(self, theme: Theme, card: TokenCard, at: int) -> None:
         self.token_id = 0
+        self.bytes = b""
         self.piece = ElidedLabel("", card)
         self.percent = QLabel(card)
         self.percent.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
@@ -75,7 +76,7 @@ class _Row:
             card,
             f"branch_link_{at}",
             kind="quiet",
-            act=lambda: card.branch_requested.emit(self.token_id),
+            act=lambda: card.ask(self.token_id, self.bytes),
         )
         self.link.setCursor(Qt.CursorShape.PointingHandCursor)
         theme.font(self.piece, Theme.font_mono, 13)
@@ -91,7 +92,7 @@ class _Row:
         self.link.setVisible(found is not None and found.may_branch)
         if found is None:
             return
-        self.token_id = found.token_id
+        self.token_id, self.bytes = found.token_id, found.piece
         self.state.setText("chosen" if found.is_chosen else "drawn")
         self.piece.set_text(found.text)
         self.percent.setText(f"{shown_percent(found.probability)}%")
@@ -110,10 +111,11 @@ def _link_sheet(theme: Theme) -> str:
 
 
 class TokenCard(QFrame):
-    """`branch_requested`: by the ID of the token that shall stand there. `spot`: the message and
-    the number of the token that it is about."""
+    """`branch_requested`: by the ID of the token that shall stand there; `piece_requested`: by its
+    bytes, where it has none. `spot`: the message and the number of the token that it is about."""
 
     branch_requested = Signal(int)
+    piece_requested = Signal(bytes)
 
     def __init__(self, theme: Theme, owner: QWidget) -> None:
         super().__init__(owner.window())
@@ -165,6 +167,12 @@ class TokenCard(QFrame):
         self._column.addWidget(self.bytes)
         self._column.addLayout(self._grid)
         self._column.addWidget(self.caption)
+
+    def ask(self, token_id: int, piece: bytes) -> None:
+        if piece:
+            self.piece_requested.emit(piece)
+        else:
+            self.branch_requested.emit(token_id)
 
     def show_facts(self, spot: TokenSpot, facts: TokenFacts) -> None:
         self.spot = spot

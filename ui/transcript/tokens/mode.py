@@ -13,9 +13,10 @@ stops for 10 ms of processor time at most, an eighth of a core in all.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from PySide6.QtCore import QObject, QPoint, QPointF, QRectF, Qt, QTimer, Signal
+from PySide6.QtCore import QObject, QPoint, QPointF, QRectF, Qt, QTimer, Signal, SignalInstance
 from PySide6.QtGui import QKeyEvent
 
 from app import cores
@@ -55,7 +56,8 @@ MOST_LOOKS: Final = 20
 
 class TokenMode(QObject):
     """`wanted`: messages in view of which no tokens are known. `chosen`: a token was clicked, by
-    its place in the reply's trace. `branch_requested`: another token shall stand there.
+    its place in the reply's trace. `branch_requested`: another token shall stand there;
+    `piece_requested`: one that is known by its bytes alone.
     `moved`: other messages are in view, or more is known of them. `replaced`: other tokens of
     the message with this index are shown."""
 
@@ -63,6 +65,7 @@ class TokenMode(QObject):
     wanted = Signal(list)
     chosen = Signal(str, int)
     branch_requested = Signal(str, int, int)
+    piece_requested = Signal(str, int, bytes)
     moved = Signal()
     replaced = Signal(int)
 
@@ -517,7 +520,8 @@ class TokenMode(QObject):
             from ui.transcript.tokens.hover import TokenCard
 
             self._card = TokenCard(self._view.theme, self._view)
-            self._card.branch_requested.connect(self._on_branch)
+            self._card.branch_requested.connect(partial(self._on_branch, self.branch_requested))
+            self._card.piece_requested.connect(partial(self._on_branch, self.piece_requested))
         return self._card
 
     def _is_card_open(self) -> bool:
@@ -555,7 +559,7 @@ class TokenMode(QObject):
         corner = self._view.viewport().mapTo(window, QPoint(0, 0))
         self._card.place(rect.toRect().translated(corner), area.translated(corner), window.rect())
 
-    def _on_branch(self, token_id: int) -> None:
+    def _on_branch(self, requested: SignalInstance, token: int | bytes) -> None:
         spot = self._card.spot if self._card is not None else None
         document = self._documents.get(spot[0]) if spot is not None else None
         if spot is None or document is None:
@@ -564,7 +568,7 @@ class TokenMode(QObject):
         self.hide_card()
         self._view.setFocus(Qt.FocusReason.OtherFocusReason)
         if place is not None:
-            self.branch_requested.emit(spot[0], place, token_id)
+            requested.emit(spot[0], place, token)
 
     # --- inside ---------------------------------------------------------------------------------
 

@@ -130,7 +130,7 @@ class FakeDesk:
         self.thinking.limit, self.thinking.scope = 0, "chat"
         self.loader.state = EngineStateChanged("stopped")
         self.loader.devices = ()
-        self.loader.loaded = None
+        self.loader.loaded = self.loader.remote = None
         self.presets.all = ()
         self.vectors.all = ()
         self.vectors.making = ""

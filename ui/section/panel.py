@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QWidget
 
+from app.engine.protocol.remote_messages import Ability
 from ui.look.theme import Theme
 from ui.section.looking import Looking
 
@@ -41,7 +42,8 @@ class Panel(QWidget):
     A panel that is not shown does nothing. `panel_wanted`: another panel (its title) and a room in
     it, where what is shown here goes on. `measured`: what was, for whoever asked here.
     `follows_token`: it shows something of the chosen token, so words of the chat can be clicked to
-    choose one.
+    choose one. `ability`: without it a server's model, or its reply (`is_of_reply`), has nothing to
+    show here (`ui.section.away`).
     """
 
     panel_wanted = Signal(str, str)
@@ -49,6 +51,8 @@ class Panel(QWidget):
 
     title: ClassVar[str] = ""
     follows_token: ClassVar[bool] = True
+    ability: ClassVar[Ability | None] = None
+    is_of_reply: ClassVar[bool] = False
 
     def __init__(self, tools: Tools, parent: QWidget | None = None) -> None:
         super().__init__(parent)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
-from ui.section.low_room import LowRoom
+from ui.section.away import PanelPlace
 from ui.section.panel import Panel, Tools
 from ui.section.segments import Segments
 
@@ -26,7 +26,7 @@ class RoomsPanel(Panel):
         super().__init__(tools, parent)
         self._kinds = tuple(rooms)
         self._rooms: dict[int, Panel] = {}
-        self._places: dict[int, LowRoom] = {}
+        self._places: dict[int, PanelPlace] = {}
         self.rooms = Segments(tools.theme, [title for title, _ in rooms], spoken, self)
         self._stack = QStackedWidget(self)
         self._column = QVBoxLayout(self)
@@ -42,7 +42,7 @@ class RoomsPanel(Panel):
         at = self.rooms.currentIndex()
         if at not in self._rooms:
             built = self._rooms[at] = self._kinds[at][1]()(self._tools, self)
-            self._places[at] = LowRoom(built, self._stack)
+            self._places[at] = PanelPlace(self._tools, built, self._stack)
             self._stack.addWidget(self._places[at])
         return self._rooms[at]
 
@@ -53,9 +53,9 @@ class RoomsPanel(Panel):
 
     def set_active(self, is_active: bool) -> None:
         super().set_active(is_active)
-        room = self.room()
-        for other in self._rooms.values():
-            other.set_active(is_active and other is room)
+        self.room()
+        for at, place in self._places.items():
+            place.set_active(is_active and at == self.rooms.currentIndex())
 
     def _enter(self) -> None:
         self.room()

@@ -15,7 +15,7 @@ from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QTabBar, QVBoxLayout,
 from app.insight.trace.tokens_shown import visible
 from ui.chat.header import SECTION_KEY
 from ui.look.theme import Theme
-from ui.section.low_room import LowRoom
+from ui.section.away import PanelPlace
 from ui.section.panel import Panel, PanelKind, Tools
 from ui.section.pipeline import PipelineLine
 from ui.section.rooms import RoomsPanel
@@ -51,7 +51,7 @@ class Section(Plane):
         self._looking = looking
         self._kinds = tuple(kinds)
         self._panels: dict[int, Panel] = {}
-        self._rooms: dict[int, LowRoom] = {}
+        self._rooms: dict[int, PanelPlace] = {}
         self.setObjectName("section")
         self.setAccessibleName("Inside the reply")
         self.tabs = QTabBar(self)
@@ -186,14 +186,14 @@ class Section(Plane):
         panel = self._panels.get(at)
         if panel is None:
             panel = self._panels[at] = self._kinds[at].load()(self._tools, self)
-            self._rooms[at] = LowRoom(panel, self._stack)
+            self._rooms[at] = PanelPlace(self._tools, panel, self._stack)
             self._stack.addWidget(self._rooms[at])
             panel.panel_wanted.connect(self._go_to)
             self.panel_built.emit(panel)
         self._stack.setCurrentWidget(self._rooms[at])
         self.line.show_open(self._kinds[at].title)
-        for other in self._panels.values():
-            other.set_active(other is panel)
+        for place, room in self._rooms.items():
+            room.set_active(place == at)
         self.shown_changed.emit()
 
     def showEvent(self, event: QShowEvent) -> None:
@@ -207,8 +207,8 @@ class Section(Plane):
         super().hideEvent(event)
         self._looking.set_awake(False)
         self.line.set_awake(False)
-        for panel in self._panels.values():
-            panel.set_active(False)
+        for room in self._rooms.values():
+            room.set_active(False)
         self.shown_changed.emit()
 
     def _say(self) -> None:

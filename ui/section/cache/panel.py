@@ -90,6 +90,7 @@ DONE: Final = {
 
 class CachePanel(Panel):
     title = "Cache"
+    ability = "cache"
 
     def __init__(self, tools: Tools, parent: QWidget | None = None) -> None:
         super().__init__(tools, parent)

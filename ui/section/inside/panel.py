@@ -25,6 +25,8 @@ WORKING: Final = "Replaying this token…"
 
 class InsidePanel(Panel):
     title = "Inside"
+    ability = "inside"
+    is_of_reply = True
 
     def __init__(self, tools: Tools, parent: QWidget | None = None) -> None:
         super().__init__(tools, parent)

@@ -36,6 +36,7 @@ WHENCE: Final = {
 
 class AdaptersRoom(Panel):
     title = "Adapters"
+    ability = "adapters"
     follows_token = False
 
     def __init__(self, tools: Tools, parent: QWidget | None = None) -> None:

@@ -15,6 +15,8 @@ class WhatIfRoom(Panel):
     """The cards follow by themselves, while the room is on screen."""
 
     title = "What if"
+    ability = "draws"
+    is_of_reply = True
 
     def __init__(self, tools: Tools, parent: QWidget | None = None) -> None:
         super().__init__(tools, parent)

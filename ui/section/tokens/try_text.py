@@ -39,6 +39,7 @@ class TryText(Panel):
     """`vocabulary_wanted`: to look an ID up, by Enter or a double click on its chip."""
 
     title = "Try a text"
+    ability = "tokenize"
 
     vocabulary_wanted = Signal(int)
 

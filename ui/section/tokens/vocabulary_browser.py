@@ -62,6 +62,7 @@ _USUAL_VOCABULARY: Final = 99_999
 
 class VocabularyBrowser(Panel):
     title = "Vocabulary"
+    ability = "vocabulary"
 
     def __init__(self, tools: Tools, parent: QWidget | None = None) -> None:
         super().__init__(tools, parent)

@@ -118,7 +118,7 @@ class Looking(QObject):
         words, loaded = self.words, self.loaded
         if words is not None:
             return len(words)
-        return None if loaded is None else loaded.n_vocab
+        return None if loaded is None else loaded.n_vocab or None
 
     @property
     def loaded(self) -> Loaded | None:

@@ -141,6 +141,10 @@ class ChoiceField(QWidget):
         for button in self._buttons.values():
             button.setAccessibleName(f"{label}: {button.text()}")
 
+    def enable_choice(self, value: str, *, is_on: bool, hint: str = "") -> None:
+        self._buttons[value].setEnabled(is_on)
+        self._buttons[value].setToolTip(hint)
+
     def show_value(self, value: object) -> None:
         button = self._buttons.get(str(value))
         if button is not None:

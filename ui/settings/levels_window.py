@@ -29,6 +29,7 @@ from app.chat.events import (
 from app.chat.replies.beam_versions import beams_of
 from app.chat.replies.recorded import settings_of
 from app.chat.replies.written_by import writer_of
+from app.chat.settings.not_taken import why_not_setting
 from app.chat.settings.resolved import APP, IN_CHAIN, LEVELS, LOADING, SHAPING, resolve, shown_value
 from app.chat.settings.settings import as_stored, checked
 from app.refusal import Refusal
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 SIZE_PX = (720, 660)
 LEVEL_WORDS = {"app": "App", "weights": "Model", "chat": "Chat", "message": "Reply"}
 NO_PRESET = "No preset"
+OF_FILES = "For models on this computer; a server is set where it is started."
 
 
 class LevelsWindow(WindowBeside):
@@ -225,7 +227,7 @@ class LevelsWindow(WindowBeside):
             ("weights", resolve(app, weights)),
             ("chat", resolve(app, weights, chat)),
         )
-        own = self._desk.levels.own(self._level)
+        own, remote = self._desk.levels.own(self._level), self._desk.loader.remote
         for name, row in self._rows.items():
             counting = found.level_of(name)
             said = [
@@ -233,10 +235,13 @@ class LevelsWindow(WindowBeside):
                 for level, each in reversed(steps)
                 if each.level_of(name) == level and LEVELS.index(level) <= LEVELS.index(counting)
             ]
-            row.show_hint("  ·  overrides ".join(said))
+            why_not = why_not_setting(name, remote)
+            if remote is not None and name in LOADING:
+                why_not = OF_FILES
+            row.show_hint(why_not or "  ·  overrides ".join(said))
             self._show_value(row, shown_value(found.settings, name))
             is_settable = self._level != "chat" or name not in LOADING
-            row.field.setEnabled(is_settable)
+            row.field.setEnabled(is_settable and not (why_not and self._level == "chat"))
             self._resets[name].setVisible(name in own and is_settable)
             self._resets[name].setToolTip(f"Use the value below {LEVEL_WORDS[self._level]}")
 

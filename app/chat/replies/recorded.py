@@ -86,7 +86,7 @@ def at_start(resolved: Resolved, generate: Generate, loaded: Loaded | None) -> d
     recorded["sampling"] = as_stored(generate.sampling)
     recorded["context_policy"] = generate.context_policy
     if loaded is not None and loaded.remote is not None:
-        recorded |= written_by.as_recorded(loaded)
+        recorded |= written_by.as_recorded(loaded, generate.sampling)
     elif loaded is not None:
         recorded["load"] = {name: getattr(loaded, name) for name in _LOADED}
     return recorded

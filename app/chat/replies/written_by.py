@@ -6,14 +6,19 @@ stored is untrusted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from app.chat.settings import not_taken
+from app.chat.settings.not_taken import NotTaken
 from app.engine.protocol.loading_messages import Loaded
 from app.engine.protocol.remote_messages import KIND_NAMES
+from app.engine.protocol.stages import Sampling, Stage
 
 ENGINE: Final = "engine"
+NOT_TAKEN: Final = "not_taken"
+"""In that entry: what of the chain the server did not take (`app.chat.settings.not_taken`)."""
 _MOST: Final = 200
 
 
@@ -35,17 +40,18 @@ class Writer:
         return f"“{self.name}” ({kind})" if kind else f"“{self.name}”"
 
 
-def as_recorded(loaded: Loaded) -> dict[str, Any]:
+def as_recorded(loaded: Loaded, sampling: Sampling) -> dict[str, Any]:
     """What a reply that begins now keeps of its writer; nothing where it is this machine."""
     offer = loaded.remote
     if offer is None:
         return {}
-    found = {
+    found: dict[str, Any] = {
         "id": offer.engine_id,
         "name": offer.name,
         "kind": offer.kind,
         "version": offer.version,
         "model": offer.model_id or loaded.name,
+        NOT_TAKEN: not_taken.as_recorded([*sampling.filters, sampling.select], offer),
     }
     return {ENGINE: {name: value for name, value in found.items() if value}}
 
@@ -61,6 +67,12 @@ def writer_of(settings: Mapping[str, Any]) -> Writer | None:
     )
     shown = next((words for name, words in KIND_NAMES.items() if name == kind), kind)
     return Writer(engine_id, called or "a server", shown, version, model)
+
+
+def not_taken_of(settings: Mapping[str, Any], stages: Sequence[Stage]) -> dict[int, NotTaken]:
+    """By place among the stages of a reply: what the server that wrote it did not take."""
+    found = settings.get(ENGINE)
+    return not_taken.of_reply(found.get(NOT_TAKEN), stages) if isinstance(found, Mapping) else {}
 
 
 def _one_line(text: str) -> str:

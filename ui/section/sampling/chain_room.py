@@ -26,6 +26,8 @@ from app.chat.events import (
     PresetsListed,
     SettingsChanged,
 )
+from app.chat.replies.written_by import not_taken_of, writer_of
+from app.chat.settings.not_taken import not_taken
 from app.chat.settings.sampler_links import (
     USUAL_ORDER,
     Link,
@@ -36,6 +38,7 @@ from app.chat.settings.sampler_links import (
     stages_of_reply,
 )
 from app.engine.protocol.messages import TokenTrace
+from app.engine.protocol.remote_messages import EngineOffer
 from app.engine.protocol.stages import Sampling, Stage
 from app.engine.protocol.without_effect import idle_stages
 from app.insight.sampling.stage_evidence import Evidence, evidence
@@ -50,7 +53,7 @@ from ui.section.term_label import term_label
 from ui.settings.fields import ChoiceField
 from ui.shell.tab_order import put_in_order, stops_in
 from ui.widgets.flow import FlowLayout
-from ui.widgets.kit import push_button
+from ui.widgets.kit import plain_label, push_button
 
 NEXT: Final = "next"
 REPLY: Final = "reply"
@@ -64,6 +67,7 @@ OF_ANOTHER: Final = (
     "This token comes from the version this one was branched from, with a different chain. "
     "Switch to that version to see its stages."
 )
+NOT_TOLD: Final = "{engine} doesn't tell what each stage did to a token."
 UNKNOWN: Final = "The sampling settings of this reply weren't stored."
 CAPTION: Final = (
     "Recorded live. Bars: the top candidates left after each stage, with shares computed from "
@@ -110,6 +114,8 @@ class ChainRoom(Panel):
             name="choose_uncertain_button",
             act=self._looking.go_to_most_uncertain,
         )
+        self.server = plain_label("", self, "caution", name="server_note", wraps=True)
+        self.server.hide()
         self.before = BeforeStages(theme, self)
         tokenize = partial(
             desk.questions.tokenize, inside=True
@@ -140,6 +146,7 @@ class ChainRoom(Panel):
         self.body, self.rows = self.area.body, self.area.rows
         self.area.fill(
             self.which,
+            self.server,
             self.note,
             self.uncertain_button,
             self.before,
@@ -200,9 +207,15 @@ class ChainRoom(Panel):
 
     def _show_chain(self) -> None:
         links, resolved = self._desk.chain.links(), self._desk.levels.resolved()
-        loaded = self._desk.loader.state.loaded
-        n_vocab = loaded.n_vocab if loaded is not None else None
-        self.chain.show_links(links, _idle(links, resolved.settings.sampling(), n_vocab), n_vocab)
+        loaded, remote = self._desk.loader.state.loaded, self._desk.loader.remote
+        n_vocab = (loaded.n_vocab or None) if loaded is not None else None
+        self.chain.show_links(
+            links,
+            _idle(links, resolved.settings.sampling(), n_vocab),
+            n_vocab,
+            not_taken([link.stage for link in links], remote),
+        )
+        self._say_server(remote)
         message = self._looking.message
         self.chain.show_seed(
             resolved.settings.seed,
@@ -212,6 +225,13 @@ class ChainRoom(Panel):
         self._show_pieces()
         self.presets.show_presets()
         self.reset_button.setEnabled(self._desk.chain.is_own())
+
+    def _say_server(self, remote: EngineOffer | None) -> None:
+        """What holds for the whole chain there."""
+        whys = [] if remote is None else [remote.why_not("order"), remote.why_not("seed")]
+        text = " ".join(why for why in whys if why)
+        self.server.setText(text)
+        self.server.setVisible(bool(text))
 
     def _show_pieces(self) -> None:
         loaded = self._desk.loader.state.loaded
@@ -303,7 +323,9 @@ class ChainRoom(Panel):
         self.which.setVisible(self._is_own)
         is_reply = self._is_own and self.which.value() == REPLY
         if is_reply:  # its cards are made when somebody looks at them
-            self.reply_chain.show_links([Link(stage) for stage in self._stages], {})
+            message = self._looking.message
+            away = not_taken_of(message.settings, self._stages) if message is not None else {}
+            self.reply_chain.show_links([Link(stage) for stage in self._stages], {}, away=away)
             self.reply_chain.show_seed(self._shown_seed, "", None)
         self.chain.setVisible(not is_reply)
         self._acts.setVisible(not is_reply)
@@ -339,6 +361,9 @@ class ChainRoom(Panel):
             and stages_at(message.settings, index) != self._stages
         ):
             return Evidence(sentence=OF_ANOTHER)
+        writer = writer_of(message.settings) if message is not None else None
+        if writer is not None:
+            return Evidence(sentence=NOT_TOLD.format(engine=writer.words))
         return evidence(token, self._stages, self._looking.n_vocab)
 
     def _say(self, told: Evidence | None, shows: bool) -> None:
@@ -354,7 +379,9 @@ class ChainRoom(Panel):
             text = "" if self._looking.token is not None else CHOOSE
         self.note.setText(text)
         self.note.setVisible(bool(text))
-        self.uncertain_button.setVisible(text == CHOOSE)
+        traces = self._looking.traces
+        is_known = bool(len(traces)) and traces[0].entropy is not None
+        self.uncertain_button.setVisible(text == CHOOSE and is_known)
 
     # --- looks ----------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -54,6 +54,8 @@ class DrawRulesCard(QFrame):
         )
         self.refusal = plain_label("", self, "refusal", name="refusal_label", wraps=True)
         self.refusal.hide()
+        self.away = plain_label("", self, "caution", name="away_label", wraps=True)
+        self.away.hide()
         self.whence = _small("", self)
         self._column = QVBoxLayout(self)
         self._column.addWidget(self.title)
@@ -61,6 +63,7 @@ class DrawRulesCard(QFrame):
         self._add("Ban end tokens", self.ban_end, "")
         self._column.addWidget(_small("Banned texts", self))
         self._column.addWidget(self.banned)
+        self._column.addWidget(self.away)
         self._column.addWidget(self.whence)
         self._column.addWidget(self.refusal)
         self.least.changed_by_user.connect(partial(self._on_value, "min_tokens"))
@@ -97,6 +100,17 @@ class DrawRulesCard(QFrame):
             ("End tokens are banned, so the minimum length has no effect. " * idle)
             + f"Set by {words}."
         )
+
+    def show_away(self, whys: Mapping[str, str]) -> None:
+        """By setting, why the engine does not take it; empty: it does."""
+        for name, control in (
+            ("min_tokens", self.least),
+            ("ban_end_token", self.ban_end),
+            ("banned_strings", self.banned),
+        ):
+            control.setEnabled(not whys.get(name))
+        self.away.setText(" ".join(dict.fromkeys(why for why in whys.values() if why)))
+        self.away.setVisible(bool(self.away.text()))
 
     def _on_value(self, name: str, value: object) -> None:
         try:

@@ -6,7 +6,7 @@ mended, and what counted before goes on counting. Of each kind the text that was
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, Protocol
 
@@ -157,10 +157,12 @@ class GrammarEditor(QFrame):
         self.text = GrammarText(self)
         self.refusal = plain_label("", self, "refusal", name="grammar_refusal", wraps=True)
         self.refusal.hide()
+        self.away = plain_label("", self, "caution", name="away_label", wraps=True)
+        self.away.hide()
         self.state = plain_label("", self, "small", name="grammar_state", wraps=True)
         self._column = QVBoxLayout(self)
         for widget in (
-            self.title, self.kind, self.sentence, self.text, self.refusal, self.state,
+            self.title, self.kind, self.sentence, self.away, self.text, self.refusal, self.state,
         ):  # fmt: skip
             self._column.addWidget(widget)
         self._timer = rest_timer(self, self.check_now, CHECK_AFTER_MS)
@@ -208,6 +210,13 @@ class GrammarEditor(QFrame):
         self._put_text()
         self._arrange()
         self._say(GrammarChecked())
+
+    def show_away(self, whys: Mapping[str, str]) -> None:
+        """By kind, why the engine does not take it; empty: it does."""
+        for kind in (GBNF, SCHEMA):
+            self.kind.enable_choice(kind, is_on=not whys[kind], hint=whys[kind])
+        self.away.setText(" ".join(dict.fromkeys(why for why in whys.values() if why)))
+        self.away.setVisible(bool(self.away.text()))
 
     def recheck(self) -> None:
         """Weights are here, or others: ask about what could not be checked."""

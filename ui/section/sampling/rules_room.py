@@ -5,9 +5,10 @@ from __future__ import annotations
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.chat.events import ConversationOpened, EngineStateChanged, LevelsChanged, SettingsChanged
+from app.chat.settings.not_taken import why_not_setting
 from ui.section.card_column import CardColumn
 from ui.section.panel import Panel, Tools
-from ui.section.sampling.draw_rules_card import DrawRulesCard
+from ui.section.sampling.draw_rules_card import NAMES, DrawRulesCard
 from ui.section.sampling.grammar_editor import GrammarEditor
 
 
@@ -40,7 +41,12 @@ class RulesRoom(Panel):
     def _follow(self) -> None:
         if self._is_active:
             resolved = self._desk.levels.resolved()
+            remote = self._desk.loader.remote
             self.rules.show_settings(resolved)
+            self.rules.show_away({name: why_not_setting(name, remote) for name in NAMES})
+            self.grammar.show_away(
+                {name: why_not_setting(name, remote) for name in ("grammar", "json_schema")}
+            )
             self.grammar.show_chat(self._desk.shelf.open.id)
             self.grammar.show_settings(resolved)
 

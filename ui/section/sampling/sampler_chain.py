@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 
 from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
+from app.chat.settings.not_taken import NotTaken
 from app.chat.settings.sampler_links import Link, Links, moved, removed, switched, with_stage
 from app.engine.protocol.pieces import Pieces
 from app.engine.protocol.stages import Stage, Xtc
@@ -70,15 +72,20 @@ class SamplerChain(QWidget):
     # --- showing --------------------------------------------------------------------------------
 
     def show_links(
-        self, links: Sequence[Link], idle: Mapping[int, str], n_vocab: int | None = None
+        self,
+        links: Sequence[Link],
+        idle: Mapping[int, str],
+        n_vocab: int | None = None,
+        away: Mapping[int, NotTaken] = MappingProxyType({}),
     ) -> None:
-        """`idle`: why the stage at a place has no effect."""
+        """`idle`: why the stage at a place has no effect; `away`: what of it is not taken."""
         self._links = tuple(links)
         if [type(link.stage) for link in links] != [type(c.link.stage) for c in self.cards]:
             self._arrange()
         for at, (link, card) in enumerate(zip(links, self.cards, strict=True)):
             card.show_link(link, n_vocab)
-            card.show_idle(idle.get(at, ""))
+            card.show_away(away.get(at))
+            card.show_idle("" if at in away and away[at].stage else idle.get(at, ""))
 
     def _arrange(self) -> None:
         """A card for each link, in their order; those that were there stay."""

@@ -23,6 +23,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.chat.settings.not_taken import NotTaken
 from app.chat.settings.sampler_links import Link
 from app.engine.protocol.bounds import BadSetting
 from app.engine.protocol.stage_rules import RULES, check_stage
@@ -118,6 +119,7 @@ class StageCard(QFrame):
         self._link = link
         self._n_vocab: int | None = None
         self._refused: dict[str, str] = {}
+        self._away: NotTaken | None = None
         self.setProperty("plane", "card")
         self.setObjectName(f"stage_{snake(type(link.stage).__name__)}")
         self.setAccessibleName(self._words.title)
@@ -132,6 +134,8 @@ class StageCard(QFrame):
         self.switch.setObjectName("stage_switch")
         self.idle = term_label("", self, "small", name="idle_label", wraps=True)
         self.sentence = term_label("", self, "small", name="stage_sentence", wraps=True)
+        self.away = plain_label("", self, "caution", name="away_label", wraps=True)
+        self.away.hide()
         self.refusal = plain_label("", self, "refusal", name="refusal_label", wraps=True)
         self.refusal.hide()
         self.evidence = EvidenceView(theme, self)
@@ -185,6 +189,7 @@ class StageCard(QFrame):
             self.column.addWidget(plain_label("breakers, one per line", self, "small"))
             self.column.addWidget(self.breakers)
         self.column.addWidget(self.sentence)
+        self.column.addWidget(self.away)
         self.column.addWidget(self.idle)
         self.column.addWidget(self.refusal)
         self.column.addWidget(self.evidence)
@@ -293,7 +298,24 @@ class StageCard(QFrame):
         self.idle.setText(reason)
         self._dress_idle()
         self.idle.setVisible(bool(reason))
-        self.setAccessibleDescription(reason or self._words.sentence)
+        away = "" if self._away is None else self._away.sentence
+        self.setAccessibleDescription(away or reason or self._words.sentence)
+
+    def show_away(self, away: NotTaken | None) -> None:
+        """What of the stage the engine does not take: it is grey, and kept as it is set."""
+        if away == self._away:
+            return
+        self._away = away
+        is_whole = away is not None and bool(away.stage)
+        for attribute, field in self.fields.items():
+            is_away = is_whole or (away is not None and attribute in away.fields)
+            field.setEnabled(self._is_editable and not is_away)
+        for part in (self.bias, self.breakers):
+            if part is not None:
+                part.setEnabled(not is_whole)
+        self.away.setText("" if away is None else away.sentence)
+        self.away.setVisible(away is not None)
+        self._dress()
 
     def refuse(self, attribute: str, sentence: str) -> None:
         """Why a value cannot be used; nothing takes that back."""
@@ -345,7 +367,8 @@ class StageCard(QFrame):
 
     def _dress(self) -> None:
         colors = self._theme.colors
-        color = colors.ink if self._link.is_on else colors.dim
+        is_taken = self._away is None or not self._away.stage
+        color = colors.ink if self._link.is_on and is_taken else colors.dim
         sheet = f"font-weight: 600; color: {color};"
         if sheet != self.title.styleSheet():  # a new sheet is a new layout
             self.title.setStyleSheet(sheet)

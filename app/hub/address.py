@@ -176,19 +176,20 @@ def checked_endpoint(text: str) -> str:
 
 
 def checked_server(text: str) -> str:
-    """The address of a server that speaks OpenAI's protocol, as it is kept. What people copy may
-    name one of its endpoints, which is left out. Raises Refusal. Without a scheme http is meant in
-    one's own network, where hardly any server has a certificate, else https.
+    """The address of a server that speaks OpenAI's protocol, as it is kept: its root, above `/v1`.
+    What people copy may name that or one of its endpoints, which is left out. Raises Refusal.
+    Without a scheme http is meant in one's own network, where hardly any server has a certificate,
+    else https.
 
     >>> checked_server("localhost:8080/v1/chat/completions"), checked_server("api.example.org/v1/")
-    ('http://localhost:8080/v1', 'https://api.example.org/v1')
+    ('http://localhost:8080', 'https://api.example.org')
     """
     address = _checked(
-        text, "http://localhost:8080/v1", "A server's address", "a key", _is_in_own_network
+        text, "http://localhost:8080", "A server's address", "a key", _is_in_own_network
     )
     for endpoint in _ENDPOINTS:
         address = address.removesuffix(endpoint)
-    return address
+    return address.removesuffix("/v1")
 
 
 _ENDPOINTS: Final = ("/chat/completions", "/completions", "/models", "/embeddings")

@@ -39,7 +39,7 @@ class EngineDialog(QDialog):
         self.setWindowTitle("Add an engine" if standing is None else "Change this engine")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.name = self._field("engine_name", "Name", "Name, like Workstation")
-        self.url = self._field("engine_url", "Address", "Address, like http://localhost:8080/v1")
+        self.url = self._field("engine_url", "Address", "Address, like http://localhost:8080")
         self.key = self._field("engine_key", "Key", "None needed")
         self.key.setEchoMode(QLineEdit.EchoMode.Password)
         hints = Qt.InputMethodHint

@@ -163,15 +163,15 @@ def test_a_file_address_is_quoted_and_stays_inside():
     ("text", "address"),
     [
         ("localhost:8080", "http://localhost:8080"),
-        ("127.0.0.1:8000/v1/", "http://127.0.0.1:8000/v1"),
-        ("[::1]:8000/v1", "http://[::1]:8000/v1"),
-        ("192.168.1.20:11434/v1", "http://192.168.1.20:11434/v1"),
-        ("workstation:8000/v1", "http://workstation:8000/v1"),
+        ("127.0.0.1:8000/v1/", "http://127.0.0.1:8000"),
+        ("[::1]:8000/v1", "http://[::1]:8000"),
+        ("192.168.1.20:11434/v1", "http://192.168.1.20:11434"),
+        ("workstation:8000/v1", "http://workstation:8000"),
         ("box.local:8000", "http://box.local:8000"),
-        ("api.example.org/v1", "https://api.example.org/v1"),
-        ("8.8.8.8/v1", "https://8.8.8.8/v1"),
-        (" https://api.example.org:443/v1/chat/completions ", "https://api.example.org/v1"),
-        ("http://localhost:8080/v1/models", "http://localhost:8080/v1"),
+        ("api.example.org/v1", "https://api.example.org"),
+        ("8.8.8.8/v1", "https://8.8.8.8"),
+        (" https://api.example.org:443/v1/chat/completions ", "https://api.example.org"),
+        ("http://localhost:8080/v1/models", "http://localhost:8080"),
     ],
 )
 def test_servers_are_kept_in_one_form(text: str, address: str) -> None:
@@ -182,7 +182,7 @@ def test_servers_are_kept_in_one_form(text: str, address: str) -> None:
 @pytest.mark.parametrize(
     ("text", "word"),
     [
-        ("", "Enter an address like http://localhost:8080/v1"),
+        ("", "Enter an address like http://localhost:8080"),
         ("ftp://box/v1", "isn't an address"),
         ("http://", "isn't an address"),
         ("http://box:99999/v1", "isn't an address"),

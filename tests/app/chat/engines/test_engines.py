@@ -18,7 +18,7 @@ from app.engine.protocol.remote_messages import EngineAddress, EngineOffer, Remo
 from app.hub.engine_keys import SERVICE, THIS_RUN_ONLY, EngineKeys, name_of
 from app.refusal import Refusal
 
-URL = "http://box.example.org:8000/v1"
+URL = "http://box.example.org:8000"
 
 
 def offer(address: EngineAddress) -> EngineOffer:
@@ -81,7 +81,7 @@ def owner(ring: Ring) -> Iterator[Owner]:
 
 
 def test_an_engine_is_asked_once_it_is_added_and_its_models_can_be_chosen(owner: Owner) -> None:
-    assert owner.add(url=f"{URL}/chat/completions") == ""
+    assert owner.add(url=f"{URL}/v1/chat/completions") == ""
     (standing,) = owner.list.all
     assert (standing.address.url, standing.key, standing.sentence) == (URL, "none", "")
     paths = [f"engine://{standing.address.id}/{name}" for name in ("org/small", "org/large")]
@@ -123,7 +123,7 @@ def test_a_key_goes_to_the_keyring_and_to_its_address_and_nowhere_else(
     assert owner.asked[-1] == (URL, "sk-one")
     # Another place gets none, and the key is kept for nobody.
     said: list[str] = []
-    other = "http://other.example.org/v1"
+    other = "http://other.example.org"
     owner.list.change(standing.address.id, "Box", other, "", said.append)
     owner.until(lambda: owner.asked[-1][0] == other and not ring.kept)
     assert said == [""]

@@ -84,6 +84,7 @@ REST: Final = (
     "ui.shell.tab_order",
     "ui.chat.template_banner",
     "ui.chat.temporary",
+    "ui.chat.engine_menu",
     "ui.chat.thinking_control",
     "ui.chat.text_mode_following",
     "ui.tokens.token_bar",

@@ -30,7 +30,7 @@ from app.chat.conversations.shelf import Shelf
 from app.chat.conversations.temporary import TemporaryChat
 from app.chat.conversations.tree import Tree
 from app.chat.documents.text_mode import TextMode
-from app.chat.engines.engines import AskServer, EngineList, cannot_ask
+from app.chat.engines.engines import AskServer, EngineList
 from app.chat.events import (
     LastChatStays,
     Noticed,
@@ -108,8 +108,10 @@ from app.engine.protocol.messages import (
     ThreadsChanged,
     TokenArrived,
 )
-from app.engine.protocol.remote_messages import is_remote
+from app.engine.protocol.remote_messages import EngineAddress, EngineOffer, is_remote
 from app.engine.protocol.tool_messages import ToolCalled
+from app.engine.remote.engine import Reach
+from app.engine.remote.routing import Engines
 from app.hub.engine_keys import EngineKeys
 from models.records import Conversation, Message, StoreOpened
 
@@ -156,7 +158,7 @@ class Desk:
         remember_weights: bool = True,
         check_weights: Check | None = None,
         find_others: FindOthers | None = None,
-        ask_server: AskServer = cannot_ask,
+        ask_server: AskServer | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.data_dir: Final = data_dir
@@ -174,7 +176,9 @@ class Desk:
         )
         around, count_soon = self.around, self._count_soon
         self.settings: Final = AppSettings(around, data_dir, self._on_settings_changed)
-        self.engines: Final = EngineList(around, self.settings.set, EngineKeys(), ask_server)
+        self.engines: Final = EngineList(
+            around, self.settings.set, EngineKeys(), ask_server or self._ask_server
+        )
         self.shelf: Final = Shelf(
             around,
             lambda chat, messages: self.growing.live_path(chat, messages),
@@ -302,7 +306,7 @@ class Desk:
             self.exchange,
         )
         self._last_chat = LastChat(data_dir, around.alarms)
-        self._engine: Engine | None = None
+        self._engine: Engines | None = None
         self._inbox: Inbox[EngineEvent] = Inbox(post, self._take, self.growing.show_arrived)
 
     # --- start and end --------------------------------------------------------------------------
@@ -311,7 +315,8 @@ class Desk:
         """Open the store, start the engine's process, then load what was used last."""
         around = self.around
         around.store = self.temporary.over(self._open_store(on_problem=self._on_store_problem))
-        self._engine = self._engine_factory(self._inbox.put)
+        reach = Reach(self.hub.gate, self.engines.address_of, self.engines.key_of)
+        self._engine = Engines(self._engine_factory, self._inbox.put, reach)
         self.loader.attach(self._engine)
         self.saved_chats.begin()
         # It is opened once, and what it says at first is merged with what was done since.
@@ -398,6 +403,7 @@ class Desk:
     def _take_stored_settings(self, stored: dict[str, Any]) -> None:
         names = self.settings.take_stored(stored)
         self.hub.take_stored_settings()
+        self._let_here()
         self.edits.take_stored(stored, self.folders.purge_expired)
         self.around.emit(SettingsChanged(names))
         self.local.on_settings_read()
@@ -417,6 +423,17 @@ class Desk:
 
     # --- what parts tell each other -------------------------------------------------------------
 
+    def _ask_server(self, address: EngineAddress, key: str | None) -> EngineOffer:
+        """What answers at an address; on a thread that may wait."""
+        from app.engine.remote.trying import ask_server
+
+        return ask_server(self.hub.gate, address, key)
+
+    def _let_here(self) -> None:
+        """Whether servers on this computer may be asked while offline. Not with --offline: then
+        nothing opens a connection, whatever is set."""
+        self.hub.gate.let_here(lets=self.settings.now.local_engines_offline and not self.offline)
+
     def _name_of_weights(self, path: str) -> str:
         return self.engines.name_of_path(path) if is_remote(path) else self.local.name_of(path)
 
@@ -435,6 +452,7 @@ class Desk:
             self.saved_chats.on_settings_changed()
         self.hub.take_settings(names)
         if names & {"engines", "offline", "local_engines_offline"}:
+            self._let_here()
             self.engines.on_settings_changed()
         if names & {"weights_folders", "find_other_apps", "download_folder"}:
             self.local.on_settings_changed()

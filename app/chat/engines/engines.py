@@ -44,11 +44,6 @@ _log = logging.getLogger(__name__)
 def _nothing() -> None: ...
 
 
-def cannot_ask(_address: EngineAddress, _key: str | None) -> EngineOffer:
-    """Of a desk that reaches no server."""
-    raise Refusal("unsupported", "Servers can't be reached from here.")
-
-
 @dataclass(frozen=True, slots=True)
 class Standing:
     """An engine as it is known now. `offer`: what it said of itself when it was asked last;

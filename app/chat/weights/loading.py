@@ -34,8 +34,11 @@ from app.engine.protocol.loading_messages import Device, Loaded, LoadOptions
 from app.engine.protocol.messages import Failed, Finished, Hello, Log, Progress, SetThreads, Stopped
 from app.engine.protocol.remote_messages import EngineOffer, is_remote
 from app.engine.protocol.saved_messages import SavedFolder
+from app.engine.remote.routing import Engines
 from app.gguf import starter
 from models.records import Weights
+
+AnyEngine = Engine | Engines
 
 MAX_LOG_LINES: Final = 400
 MAX_NAME_LENGTH: Final = 80
@@ -96,7 +99,7 @@ class Loader:
         self._good: Attempt | None = None
         self._spare: Attempt | None = None
         self._failed: Failed | None = None
-        self._engine: Engine | None = None
+        self._engine: AnyEngine | None = None
         self._known: dict[str, Weights] = {}
         self._log: deque[tuple[str, str]] = deque(maxlen=MAX_LOG_LINES)
         self._path = ""
@@ -114,7 +117,7 @@ class Loader:
     # --- what is there --------------------------------------------------------------------------
 
     @property
-    def engine(self) -> Engine:
+    def engine(self) -> AnyEngine:
         assert self._engine is not None
         return self._engine
 
@@ -248,7 +251,7 @@ class Loader:
 
     # --- acts -----------------------------------------------------------------------------------
 
-    def attach(self, engine: Engine) -> None:
+    def attach(self, engine: AnyEngine) -> None:
         """The start: the engine's process is begun at once where it is known what to load."""
         self._engine = engine
         if self._first is not None or self.included is not None:

@@ -278,7 +278,9 @@ def test_graphics_devices_are_asked_beside_a_reply(make_room, monkeypatch):
     asked = []
     request = room.desk._engine.request
     monkeypatch.setattr(
-        room.desk._engine, "request", lambda command: (asked.append(command), request(command))[1]
+        room.desk._engine,
+        "request",
+        lambda command, *to: (asked.append(command), request(command, *to))[1],
     )
     machine = room.desk.fits.machine()
     assert [(d.name, d.free_bytes) for d in machine.devices] == [

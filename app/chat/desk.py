@@ -75,6 +75,8 @@ from app.chat.settings.sampler_links import Chain
 from app.chat.settings.template_preview import TemplatePreviews
 from app.chat.settings.thinking import Thinking
 from app.chat.surroundings import ALWAYS, Emit, Post, Surroundings
+from app.chat.tools.servers import ToolServers
+from app.chat.tools.turns import Turns
 from app.chat.tour.page import TourPages
 from app.chat.weights.control_vectors import ControlVectors
 from app.chat.weights.draft_partners import DraftPartners
@@ -222,6 +224,8 @@ class Desk:
             self.summaries,
             self.step.is_held,
             self.next_reply,
+            lambda chat: self.tool_calls.is_running(chat),
+            lambda chat: self.tool_calls.stop(chat),
         )
         self.queue: Final = self.replies.queue
         self.text: Final = TextMode(around, shelf, self.paths, loader, self.replies, count_soon)
@@ -291,6 +295,11 @@ class Desk:
         self.local: Final = LocalWeights(around, loader, data_dir, self.settings.set, find_others)
         self.partners: Final = DraftPartners(around, self.local.candidates)
         self.hub: Final = HubQuestions(around, self.settings.set, offline=offline)
+        self.tools: Final = ToolServers(
+            around, shelf, self.hub.gate, self.settings.set, self._on_tools_changed
+        )
+        around.tools_of = self.tools.tools_of
+        self.tool_calls: Final = Turns(around, shelf, self.tools, self.replies)
         self.downloads: Final = Fetching(around, self.hub, data_dir, self.settings.set)
         self.exchange: Final = Exchange(around, shelf, self.attachments, self._on_imported)
         self.pages: Final = TourPages(
@@ -343,6 +352,8 @@ class Desk:
         self.previews.close()
         self.partners.close()
         self.engines.close()
+        self.tool_calls.close()
+        self.tools.close()
         self.hub.close()
         self.exchange.close()
         self.fits.close()
@@ -408,6 +419,7 @@ class Desk:
         self.around.emit(SettingsChanged(names))
         self.local.on_settings_read()
         self.saved_chats.sweep()
+        self.tools.take_stored_settings()
         if self.around.can_write:
             self.exchange.drop_unfinished()
 
@@ -454,6 +466,8 @@ class Desk:
         if names & {"engines", "offline", "local_engines_offline"}:
             self._let_here()
             self.engines.on_settings_changed()
+        if names & {"offline", "local_engines_offline"}:
+            self.tools.take_settings()
         if names & {"weights_folders", "find_other_apps", "download_folder"}:
             self.local.on_settings_changed()
 
@@ -466,6 +480,11 @@ class Desk:
             self._read_draft_of = open_id
             self.attachments.read_draft(open_id)
             self.queue.tell()
+        self.tool_calls.on_opened()
+        self._count_soon()
+
+    def _on_tools_changed(self) -> None:
+        self.tool_calls.on_servers_changed()
         self._count_soon()
 
     def _on_weights_ready(self) -> None:
@@ -496,6 +515,8 @@ class Desk:
         if self.replies.is_busy(message.conversation_id):
             return  # one of several
         self._settle_rest()
+        if self.tool_calls.on_reply_ended(message):
+            return  # what is queued waits for the reply to the results
         self.queue.on_reply_ended(message)
         self.seeds.go_on()
         self.meter.count_soon()  # the next prompt has this reply in it

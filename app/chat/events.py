@@ -112,6 +112,18 @@ class CallArrived:
 
 
 @dataclass(frozen=True, slots=True)
+class CallsChanged:
+    """What a conversation waits for because of tools (`desk.tool_calls`) is another by now."""
+
+    conversation_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolServersChanged:
+    """Tool servers, how they are, or what of theirs is offered (`desk.tools`): others by now."""
+
+
+@dataclass(frozen=True, slots=True)
 class BeamsChanged:
     """The beam search has more to show (`desk.beams`)."""
 
@@ -546,6 +558,8 @@ Event = (
     | MessageChanged
     | TextArrived
     | CallArrived
+    | CallsChanged
+    | ToolServersChanged
     | BeamsChanged
     | TokenRecorded
     | TokensTakenBack

@@ -25,6 +25,8 @@ from app.chat.events import Event, Noticed, StoreStateChanged
 from app.chat.settings.settings import Settings
 
 if TYPE_CHECKING:
+    from app.engine.protocol.tool_messages import Tool
+    from models.records import Conversation
     from models.store.store import Store
 
 T = TypeVar("T")
@@ -39,6 +41,10 @@ def ALWAYS() -> bool:  # noqa: N802 - a constant to whoever uses it
     """For an answer that is right whatever has happened since: a write that has been done, facts
     that are merged with newer ones, a count that must be counted down. Say which, beside it."""
     return True
+
+
+def no_tools(_chat: Conversation) -> tuple[Tool, ...]:
+    return ()
 
 
 CANNOT_SAVE: Final = "This window is read-only."
@@ -58,6 +64,8 @@ class Surroundings:
     store: Store | None = None
     can_write: bool = True
     is_closing: bool = False
+    tools_of: Callable[[Conversation], tuple[Tool, ...]] = no_tools
+    """What the next reply of a conversation may call."""
     store_state: StoreStateChanged = field(default_factory=lambda: StoreStateChanged("ok"))
 
     def may_write(self) -> bool:

@@ -68,7 +68,8 @@ class ToolHost:
         self._is_closed = False
         self._runs: dict[str, Run] = {}
         self._lives: dict[str, asyncio.Task[None]] = {}
-        self._asked: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        """All lives and questions, also those that are being cancelled."""
         self._logs: dict[str, Any] = {}
 
     # --- for any thread -------------------------------------------------------------------------
@@ -154,7 +155,7 @@ class ToolHost:
 
         def begin() -> None:
             task = asyncio.ensure_future(settle())
-            self._asked.add(task)
+            self._tasks.add(task)
             task.add_done_callback(lambda ended: self._on_asked(ended, on_done))
             handle.bind(task)
 
@@ -163,7 +164,7 @@ class ToolHost:
         return handle
 
     def _on_asked(self, task: asyncio.Task[None], on_done: OnDone) -> None:
-        self._asked.discard(task)
+        self._tasks.discard(task)
         if task.cancelled():  # before it had begun
             on_done(Outcome("cancelled", "Stopped by you."))
         elif task.exception() is not None:
@@ -211,7 +212,8 @@ class ToolHost:
 
         task = asyncio.ensure_future(live())
         self._lives[server.id] = task
-        task.add_done_callback(_look_at)
+        self._tasks.add(task)
+        task.add_done_callback(self._on_lived)
 
     def _end(self, server_id: str) -> None:
         task = self._lives.get(server_id)
@@ -222,14 +224,13 @@ class ToolHost:
             task.cancel()
 
     async def _finish(self) -> None:
-        tasks = [*self._lives.values(), *self._asked]
-        for task in tasks:
-            task.cancel()
-        if tasks:
+        if tasks := tuple(self._tasks):
+            for task in tasks:
+                task.cancel()
             await asyncio.wait(tasks)
         asyncio.get_running_loop().stop()
 
-
-def _look_at(task: asyncio.Task[None]) -> None:
-    if not task.cancelled() and task.exception() is not None:
-        _log.warning("a tool server's life failed", exc_info=task.exception())
+    def _on_lived(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            _log.warning("a tool server's life failed", exc_info=task.exception())

@@ -26,6 +26,8 @@ MAX_ARGUMENTS: Final = 200
 MAX_TEXT: Final = 8_000
 MAX_PASTED: Final = 200_000
 MAX_REMEMBERED: Final = 1_000
+TOOLS_OFF: Final = "tools_off"
+"""In a chat's settings: what is not offered there, "*" for all, a server's ID, or ID/tool."""
 Transport = Literal["command", "http", "sse"]
 Permission = Literal["ask", "always", "never"]
 

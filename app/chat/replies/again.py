@@ -61,6 +61,7 @@ class Again:
             name: as_stored(getattr(settings, name)) for name in SHAPING if name not in numbers
         }
         changes |= {"seed": message.seed, "repeatable": True, AGAIN: message}
+        changes["tools"] = settings.tools
         if CUTS in message.settings:
             changes[CUTS] = message.settings[CUTS]
         if BEAMS in message.settings:

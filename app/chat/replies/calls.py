@@ -7,6 +7,7 @@ anything.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -36,6 +37,40 @@ def answered_by(message: Message) -> ToolCall:
     if message.role is not Role.TOOL:
         return NO_CALL
     return _call(message.settings.get(ANSWERED))
+
+
+def unanswered(reply: Message, results: Sequence[Message]) -> tuple[ToolCall, ...]:
+    """The calls of a reply that none of the tools' messages right below it answers."""
+    left = list(calls_of(reply))
+    for result in results:
+        answered = answered_by(result)
+        found = next((call for call in left if call.id == answered.id), None)
+        if found is not None:
+            left.remove(found)
+        elif left and not answered.id:
+            left.pop(0)
+    return tuple(left)
+
+
+def without_unanswered(path: Sequence[Message]) -> list[Message]:
+    """The messages of a path, without calls that were passed over: somebody wrote on instead of
+    answering them, and templates want a result for each. Those at the end are still open."""
+    found: list[Message] = []
+    for at, message in enumerate(path):
+        if calls_of(message):
+            end = at + 1
+            while end < len(path) and path[end].role is Role.TOOL:
+                end += 1
+            left = unanswered(message, path[at + 1 : end]) if end < len(path) else ()
+            if left:
+                kept = [call for call in calls_of(message) if call not in left]
+                settings = {k: v for k, v in message.settings.items() if k != CALLS}
+                # Nor may its tokens come again: the calls are among them.
+                message = dataclasses.replace(
+                    message, settings=with_calls(settings, kept), token_ids=None
+                )
+        found.append(message)
+    return found
 
 
 def with_calls(settings: Mapping[str, Any], calls: Sequence[ToolCall]) -> dict[str, Any]:

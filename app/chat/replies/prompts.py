@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from app.chat.attachments.attached_text import attached_spans, with_attachments
-from app.chat.replies.calls import answered_by, calls_of
+from app.chat.replies.calls import answered_by, calls_of, without_unanswered
 from app.chat.replies.summary_nodes import covered_by, newest_summary, without_summaries
 from app.chat.settings.settings import Settings
 from app.engine.prompts.summarizing import summary_message
@@ -51,9 +51,8 @@ def chat_prompt(
         messages.append(summary_message(summary.content, summary.id))
         gone = {message.id for message in covered_by(summary, path) if not message.is_pinned}
         path = [message for message in path if message.id not in gone]
-    messages += [
-        _chat_message(m, weights_hash) for m in without_summaries(path) if _says_something(m)
-    ]
+    said = without_unanswered(list(without_summaries(path)))
+    messages += [_chat_message(m, weights_hash) for m in said if _says_something(m)]
     if draft.strip() or attachments:
         messages.append(_user_message(draft, attachments))
     if beginning is not None:
@@ -66,6 +65,7 @@ def chat_prompt(
         thinking=settings.thinking,
         reasoning_budget=settings.reasoning_budget,
         variables=settings.template_variables,
+        tools=list(settings.tools),
     )
 
 
@@ -131,15 +131,17 @@ def _chat_message(message: Message, weights_hash: str) -> ChatMessage:
     is_own = bool(weights_hash) and message.weights_hash == weights_hash
     is_reply = message.role is Role.ASSISTANT
     answered = answered_by(message)
+    # The rest of a long result is for people.
+    attachments = message.attachments if message.role is not Role.TOOL else ()
     ids = list(message.token_ids) if is_reply and is_own and message.token_ids else None
     return ChatMessage(
         role=message.role.value,
-        content=with_attachments(message.content, message.attachments),
+        content=with_attachments(message.content, attachments),
         reasoning=message.reasoning or None,
         token_ids=ids,
         message_id=message.id,
         is_pinned=message.is_pinned,
-        attachments=attached_spans(message.attachments),
+        attachments=attached_spans(attachments),
         tool_calls=list(calls_of(message)),
         tool_call_id=answered.id,
         tool_name=answered.name,

@@ -75,6 +75,8 @@ def at_first(resolved: Resolved) -> dict[str, Any]:
         if name in recorded and len(text) > MAX_SYSTEM_PROMPT:
             del recorded[name]
             recorded[f"{name}_hash"] = hash_of(text)
+    if settings.tools:
+        recorded["tools"] = as_stored(settings.tools)
     if resolved.levels:
         recorded["levels"] = dict(resolved.levels)
     return recorded
@@ -138,6 +140,7 @@ def settings_of(recorded: Mapping[str, Any], present: Settings) -> tuple[Setting
         return present, "Not all settings of this reply were recorded."
     values = {name: recorded[name] for name in SHAPING if name in recorded}
     values |= loras_of_load(recorded)
+    values["tools"] = recorded.get("tools", ())
     values |= _sampling_values(recorded["sampling"])
     settings, refused = from_stored(values)
     if refused or not settings.chain:

@@ -111,7 +111,11 @@ class Replies:
         summaries: Summaries,
         is_held: Callable[[Reply], bool],
         next_reply: NextReply,
+        is_calling: Callable[[str], bool],
+        stop_calls: Callable[[str], None],
     ) -> None:
+        self._is_calling = is_calling
+        self._stop_calls = stop_calls
         self._next = next_reply
         self._around = around
         self._shelf = shelf
@@ -132,8 +136,9 @@ class Replies:
         return self._around.store
 
     def is_busy(self, conversation_id: str) -> bool:
-        """Whether a reply waits or grows there."""
-        return conversation_id in self._waiting or self.growing.is_in(conversation_id)
+        """Whether a reply waits or grows there, or runs a tool."""
+        is_waiting = conversation_id in self._waiting or self._is_calling(conversation_id)
+        return is_waiting or self.growing.is_in(conversation_id)
 
     def is_occupied(self, conversation_id: str) -> bool:
         """Whether nothing can be sent there now: a reply waits or grows, or messages change."""
@@ -421,6 +426,16 @@ class Replies:
             self.begin_waiting()
         return bool(path)
 
+    def answer_calls(self, path: tuple[Message, ...]) -> None:
+        """Ask for the reply to the results of tools that `path` ends with, in whatever
+        conversation."""
+        conversation_id = path[-1].conversation_id
+        if not self.is_occupied(conversation_id):
+            self._waiting[conversation_id] = Waiting(
+                conversation_id, path, leaf_id=path[-1].id, is_saved=True
+            )
+            self.begin_waiting()
+
     def _n_below(self, message_id: str) -> int:
         """How many versions of what follows a message of the path there are already."""
         below = (m for m in self._shelf.path if m.parent_id == message_id)
@@ -649,6 +664,7 @@ class Replies:
             self._summaries.stop(conversation_id)
             waiting.is_announced = True  # whoever shows Stop learns that it is Send again
             self._drop(waiting)
+        self._stop_calls(conversation_id)
         self.growing.stop(conversation_id)
 
     def forget(self, conversation_id: str) -> None:

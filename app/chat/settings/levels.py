@@ -7,6 +7,7 @@ the one request that they are for.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
@@ -17,10 +18,13 @@ from app.chat.settings.settings import Settings, as_stored, checked
 from app.chat.surroundings import Surroundings
 from app.chat.weights.loading import Loader
 from app.refusal import Refusal
+from app.tools.servers import TOOLS_OFF
 from models.records import Conversation
 
 NEXT: Final = "next_reply"
 """What is for the next reply alone stands with a chat's settings, and is none of them."""
+BESIDE: Final = (NEXT, TOOLS_OFF)
+"""So does which tools are off there."""
 NO_WEIGHTS: Final = "Load a model first: these settings belong to a model."
 
 
@@ -137,7 +141,7 @@ class Levels:
         prompt = values.get("system_prompt")
         if prompt:  # an empty one is said outright: this chat has none
             del values["system_prompt"]
-        beside = {key: each for key, each in self._shelf.open.settings.items() if key == NEXT}
+        beside = {key: each for key, each in self._shelf.open.settings.items() if key in BESIDE}
         values |= beside
         self._shelf.change(
             self._shelf.open.id, settings=values, system_prompt=prompt or "", **fields
@@ -146,7 +150,7 @@ class Levels:
 
 def of_chat(conversation: Conversation) -> dict[str, Any]:
     """What a conversation sets otherwise."""
-    values = {name: value for name, value in conversation.settings.items() if name != NEXT}
+    values = {name: value for name, value in conversation.settings.items() if name not in BESIDE}
     if conversation.system_prompt:
         values["system_prompt"] = conversation.system_prompt
     return values
@@ -160,4 +164,11 @@ def resolved_for(
 ) -> Resolved:
     """What a reply in that conversation is made with; `message`: what is set for it alone."""
     weights = loader.settings_of_weights()
-    return resolve(around.settings, weights, of_chat(conversation), message)
+    resolved = resolve(around.settings, weights, of_chat(conversation), message)
+    given = (message or {}).get("tools")
+    tools = around.tools_of(conversation) if given is None else checked("tools", given)
+    if tools == resolved.settings.tools:
+        return resolved
+    return dataclasses.replace(
+        resolved, settings=dataclasses.replace(resolved.settings, tools=tools)
+    )

@@ -39,9 +39,11 @@ from app.engine.protocol.stages import (
 )
 from app.engine.protocol.template_variables import MAX_CHARACTERS, read_variables
 from app.engine.protocol.thinking_messages import OFF, ON
+from app.engine.protocol.tool_messages import MAX_TOOLS, Tool
 from app.hub.address import checked_endpoint, checked_server
 from app.refusal import Refusal, bad_setting
 from app.strict_reading import STAGE, read_stage, read_struct, snake
+from app.tools.servers import ToolServer, read_servers
 
 A = TypeVar("A", Lora, ControlVector)
 Check = Callable[[object], Any]
@@ -101,6 +103,8 @@ class Settings:
     the disk the KV state of chats may take, 0: none is saved. `unload_after_min`: after so long
     without use the weights leave memory, 0: never. `engines`: servers that answer in this machine's
     place; `local_engines_offline`: those on this computer may be asked while `offline`, too.
+    `tool_rounds`: so many replies in a row may call tools before a person is asked. `tools` is set
+    by nobody: what a reply may call, filled in where settings are resolved.
     """
 
     theme: str = "system"
@@ -170,6 +174,9 @@ class Settings:
     unload_after_min: int = 0
     engines: tuple[EngineAddress, ...] = ()
     local_engines_offline: bool = False
+    tool_servers: tuple[ToolServer, ...] = ()
+    tool_rounds: int = 10
+    tools: tuple[Tool, ...] = ()
 
     def load_options(self) -> LoadOptions:
         """How to load weights: None wherever the engine shall decide."""
@@ -470,6 +477,16 @@ def _engines(value: object) -> tuple[EngineAddress, ...]:
     return tuple(found.values())
 
 
+def _tools(value: object) -> tuple[Tool, ...]:
+    """Structs, or the objects that a reply has for them."""
+    if not isinstance(value, list | tuple) or len(value) > MAX_TOOLS:
+        raise bad_setting(f"Tools must be a list of at most {MAX_TOOLS:,}.")
+    return tuple(
+        item if isinstance(item, Tool) else read_struct(Tool, item, f"tool {number}")
+        for number, item in enumerate(value, 1)
+    )
+
+
 def _chain(value: object) -> tuple[Stage, ...]:
     """Stages, or the objects that a file has for them. What their numbers may be is judged by
     the engine, beside the samplers that they are for."""
@@ -563,4 +580,7 @@ _CHECKS: Final[dict[str, Callable[[object], Any]]] = {
     "find_other_apps": _flag("Including models from other apps"),
     "engines": _engines,
     "local_engines_offline": _flag("Engines on this computer while offline"),
+    "tool_servers": read_servers,
+    "tool_rounds": _whole("The rounds of tool calls", 1, 1_000),
+    "tools": _tools,
 }

@@ -1,0 +1,297 @@
+"""Calls of replies from the question to the answer: asked, run at a scripted server, kept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+from tool_talk import scripted
+
+from app.chat import events
+from app.chat.replies.calls import calls_of
+from app.chat.tools.results import result_of
+from app.chat.tools.turns import Asked
+from models.records import MessageState, Role
+
+TIME = "2026-12-01T09:30:00+09:00"
+
+
+def call(arguments: Any, name: str = "get_current_time", **rest: Any) -> dict[str, Any]:
+    return {"name": name, "arguments": arguments, **rest}
+
+
+def script(*calls: dict[str, Any], text: str = "One moment.") -> dict[str, Any]:
+    """It calls when it is asked, and answers what a tool said."""
+    return {
+        "replies": [
+            {"match": "What time", "text": text, "calls": list(calls)},
+            {"text": "Half past nine."},
+        ]
+    }
+
+
+TOKYO = script(call({"timezone": "Asia/Tokyo"}))
+
+
+@pytest.fixture
+def room_with(make_room) -> Callable[..., Any]:
+    def make(script: dict[str, Any] = TOKYO, kind: str = "", **fields: Any) -> Any:
+        room = make_room(script).start_ready()
+        room.server = scripted(kind, **fields)
+        assert room.desk.tools.put(room.server) == ""
+        room.until(lambda: room.desk.tools.state(room.server.id).state == "ready", "the server")
+        return room
+
+    return make
+
+
+def asked(room, phase: str = "asking") -> Asked:
+    def found() -> Asked | None:
+        now = room.desk.tool_calls.asked
+        return now if now is not None and now.phase == phase else None
+
+    return room.until(found, phase)
+
+
+def question(room, text: str = "What time is it in Tokyo?") -> Asked:
+    assert room.desk.replies.send(text)
+    return asked(room)
+
+
+def answered(room) -> list[Any]:
+    def is_over() -> bool:
+        last = room.ended_reply()
+        return last is not None and not calls_of(last)
+
+    room.until(is_over, "the answer")
+    return list(room.desk.shelf.path)
+
+
+def test_a_call_is_asked_run_and_answered(room_with):
+    room = room_with()
+    now = question(room)
+    assert (now.call.name, now.number, now.n_calls) == ("get_current_time", 1, 1)
+    assert json.loads(now.arguments) == {"timezone": "Asia/Tokyo"}
+    assert not room.desk.replies.is_generating
+    assert len(room.desk.shelf.path) == 2, "nothing has run"
+
+    assert room.desk.tool_calls.run() == ""
+    path = answered(room)
+    assert [m.role for m in path] == [Role.USER, Role.ASSISTANT, Role.TOOL, Role.ASSISTANT]
+    result = path[2]
+    assert json.loads(result.content)["datetime"] == TIME
+    known = result_of(result)
+    assert (known.ended, known.server, known.is_edited) == ("done", "scripted", False)
+    assert path[3].content == "Half past nine."
+    assert [m.content for m in room.stored()] == [m.content for m in path]
+    # The tools that were offered stand in the prompt, and with the reply.
+    assert "Get the current time" in room.store.load_message(path[1].id).result(20).rendered_prompt
+    assert path[1].settings["tools"][0]["name"] == "get_current_time"
+    assert TIME in room.store.load_message(path[3].id).result(20).rendered_prompt
+
+
+def test_arguments_are_checked_and_edited(room_with):
+    room = room_with(script(call({"timezone": 7})))
+    now = question(room)
+    assert now.trouble == "“timezone” must be text."
+    assert room.desk.tool_calls.run() == now.trouble
+    assert room.desk.tool_calls.run("{") .startswith("The arguments aren't valid JSON")  # fmt: skip
+    assert len(room.desk.shelf.path) == 2, "nothing has run"
+    assert room.desk.tool_calls.run('{"timezone": "Asia/Tokyo"}') == ""
+    path = answered(room)
+    assert path[2].content.startswith('(The user changed the arguments to {"timezone": "Asia')
+    assert result_of(path[2]).is_edited
+
+
+def test_what_is_declined_is_told_to_the_model(room_with):
+    room = room_with()
+    question(room)
+    room.desk.tool_calls.decline()
+    path = answered(room)
+    assert path[2].content == "The user declined this call."
+    assert result_of(path[2]).ended == "declined"
+
+
+def test_once_always_and_never(room_with):
+    room = room_with()
+    question(room)
+    room.desk.tool_calls.run(always=True)
+    answered(room)
+    assert room.desk.replies.send("What time is it now?")
+    path = answered(room)
+    assert len(path) == 8, "it was not asked again"
+
+    # Another description is another tool: it is asked for again.
+    server = room.desk.tools.server(room.server.id)
+    room.desk.tools._keep([msgspec.structs.replace(server, always={"get_current_time": "0" * 32})])
+    question(room, "What time is it then?")
+    assert "changed" in room.desk.tool_calls.asked.note
+    room.desk.tool_calls.decline(never=True)
+    answered(room)
+    assert room.desk.tools.offered(room.desk.shelf.open)[0].tool.name != "get_current_time"
+
+
+def test_another_command_is_not_allowed_what_the_former_was(room_with):
+    room = room_with()
+    tools = room.desk.tools
+    tools.set_permission(room.server.id, tools.known()[0].tool, "always")
+    assert tools.known()[0].permission == "always"
+    server = tools.server(room.server.id)
+    assert tools.put(msgspec.structs.replace(server, arguments=(*server.arguments, "more"))) == ""
+    assert not tools.server(room.server.id).always
+
+
+def test_several_calls_and_nonsense_in_one_reply(room_with):
+    calls = [
+        call({"timezone": "Asia/Tokyo"}),
+        call({}, name="no_such_tool"),
+        call("not json"),
+    ]
+    room = room_with(script(*calls))
+    now = question(room)
+    assert (now.number, now.n_calls) == (1, 3)
+    room.desk.tool_calls.run(rest=True)
+    path = answered(room)
+    assert [result_of(m).ended for m in path[2:5]] == ["done", "failed", "failed"]
+    assert path[3].content.startswith("Error: There is no tool “no_such_tool”. Tools: get_curr")
+    assert "valid JSON" in path[4].content
+
+
+def test_rounds_have_a_limit_and_go_on_when_told(room_with):
+    endless = {"replies": [{"text": "Again.", "calls": [call({"timezone": "Asia/Tokyo"})]}]}
+    room = room_with(endless)
+    room.desk.settings.set("tool_rounds", 2)
+    room.desk.tools.set_permission(room.server.id, room.desk.tools.known()[0].tool, "always")
+    assert room.desk.replies.send("What time is it?")
+    assert asked(room, "limit").n_rounds == 2
+    n_messages = len(room.desk.shelf.path)
+    room.desk.tool_calls.go_on()
+    room.until(lambda: len(room.desk.shelf.path) > n_messages, "one more round")
+    asked(room, "limit")
+
+
+def test_a_stop_ends_the_call_at_the_server_and_it_is_open_again(room_with):
+    room = room_with(script(call({"what": "hang"}, name="do")))
+    question(room)
+    room.desk.tool_calls.run()
+    room.until(lambda: (now := room.desk.tool_calls.asked) and now.progress == "1", "it runs")
+    assert room.desk.replies.is_generating, "Send is Stop"
+    room.desk.replies.stop()
+    now = asked(room)
+    assert "Stopped" in now.note
+    assert not room.desk.replies.is_generating
+    log = lambda: room.desk.tools.log_of(room.server.id)  # noqa: E731
+    room.until(lambda: any("cancelled" in line for line in log()), "the server is told")
+    room.desk.tool_calls.run('{"what": "x"}')
+    answered(room)
+
+
+def test_a_server_that_dies_in_the_call_is_told_and_started_again_for_the_next(room_with):
+    room = room_with(script(call({"what": "die"}, name="do")))
+    question(room)
+    room.desk.tool_calls.run()
+    path = answered(room)
+    assert path[2].content == "Error: The server ended in the middle of the call."
+    room.until(lambda: room.desk.tools.state(room.server.id).state == "ended", "it ended")
+    assert room.desk.replies.send("What time is it?")
+    answered(room)
+    # It is not offered while it does not run; a call that is open starts it.
+    assert not room.desk.tools.offered(room.desk.shelf.open)
+    room.desk.tools.when_ready(room.server.id, lambda _state: None)
+    room.until(lambda: room.desk.tools.state(room.server.id).state == "ready", "again")
+
+
+def test_what_was_open_when_the_app_was_killed_is_asked_again(room_with, make_room):
+    room = room_with(script(call({"what": "hang"}, name="do")))
+    now = question(room)
+    room.desk.tools.set_permission(room.server.id, now.offered.tool, "always")
+    room.desk.tool_calls.run()
+    asked(room, "running")
+    room.close()
+
+    again = make_room(TOKYO).start_ready()
+    now = asked(again)
+    assert now.call.name == "do"
+    assert len(again.desk.shelf.path) == 2
+    again.desk.tools._start_all()
+    again.until(lambda: again.desk.tool_calls.asked.offered is not None, "its tool is known")
+    assert again.desk.tool_calls.asked.phase == "asking", "what was open is asked, always or not"
+    again.desk.tool_calls.decline()
+    answered(again)
+
+
+def test_a_result_that_belongs_nowhere_any_more_is_dropped(room_with):
+    room = room_with(script(call({"what": "hang"}, name="do")))
+    question(room)
+    room.desk.tool_calls.run()
+    asked(room, "running")
+    shelf = room.desk.shelf
+    shelf.replace_path(shelf.open.id, shelf.path[:1])
+    assert not room.desk.tool_calls.is_running(shelf.open.id)
+    assert any("dropped" in each.sentence for each in room.of(events.Noticed))
+    assert [m.role for m in room.stored()] == [Role.USER, Role.ASSISTANT]
+
+
+def test_a_call_goes_on_while_another_chat_is_open(room_with):
+    room = room_with(script(call({"what": "progress"}, name="do")))
+    question(room)
+    chat = room.desk.shelf.open.id
+    room.desk.tool_calls.run()
+    room.desk.shelf.open_new()
+    assert room.desk.tool_calls.asked is None
+
+    def is_answered() -> bool:
+        found = room.stored(chat)
+        return len(found) == 4 and found[3].state is MessageState.COMPLETE
+
+    room.until(is_answered, "the answer in the chat behind")
+    assert room.stored(chat)[2].content == "after progress"
+
+
+def test_calls_that_were_passed_over_leave_the_prompt(room_with):
+    room = room_with()
+    question(room)
+    assert room.desk.replies.send("Never mind.")
+    path = answered(room)
+    prompt = room.store.load_message(path[-1].id).result(20).rendered_prompt
+    assert "One moment." in prompt
+    assert "<tool_call>" not in prompt
+
+
+def test_a_result_in_full_is_a_file_that_the_model_does_not_see(room_with, monkeypatch):
+    monkeypatch.setattr("app.tools.answers.MAX_RESULT_CHARACTERS", 100)
+    room = room_with(script(call({"what": "huge"}, name="do")))
+    question(room)
+    room.desk.tool_calls.run()
+    path = answered(room)
+    (whole,) = path[2].attachments
+    assert (whole.name, whole.size_bytes) == ("do.txt", 200_000)
+    assert room.stored()[2].attachments[0].text == whole.text
+    prompt = room.store.load_message(path[3].id).result(20).rendered_prompt
+    assert "0123456789" * 10 + "\n\n[199,900 more characters are in the" in prompt
+    assert "0123456789" * 11 not in prompt
+
+
+def test_tools_are_switched_in_a_chat_and_kept_with_it(room_with):
+    room = room_with()
+    tools, shelf = room.desk.tools, room.desk.shelf
+    assert len(tools.offered(shelf.open)) == 3
+    tools.switch(f"{room.server.id}/do", is_on=False)
+    assert [each.name for each in tools.offered(shelf.open)] == ["get_current_time", "shout"]
+    room.desk.levels.change("chat", "temperature", 1.0)
+    assert len(tools.offered(shelf.open)) == 2, "other settings of the chat leave it alone"
+    tools.switch("*", is_on=False)
+    assert not tools.tools_of(shelf.open)
+    assert room.desk.levels.resolved().settings.tools == ()
+    room.desk.replies.send("What time is it?")
+    assert len(answered(room)) == 2
+    tools.set_on(room.server.id, "do", is_on=False)
+    shelf.open_new()
+    assert [each.name for each in tools.offered(shelf.open)] == ["get_current_time", "shout"]
+    tools.put(msgspec.structs.replace(tools.server(room.server.id), is_on=False))
+    assert not tools.offered(shelf.open)
+    tools.remove(room.server.id)
+    assert not tools.all

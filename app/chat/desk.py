@@ -296,7 +296,12 @@ class Desk:
         self.partners: Final = DraftPartners(around, self.local.candidates)
         self.hub: Final = HubQuestions(around, self.settings.set, offline=offline)
         self.tools: Final = ToolServers(
-            around, shelf, self.hub.gate, self.settings.set, self._on_tools_changed
+            around,
+            shelf,
+            self.attachments,
+            self.hub.gate,
+            self.settings.set,
+            self._on_tools_changed,
         )
         around.tools_of = self.tools.tools_of
         self.tool_calls: Final = Turns(around, shelf, self.tools, self.replies)

@@ -101,6 +101,13 @@ class Attachments:
         self._add(self._shelf.open.id, TextFile(name, text, len(text.encode())))
         return True
 
+    def add_text(self, name: str, text: str, conversation_id: str) -> bool:
+        """A text that a tool server had. False: it is not taken, and why is said."""
+        text = clean_message(text)
+        if not self._has_room(1, conversation_id):
+            return False
+        return self._add(conversation_id, TextFile(name, text, len(text.encode())))
+
     def add_files(self, paths: Sequence[str], conversation_id: str = "") -> bool:
         """Read files beside the window; each becomes an attachment, or is refused in words.
         `conversation_id`: of the chat that they were given to, where that may be open no more.

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from app.chat.attachments.attachments import Attachments
 from app.chat.conversations.shelf import Shelf
 from app.chat.events import Noticed, ToolServersChanged
 from app.chat.surroundings import ALWAYS, Surroundings
@@ -27,7 +28,7 @@ from app.hub.address import is_this_machine
 from app.hub.gate import Gate
 from app.refusal import Refusal
 from app.tools.names import unique_names
-from app.tools.records import Outcome, ServerState, ServerTool
+from app.tools.records import Outcome, ServerResource, ServerState, ServerTool
 from app.tools.secrets import THIS_RUN_ONLY, ToolSecrets
 from app.tools.servers import TOOLS_OFF, Permission, ToolServer, checked
 from models.records import Conversation, ConversationKind
@@ -74,12 +75,14 @@ class ToolServers:
         self,
         around: Surroundings,
         shelf: Shelf,
+        attachments: Attachments,
         gate: Gate,
         set_setting: SetSetting,
         on_changed: Callable[[], None],
     ) -> None:
         self._around = around
         self._shelf = shelf
+        self._attachments = attachments
         self._gate = gate
         self._set_setting = set_setting
         self._on_changed = on_changed
@@ -380,20 +383,46 @@ class ToolServers:
             lambda words: self._around.hand_over(lambda: on_progress(words), ALWAYS),
         )
 
-    def read_resource(
-        self, server_id: str, uri: str, then: Callable[[Outcome], None]
-    ) -> CallHandle:
-        return self._hosted().read_resource(
-            server_id, uri, lambda found: self._around.hand_over(lambda: then(found), ALWAYS)
+    def attach_resource(self, server_id: str, resource: ServerResource) -> None:
+        """Attach what a resource holds to the draft that is on screen now."""
+        self._shelf.ensure_stored()
+        chat = self._shelf.open.id
+        name = (resource.name or resource.uri)[:200]
+        self._attachments.expect(chat)
+
+        def take(found: Outcome) -> None:
+            is_taken = False
+            if found.kind != "done":
+                self._around.emit(Noticed("error", f"“{name}” wasn't attached. {found.text}"))
+            else:
+                is_taken = self._attachments.add_text(name, found.whole or found.text, chat)
+            self._attachments.has_come(chat, is_refused=not is_taken)
+
+        self._hosted().read_resource(
+            server_id,
+            resource.uri,
+            lambda found: self._around.hand_over(lambda: take(found), ALWAYS),
         )
 
     def get_prompt(
-        self, server_id: str, name: str, arguments: dict[str, str], then: Callable[[Outcome], None]
-    ) -> CallHandle:
-        return self._hosted().get_prompt(
-            server_id, name, arguments,
-            lambda found: self._around.hand_over(lambda: then(found), ALWAYS),
-        )  # fmt: skip
+        self, server_id: str, name: str, arguments: dict[str, str], then: Callable[[str], None]
+    ) -> None:
+        """The text of a server's prompt, for the message that is on screen now; a failure is said.
+        Nothing, where another chat is on screen by then."""
+
+        def take(found: Outcome) -> None:
+            if found.kind != "done":
+                self._around.emit(Noticed("error", f"No text of “{name}” came. {found.text}"))
+            else:
+                then(found.whole or found.text)
+
+        is_open = self._shelf.while_open()
+        self._hosted().get_prompt(
+            server_id,
+            name,
+            arguments,
+            lambda found: self._around.hand_over(lambda: take(found), is_open),
+        )
 
 
 def laid_out(arguments: str) -> str:

@@ -54,6 +54,46 @@ PLACES = {
         "app/chat/engines/test_engines.py",
         "test_an_answer_of_one_that_was_changed_or_removed_is_dropped",
     ),
+    "app/chat/tools/servers.py values_of": (
+        "always: they are those of the keyring, and what is done with them asks itself",
+        "app/chat/tools/test_turns.py",
+        "test_the_value_of_a_secret_is_in_the_keyring_and_at_its_server_alone",
+    ),
+    "app/chat/tools/servers.py put": (
+        "always: that a value could not be kept is said in any case",
+        "app/chat/tools/test_turns.py",
+        "test_the_value_of_a_secret_is_in_the_keyring_and_at_its_server_alone",
+    ),
+    "app/chat/tools/servers.py _on_host_state": (
+        "the server was not started anew or ended since",
+        "app/chat/tools/test_turns.py",
+        "test_another_command_is_not_allowed_what_the_former_was",
+    ),
+    "app/chat/tools/servers.py call": (
+        "always: turns drop what belongs nowhere",
+        "app/chat/tools/test_turns.py",
+        "test_a_result_that_belongs_nowhere_any_more_is_dropped",
+    ),
+    "app/chat/tools/servers.py attach_resource": (
+        "always: it goes to the draft that it was asked for",
+        "app/chat/tools/test_turns.py",
+        "test_resources_and_prompts_are_attached_to_the_draft",
+    ),
+    "app/chat/tools/servers.py get_prompt": (
+        "the chat is open still",
+        "app/chat/tools/test_turns.py",
+        "test_resources_and_prompts_are_attached_to_the_draft",
+    ),
+    "app/chat/tools/turns.py on_reply_ended": (
+        "no other reply grows in that chat by now",
+        "app/chat/tools/test_turns.py",
+        "test_a_call_goes_on_while_another_chat_is_open",
+    ),
+    "app/chat/tools/turns.py _keep": (
+        "its temporary chat has not ended",
+        "app/chat/tools/test_turns.py",
+        "test_a_result_that_belongs_nowhere_any_more_is_dropped",
+    ),
     "app/chat/inspection/lanes.py read": (
         "always: it asks itself whether the same weights are loaded",
         "app/chat/inspection/test_lanes.py",

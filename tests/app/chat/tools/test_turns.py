@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import keyring
 import msgspec
 import pytest
+from keyring.backend import KeyringBackend
 from tool_talk import scripted
 
 from app.chat import events
 from app.chat.replies.calls import calls_of
 from app.chat.tools.results import result_of
 from app.chat.tools.turns import Asked
+from app.tools.servers import ToolServer, new_id
 from models.records import MessageState, Role
 
 TIME = "2026-12-01T09:30:00+09:00"
@@ -295,3 +298,89 @@ def test_tools_are_switched_in_a_chat_and_kept_with_it(room_with):
     assert not tools.offered(shelf.open)
     tools.remove(room.server.id)
     assert not tools.all
+
+
+class _Ring(KeyringBackend):
+    priority = 1
+
+    def __init__(self) -> None:
+        self.kept: dict[tuple[str, str], str] = {}
+
+    def get_password(self, service: str, username: str) -> str | None:
+        return self.kept.get((service, username))
+
+    def set_password(self, service: str, username: str, password: str) -> None:
+        self.kept[service, username] = password
+
+    def delete_password(self, service: str, username: str) -> None:
+        del self.kept[service, username]
+
+
+@pytest.fixture
+def ring() -> Iterator[_Ring]:
+    before, made = keyring.get_keyring(), _Ring()
+    keyring.set_keyring(made)
+    yield made
+    keyring.set_keyring(before)
+
+
+def test_the_value_of_a_secret_is_in_the_keyring_and_at_its_server_alone(
+    room_with, make_room, ring
+):
+    room = room_with(script(call({"what": "value", "name": "PASS"}, name="do")))
+    server = msgspec.structs.replace(room.server, id=new_id(), name="other", secrets=("PASS",))
+    assert room.desk.tools.put(server, {"PASS": "open sesame"}) == ""
+    room.until(lambda: room.desk.tools.state(server.id).state == "ready", "with its secret")
+    assert list(ring.kept.values()) == ['{"PASS": "open sesame"}']
+    stored = room.store.all_settings().result(20)
+    assert "open sesame" not in json.dumps(stored["tool_servers"])
+    name = next(each.name for each in room.desk.tools.known() if each.server.id == server.id and
+                each.tool.name == "do")  # fmt: skip
+    assert name == "other_do", "the model tells two tools of one name apart"
+    room.close()
+
+    # Found again, unless somebody changed what is started: that gets no secret of another's.
+    again = make_room(TOKYO).start_ready()
+    again.desk.tools.start(server.id)
+    again.until(lambda: again.desk.tools.state(server.id).state == "ready", "from the keyring")
+    moved = msgspec.structs.replace(server, command="/bin/cat")
+    again.desk.tools._keep([moved])
+    again.desk.tools.start(server.id)
+    failed = again.until(
+        lambda: (now := again.desk.tools.state(server.id)).state == "failed" and now, "without"
+    )
+    assert failed.sentence == "The value of “PASS” is missing. Enter it again."
+    again.desk.tools._keep([server])
+    again.desk.tools.remove(server.id)
+    again.until(lambda: not ring.kept, "nothing stays behind")
+
+
+def test_resources_and_prompts_are_attached_to_the_draft(room_with):
+    room = room_with()
+    tools, state = room.desk.tools, room.desk.tools.state(room.server.id)
+    tools.attach_resource(room.server.id, state.resources[0])
+    room.until(lambda: room.desk.attachments.of_open, "the attachment")
+    assert room.desk.attachments.of_open[0].text == "The text of note://one"
+    texts: list[str] = []
+    tools.get_prompt(room.server.id, "poem", {"topic": "rain"}, texts.append)
+    room.until(lambda: texts, "the prompt")
+    assert texts == ["Write a poem about rain."]
+    tools.get_prompt(room.server.id, "poem", {"topic": "snow"}, texts.append)
+    room.desk.shelf.open_new()
+    tools.get_prompt(room.server.id, "nothing", {}, texts.append)
+    room.until(lambda: any("No text" in each.sentence for each in room.of(events.Noticed)))
+    assert texts == ["Write a poem about rain."], "another chat was on screen"
+
+
+def test_offline_ends_servers_by_address(make_room):
+    room = make_room(TOKYO).start_ready()
+    address = "http://192.0.2.1/mcp"
+    server = ToolServer(new_id(), "web", "http", address=address, is_on=True)
+    room.desk.settings.set("offline", True)
+    assert room.desk.tools.put(server) == ""
+    assert room.desk.tools.state(server.id).sentence.startswith("Cutaway is offline.")
+    here = ToolServer(new_id(), "here", "http", address="http://127.0.0.1:9/mcp")
+    room.desk.settings.set("local_engines_offline", True)
+    room.desk.tools.put(here)
+    room.until(lambda: room.desk.tools.state(here.id).state == "failed", "it was asked")
+    assert room.desk.tools.state(here.id).sentence == "Nothing answers at this address."

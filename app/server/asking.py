@@ -113,6 +113,7 @@ def read_generates(
             record_stages=options.record_stages,
             reuse_prefix=reuse,
             deadline_s=options.limits.reply_s,
+            is_guest=options.is_guest,
         )
         for prompt in prompts
         for seed in seeds_of(fields, count)

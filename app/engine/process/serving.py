@@ -311,6 +311,8 @@ class Serving:
             self._open[command.id] = now
             if isinstance(command, Generate):
                 self._unscheduled[command.id] = command
+                if not (command.is_guest or command.is_background) and self._scheduler is not None:
+                    self._scheduler.expect(command.id)
             if isinstance(command, CacheCommand | InsideCommand | SearchBeams | ReadLanes):
                 self._looks.add(command.id)
             else:  # a measurement makes way for it
@@ -647,11 +649,15 @@ class Serving:
             self._fail(command.id, "not_loaded", _NOT_LOADED)
             return
         if command.id not in self._unscheduled:  # stopped meanwhile
+            if self._scheduler is not None:
+                self._scheduler.arrived(command.id)
             return
         arrived = self._open.get(command.id, time.perf_counter())
         self._texts.put((0, next(self._counter), command, arrived))
 
     def _schedule(self, prepared: _Prepared) -> None:
+        if self._scheduler is not None:
+            self._scheduler.arrived(prepared.generate.id)
         generate = self._unscheduled.pop(prepared.generate.id, None)
         if generate is None:  # stopped meanwhile
             return

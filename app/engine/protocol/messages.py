@@ -148,6 +148,7 @@ class Generate(WireMessage, frozen=True, tag=True):
     they are measured like any other. `reply_id`: the message that the reply becomes, named where
     the cache is shown. `stop_in_reasoning`: texts in `stop` end the reply inside its reasoning as
     well, and not in its answer alone. `is_background`: it rests while anybody else reads or writes.
+    `is_guest`: another program asked for it, so a person's replies come first.
     `cuts`: parts of the network that are cut from the prompt's last token on, by `cut_mode`; none
     of them in an empty list, which is written as those are, in a context of their own, to be held
     against them. `is_stored`: its chat is stored, so its KV state may be written to disk; no
@@ -174,6 +175,7 @@ class Generate(WireMessage, frozen=True, tag=True):
     reply_id: str = ""
     stop_in_reasoning: bool = False
     is_background: bool = False
+    is_guest: bool = False
     cuts: list[Cut] | None = None
     cut_mode: CutMode = "mean"
     is_stored: bool = False

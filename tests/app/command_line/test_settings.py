@@ -184,7 +184,7 @@ def test_everything_of_a_request_can_be_said(settings: Any) -> None:
     )
     # Who steps or branches looks at what was drawn: that is done in the window. `ask` stores no
     # chat, so nothing of it is saved.
-    not_asked = {"id", "hold", "forced_ids", "reply_id", "is_stored", "is_background"}
+    not_asked = {"id", "hold", "forced_ids", "reply_id", "is_stored", "is_background", "is_guest"}
     fields = set(Generate.__struct_fields__) - not_asked
     assert all(getattr(generate, name) != getattr(_PLAIN, name) for name in fields)
 

@@ -238,6 +238,16 @@ class SlotReply:
         return self.request.generate.is_background
 
     @property
+    def is_guest(self) -> bool:
+        """Whether another program asked for it, so that a person's replies come first."""
+        return self.request.generate.is_guest
+
+    @property
+    def is_persons(self) -> bool:
+        """Whether somebody waits for it now."""
+        return not (self.is_background or self.is_guest)
+
+    @property
     def n_tokens(self) -> int:
         """Of what there is of its prompt, and of what it has written."""
         return len(self.prompt_ids) + len(self.generated)

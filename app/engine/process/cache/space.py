@@ -89,6 +89,7 @@ class CellSpace:
         """Whether the prompt fits beside what others will still write. Alone it always does."""
         replies = [(slot, slot.reply) for slot in self._slots]
         busy = [slot for slot, reply in replies if reply is not None and not reply.is_background]
+        busy = _counted(busy, request)
         return self._fits(request, request.prompt.ids, 1, busy, reuse=reuse)
 
     def _fits(
@@ -118,10 +119,11 @@ class CellSpace:
     def waits_for_prefix(self, request: Request) -> bool:
         """Whether a slot is just reading what this prompt begins with: then it can be shared in
         a moment, instead of being read twice."""
-        return self._is_being_read(request.prompt.ids, request.adapters.key)
+        return self._is_being_read(request)
 
-    def _is_being_read(self, ids: list[int], adapters: str) -> bool:
-        for slot in self._slots:
+    def _is_being_read(self, request: Request, ids: list[int] | None = None) -> bool:
+        ids, adapters = ids or request.prompt.ids, request.adapters.key
+        for slot in _counted(self._slots, request):
             reply = slot.reply
             if reply is None or reply.phase is not Phase.READING or slot.cells.traits.is_recurrent:
                 continue
@@ -220,9 +222,10 @@ class CellSpace:
         may not fit together until they share them again, so one reads after the other."""
         assert slot.reply is not None
         ids, request = slot.reply.ids, slot.reply.request
-        if reuse and self._is_being_read(ids, request.adapters.key):
+        if reuse and self._is_being_read(request, ids):
             return False
-        return self._fits(request, ids, self._reserve(slot.reply), self._at_work(), reuse=reuse)
+        busy = _counted(self._at_work(), request)
+        return self._fits(request, ids, self._reserve(slot.reply), busy, reuse=reuse)
 
     def restart(self, slot: Slot) -> None:
         """Bring back what is known of what is to be read again: other slots hold it, or it is
@@ -320,3 +323,11 @@ class CellSpace:
             is_stored=slot.is_stored,
             adapters=cells.adapters,
         )
+
+
+def _counted(slots: list[Slot], request: Request) -> list[Slot]:
+    """Those whose replies this request has to make room for, or may wait for: no guest's, where a
+    person asks. They give way, and may rest."""
+    if request.generate.is_guest:
+        return slots
+    return [slot for slot in slots if slot.reply is None or not slot.reply.is_guest]

@@ -55,6 +55,7 @@ READ_AGAIN: Final = "llama.cpp failed at this step, so the chat was processed ag
 GAVE_WAY: Final = (
     "Other replies filled the context window, so this one paused until there was room."
 )
+PERSON_FIRST: Final = "A person used the model, so this reply paused."
 TAKE_TURNS: Final = (
     "Replies with other adapters are being written, so they and this one take turns."
 )

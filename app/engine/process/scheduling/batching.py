@@ -14,6 +14,7 @@ from app.engine.process.cache.slot import Phase, Slot
 from app.engine.process.cache.space import CellSpace
 from app.engine.process.native.native import Batch
 from app.engine.process.scheduling.drafting import Drafting
+from app.engine.process.scheduling.guests import GuestShare
 from app.engine.process.scheduling.pace import Pace
 from app.engine.process.scheduling.rows import Row
 
@@ -32,6 +33,7 @@ class Batching:
         batch: Batch,
         max_outputs: int,
         drafting: Drafting,
+        guests: GuestShare | None = None,
     ) -> None:
         self._slots = slots
         self._space = space
@@ -39,6 +41,8 @@ class Batching:
         self._batch = batch
         self._max_outputs = max_outputs
         self._drafting = drafting
+        self._guests = guests or GuestShare()
+        self.is_person_coming = False
 
     def build(self, give_way: Callable[[Slot], None], adapters: str = "") -> list[Row]:
         """The rows of the next step, already in the batch: of the replies with these adapters.
@@ -72,8 +76,22 @@ class Batching:
         return [slot for slot in found if not self.rests(slot)]
 
     def rests(self, slot: Slot) -> bool:
-        """Whether a reply in the background waits until nobody else reads or writes."""
-        return slot.reply is not None and slot.reply.is_background and self._is_anybody_at_work
+        """Whether a reply in the background waits until nobody else reads or writes, or a guest's
+        for its part of a person's time."""
+        reply = slot.reply
+        if reply is None or reply.is_persons:
+            return False
+        return self._is_anybody_at_work if reply.is_background else self._is_persons_turn
+
+    @property
+    def _is_persons_turn(self) -> bool:
+        if self.is_person_coming:
+            return True
+        replies = [slot.reply for slot in self._slots if slot.reply is not None]
+        phases = {reply.phase for reply in replies if reply.is_persons}
+        if Phase.READING in phases:
+            return True
+        return not phases.isdisjoint(_AT_WORK) and not self._guests.may_join
 
     @property
     def _is_anybody_at_work(self) -> bool:
@@ -94,7 +112,7 @@ class Batching:
         writing = _with(adapters, self._in_phase(Phase.WRITING))
         while writing and self._space.make_room(len(writing)) < len(writing):
             others = [*self._in_phase(Phase.WRITING), *self._in_phase(Phase.READING)]
-            give_way(max(self._resting() or others, key=_began))
+            give_way(max(self._resting() or others, key=_newest))
             writing = _with(adapters, self._in_phase(Phase.WRITING))
         return [
             Row(slot, slot.reply, [slot.reply.next_token], wants_scores=True)
@@ -114,7 +132,7 @@ class Batching:
         while len(reading) > 1 and not self._in_phase(Phase.WRITING):
             if self._space.make_room(1):
                 break
-            give_way(max(reading, key=_began))  # each would wait for the other one's end
+            give_way(max(reading, key=_newest))  # each would wait for the other one's end
             reading = self._in_phase(Phase.READING)
         reading = _with(adapters, reading)
         if not reading:
@@ -157,6 +175,11 @@ _AT_WORK: Final = (Phase.READING, Phase.WRITING, Phase.REDRAWING)
 
 def _began(slot: Slot) -> tuple[float, int]:
     return (slot.reply.started if slot.reply is not None else 0.0, slot.cells.sequence)
+
+
+def _newest(slot: Slot) -> tuple[bool, float, int]:
+    """A guest's gives way before a person's."""
+    return (slot.reply is not None and slot.reply.is_guest, *_began(slot))
 
 
 def shares(wants: Sequence[int], room: int) -> list[int]:

@@ -31,6 +31,7 @@ from app.engine.process.cache.saved import SavedStates
 from app.engine.process.cache.saved_identity import identity_of
 from app.engine.process.cache.shifting import Shifting
 from app.engine.process.cache.slot import (
+    Origins,
     Phase,
     PreparedPrompt,
     Request,
@@ -46,6 +47,7 @@ from app.engine.process.sampling.grammar import schema_notes
 from app.engine.process.scheduling.admission import (
     DECODE_FAILED,
     GAVE_WAY,
+    PERSON_FIRST,
     READ_AGAIN,
     TAKE_TURNS,
     UNCLOSED,
@@ -54,6 +56,7 @@ from app.engine.process.scheduling.admission import (
 )
 from app.engine.process.scheduling.batching import Batching
 from app.engine.process.scheduling.drafting import Drafting
+from app.engine.process.scheduling.guests import GuestShare
 from app.engine.process.scheduling.pace import Pace
 from app.engine.process.scheduling.rows import Row
 from app.engine.process.scheduling.threads import Threads
@@ -155,8 +158,20 @@ class Scheduler:
         self._pace = Pace(weights.n_ubatch, can_abort=self._on_processor)
         outputs = min(max(MAX_OUTPUTS, weights.n_slots), weights.n_ubatch)
         self._drafting = Drafting(weights, traits, clock)
+        self._guests = GuestShare()
+        self._aside: list[SlotReply] = []
+        """Guests whose slots a person has taken, the oldest first."""
+        self._expected: set[int] = set()
+        """A person's requests whose prompts are being made."""
+        self._may_break_off = False
         self._batching = Batching(
-            self._slots, self._space, self._pace, self._batch, outputs, self._drafting
+            self._slots,
+            self._space,
+            self._pace,
+            self._batch,
+            outputs,
+            self._drafting,
+            self._guests,
         )
         self._scorer: PromptScorer | None = None
         self._turns = Turns()
@@ -209,7 +224,7 @@ class Scheduler:
     def has_work(self) -> bool:
         """Whether `step` would do anything now: a held slot waits for its choice, and so does
         who waits for a held slot's end."""
-        running = [slot.reply for slot in self._slots if slot.reply is not None]
+        running = [slot.reply for slot in self._slots if slot.reply is not None] + self._aside
         if not self._is_stuck and any(reply.phase is Phase.WRITING for reply in running):
             return True
         if any(map(_has_news, running)):
@@ -252,6 +267,7 @@ class Scheduler:
     def open_ids(self) -> set[int]:
         """Requests that have not ended."""
         running = {slot.reply.request.id for slot in self._slots if slot.reply is not None}
+        running |= {reply.request.id for reply in self._aside}
         return running | {request.id for request in self._waiting}
 
     def step(self) -> None:
@@ -259,9 +275,11 @@ class Scheduler:
         self._is_stuck = True
         began = self._clock()
         self._sweep()
+        self._take_back()
         self._begin_again()
         self._admit()
         self._drafting.waits = self._threads.is_trying
+        self._batching.is_person_coming = bool(self._expected)
         rows = self._rows()
         self._is_stuck = self._is_stuck and not rows
         if not rows or not self._take_off(rows):
@@ -284,6 +302,7 @@ class Scheduler:
         if code == 0:
             if any(row.is_reading for row in rows):
                 self._pace.measure(self._batch.size, now - started)
+            self._share(rows, now - started)
             is_writing = not any(row.is_reading for row in rows)
             self._land(rows, started)
             if is_writing:
@@ -318,6 +337,10 @@ class Scheduler:
                 self._fail(slot, kind, sentence)
         with self._lock:
             waiting = [request for request in self._waiting if self._waiting.take(request)]
+            waiting += [reply.request for reply in self._aside]
+            aside, self._aside = self._aside, []
+        for reply in aside:
+            self._close(reply)
         for request in waiting:
             self._emit(Failed(request.id, kind, sentence))
         self._tell()
@@ -356,6 +379,14 @@ class Scheduler:
         if request_id in self._in_flight and (self._may_abort_others or len(self._in_flight) == 1):
             self._weights.abort.set()
 
+    def expect(self, request_id: int) -> None:
+        """A person's request will come as soon as its prompt is made: guests rest until then, and a
+        prompt of theirs that is just being read is broken off."""
+        with self._lock:
+            self._expected.add(request_id)
+            if self._in_flight and self._may_break_off and self._may_abort_others:
+                self._weights.abort.set()
+
     def hold(self, request_id: int) -> None:
         if request := self._find(request_id):
             request.hold = True
@@ -369,8 +400,8 @@ class Scheduler:
             request.hold = False
 
     def _running(self, request_id: int) -> Request | None:
-        running = (slot.reply.request for slot in self._slots if slot.reply is not None)
-        return next((request for request in running if request.id == request_id), None)
+        running = [slot.reply for slot in self._slots if slot.reply is not None] + self._aside
+        return next((r.request for r in running if r.request.id == request_id), None)
 
     def _find(self, request_id: int) -> Request | None:
         with self._lock:
@@ -385,6 +416,12 @@ class Scheduler:
         self.keeping.take_news()
         for request in self._waiting:
             reuse = _reuses(request.generate)
+            is_guest = request.generate.is_guest
+            if is_guest and (self._aside or self._expected):  # those aside were there before
+                self._waiting.hold_up(request, "queued")
+                break
+            if not is_guest:
+                self._make_slot(everyone=request.generate.repeatable)
             if reuse and self._space.waits_for_prefix(request):
                 request.timeline.awaits("prefix", self._clock())
                 continue
@@ -411,6 +448,76 @@ class Scheduler:
         if len(self._waiting):
             with self._lock:
                 self._waiting.tell_places()
+
+    # --- guests ---------------------------------------------------------------------------
+
+    def arrived(self, request_id: int) -> None:
+        """What was expected has come, or will not come."""
+        with self._lock:
+            self._expected.discard(request_id)
+        self._is_stuck = False
+
+    def _make_slot(self, *, everyone: bool) -> None:
+        """A person waits: where no slot is idle, the newest guest leaves its own. `everyone`: all
+        guests do, since nobody may be beside what comes."""
+        guests = [s for s in self._slots if s.reply is not None and s.reply.is_guest]
+        guests.sort(key=lambda slot: slot.reply.started if slot.reply is not None else 0.0)
+        while guests and (everyone or not any(slot.is_idle for slot in self._slots)):
+            self._guard(guests.pop(), self._set_aside)
+
+    def _set_aside(self, slot: Slot) -> None:
+        """Take a reply out of its slot; it goes on in another one, later."""
+        reply = slot.reply
+        assert reply is not None
+        self._space.give_way(slot)
+        self._restart(reply)
+        self._note(reply, "person_first", PERSON_FIRST)
+        self._lanes.leave(slot.cells.sequence, "set_aside")
+        with self._lock:  # so that `stop` finds it in one place or the other
+            self._aside.append(reply)
+            self._aside.sort(key=lambda each: each.started)
+            slot.reply = None
+
+    def _take_back(self) -> None:
+        """Guests go on where slots are idle again."""
+        running = [slot.reply for slot in self._slots if slot.reply is not None]
+        if self._waiting.has_person or self._expected:
+            return
+        if any(reply.request.generate.repeatable for reply in running):
+            return
+        for slot in self._slots:
+            if not self._aside:
+                return
+            if slot.is_idle:
+                self._space.give_way(slot)
+                reply = self._aside[0]
+                generate = reply.request.generate
+                slot.conversation, slot.is_stored = generate.conversation, generate.is_stored
+                slot.cells.adapters, slot.origins = reply.request.adapters.key, Origins()
+                with self._lock:
+                    slot.reply = self._aside.pop(0)
+                self._join(slot, reply)
+
+    def _end_aside(self, reply: SlotReply, reason: str, detail: str) -> None:
+        """End a reply that has no slot."""
+        with self._lock:
+            self._aside.remove(reply)
+        try:
+            self._flush(reply, [*reply.release(0), *reply.text.flush().pieces])
+            summary = self._summary(reply, reason, detail, 0)
+            ending = Stopped if reason == "stopped" else Finished
+            self._emit(ending(reply.request.id, summary))
+        except Exception as error:  # noqa: BLE001 - it ends this request
+            self._emit(Failed(reply.request.id, *_failure(error)))
+        self._close(reply)
+
+    def _share(self, rows: list[Row], seconds: float) -> None:
+        """What a step cost a person's reply goes to the guests' account."""
+        if any(row.is_reading and row.reply.is_persons for row in rows):
+            return
+        persons = any(row.reply.is_persons for row in rows)
+        guests = any(row.reply.is_guest for row in rows)
+        self._guests.after(seconds, persons=persons, guests=guests)
 
     def _join(self, slot: Slot, reply: SlotReply) -> None:
         generate, arrived = reply.request.generate, reply.request.arrived
@@ -522,6 +629,11 @@ class Scheduler:
 
     def _sweep(self) -> None:
         """Act on what the commands asked for since the last step, and on what it left to do."""
+        for aside in list(self._aside):
+            if aside.request.stop:
+                self._end_aside(aside, "stopped", "")
+            elif aside.request.expired:
+                self._end_aside(aside, "deadline", f"{aside.request.generate.deadline_s:g} s")
         for slot in self._slots:
             reply = slot.reply
             if reply is None:
@@ -631,7 +743,9 @@ class Scheduler:
                 return False
             self._weights.abort.clear()
             self._in_flight = frozenset(row.reply.request.id for row in rows)
-            return True
+            is_reading = any(row.is_reading for row in rows)
+            self._may_break_off = is_reading and all(row.reply.is_guest for row in rows)
+            return not (self._expected and self._may_break_off)
 
     def _land(self, rows: list[Row], started: float) -> None:
         """Record what the decode filled, then draw for every row that asked for scores."""

@@ -1,4 +1,5 @@
-"""Requests that wait for a slot: first come, first served, and each knows its place.
+"""Requests that wait for a slot: first come, first served, and each knows its place. A person's
+stand before all that other programs asked for.
 
 Two threads come here, the one that owns the context and the one that reads commands; the
 scheduler's lock guards everything. Who waits computes nothing yet, so it is ended at once, also
@@ -57,7 +58,15 @@ class WaitingRoom:
 
     def add(self, request: Request) -> None:
         assert self._lock.locked()
-        self._requests.append(request)
+        at = len(self._requests)
+        if not request.generate.is_guest:
+            at = next((i for i, r in enumerate(self._requests) if r.generate.is_guest), at)
+        self._requests.insert(at, request)
+
+    @property
+    def has_person(self) -> bool:
+        """Whether any that waits is a person's."""
+        return bool(self._requests) and not self._requests[0].generate.is_guest
 
     def take(self, request: Request) -> bool:
         """Let a request go to its slot. False: it has been ended meanwhile."""

@@ -36,7 +36,7 @@ def add_beam_options(parser: argparse.ArgumentParser) -> None:
         "--beam-length",
         type=int,
         metavar="N",
-        help=f"their length in tokens, 1 to {MAX_LENGTH} (default: {USUAL.length})",
+        help=f"their length in tokens, 1 to {MAX_LENGTH} (default: --max-tokens, else {USUAL.length})",
     )
     add(
         "--length-penalty",
@@ -58,7 +58,7 @@ def beams_asked(options: argparse.Namespace, request: Generate) -> SearchBeams |
         0,
         [],
         width=options.beams,
-        length=USUAL.length if options.beam_length is None else options.beam_length,
+        length=_length(options),
         length_penalty=(
             USUAL.length_penalty if options.length_penalty is None else options.length_penalty
         ),
@@ -68,6 +68,13 @@ def beams_asked(options: argparse.Namespace, request: Generate) -> SearchBeams |
     )
     check_beams(asked.width, asked.length, asked.length_penalty)
     return asked
+
+
+def _length(options: argparse.Namespace) -> int:
+    """In tokens: --beam-length, else --max-tokens (0 there: the usual one)."""
+    if options.beam_length is not None:
+        return int(options.beam_length)
+    return int(options.max_tokens or USUAL.length)
 
 
 def search(talk: Talk, asked: SearchBeams, request: Generate, output: AskOutput) -> int:

@@ -59,8 +59,11 @@ def _checked(lines: list[dict[str, Any]], width: int, length: int, alpha: float)
     return last
 
 
-def test_json_has_the_whole_tree(script: str, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ("--beams", "3", "--beam-length", "6", "--length-penalty", "0.5")
+@pytest.mark.parametrize("length", ["--beam-length", "--max-tokens"])
+def test_json_has_the_whole_tree(
+    length: str, script: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ("--beams", "3", length, "6", "--length-penalty", "0.5")
     assert _ask("--scripted", script, *options, "--json") == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     _checked(lines, 3, 6, 0.5)

@@ -36,7 +36,7 @@ def add_beam_options(parser: argparse.ArgumentParser) -> None:
         "--beam-length",
         type=int,
         metavar="N",
-        help=f"their length in tokens, 1 to {MAX_LENGTH} (default: --max-tokens, else {USUAL.length})",
+        help=f"their length in tokens, 1 to {MAX_LENGTH} (--max-tokens, else {USUAL.length})",
     )
     add(
         "--length-penalty",

@@ -98,9 +98,9 @@ def watched(room: Any) -> Looked:
     engine = room.desk.loader.engine
     ask, room.commands = engine.request, []
 
-    def request(command: Any) -> int:
+    def request(command: Any, listener: Any = None) -> int:
         room.commands += [command] * isinstance(command, LookInside)
-        return ask(command)
+        return ask(command, listener)
 
     engine.request = request
     return Looked(room)

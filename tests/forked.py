@@ -47,8 +47,19 @@ WINDOW: Final = "window"
 Qt and the window imported."""
 STORE: Final = "models.store.opening"
 """What the store's own thread imports: SQLAlchemy and all tables, a third of a second."""
-SERVING: Final = ("app.engine.process.serving", "numpy.random")
-"""What an engine imports: llama.cpp's library and numpy first, random numbers at its first draw."""
+LATER: Final = {
+    "engine": (
+        "app.engine.process.serving",
+        "numpy.random",
+        "concurrent.futures.thread",
+        "app.engine.process.beams.room",
+        "app.engine.process.probe.room",
+        "app.engine.process.probe.cut_replies",
+    ),
+    "scripted": ("app.engine.process.scripted.inside", "app.engine.process.scripted.adapters"),
+}
+"""What they import once they run: an engine llama.cpp's library and numpy first, the rest at the
+first draw or question; a scripted one numpy at the first that is about the network."""
 
 _CLONE: Final = {"x86_64": 56, "aarch64": 220}.get(platform.machine())
 """Linux's number of the call that forks, here."""
@@ -181,8 +192,8 @@ def _begin(kind: str) -> list[str]:
 def _serve(asked: socket.socket, kinds: Sequence[str]) -> int:
     """Fork at each request until there are no more; in a child, be it and return its exit code."""
     mains = {kind: _main_of(kind) for kind in kinds}
-    if "engine" in kinds:
-        for name in SERVING:
+    for kind in kinds:
+        for name in LATER.get(kind, ()):
             importlib.import_module(name)
     gc.collect()
     gc.freeze()  # else the first collection of each child would copy all of that

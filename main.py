@@ -77,6 +77,7 @@ REST: Final = (
     "ui.chat.drafting_acts",
     "ui.windows.exchange_acts",
     "ui.windows.page_acts",
+    "ui.windows.server.acts",
     "ui.chat.message_acts",
     "ui.shell.section_acts",
     "ui.sidebar.sidebar_acts",

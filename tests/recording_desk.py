@@ -7,14 +7,17 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import cache, partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from app.bridge import Bridge
 from app.chat.desk import Desk
-from app.chat.events import EngineStateChanged, Noticed, SettingsChanged
+from app.chat.events import EngineStateChanged, Noticed, ServerChanged, SettingsChanged
+from app.chat.server.log import RequestLog
 from app.chat.settings.settings import Settings, changed
+from app.chat.surroundings import Surroundings
 from app.engine.protocol.loading_messages import Loaded, MemoryPart
 from app.engine.protocol.thinking_messages import ThinkingOffer
 from app.hub.downloads.progress import DownloadProgress
@@ -97,6 +100,9 @@ def _checked(signature: inspect.Signature, answer: Callable[..., Any]) -> Callab
     return call
 
 
+def _nothing(*_: object) -> None: ...
+
+
 class FakeDesk:
     """The parts, as `FakePart`s. Every call is one tuple in `calls`: the part's and the method's
     name (`tree.edit`), then its arguments."""
@@ -136,6 +142,13 @@ class FakeDesk:
         self.vectors.making = ""
         self.vectors.name_of = lambda path: Path(path).stem
         self.lanes.record = LaneRecord()
+        self.server.state = ServerChanged("off")
+        self.server.is_on = False
+        self.server.key = ""
+        self.server.log = RequestLog(Surroundings(_nothing, _nothing, None), None, bool, _nothing)
+        self.server.opened = SimpleNamespace(
+            row=None, is_on_screen=False, engine_name="", keep=_nothing, close=_nothing
+        )
         self.loader.path = ""
         self.loader.known_weights = self.local.for_menu = lambda: self.weights
         self.loader.log_lines = lambda: self.log

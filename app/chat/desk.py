@@ -67,6 +67,10 @@ from app.chat.replies.room import RoomMaker
 from app.chat.replies.step_mode import StepMode
 from app.chat.replies.summaries import Summaries
 from app.chat.replies.with_without import WithWithout
+from app.chat.server.log import RequestLog
+from app.chat.server.opened import OpenedRequest
+from app.chat.server.serving import OwnServer, StartServer
+from app.chat.server.starting import start_server
 from app.chat.settings import first_look
 from app.chat.settings.app import AppSettings
 from app.chat.settings.levels import Levels
@@ -115,7 +119,7 @@ from app.engine.protocol.tool_messages import ToolCalled
 from app.engine.remote.engine import Reach
 from app.engine.remote.routing import Engines
 from app.hub.engine_keys import EngineKeys
-from models.records import Conversation, Message, StoreOpened
+from models.records import Conversation, Message, StoreOpened, Weights
 
 if TYPE_CHECKING:
     from models.store.store import Store
@@ -161,6 +165,7 @@ class Desk:
         check_weights: Check | None = None,
         find_others: FindOthers | None = None,
         ask_server: AskServer | None = None,
+        server: StartServer = start_server,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.data_dir: Final = data_dir
@@ -259,7 +264,8 @@ class Desk:
         self.words: Final = Words(around, loader, self.questions)
         self.vocabulary: Final = VocabularyFiles(around, loader, self.words)
         self.fits: Final = Fits(around, loader, self.questions)
-        self.cache: Final = CacheLook(around, self.questions, shelf)
+        served = RequestLog(around, loader, lambda reply: reply in self.growing, self._take)
+        self.cache: Final = CacheLook(around, self.questions, shelf, served.client_of)
         self.lanes: Final = LaneWatch(loader, self.questions)
         self.memory: Final = MemoryWatch(around, loader, self.questions)
         self.idle: Final = IdleUnload(around, loader, self._is_needed)
@@ -289,6 +295,25 @@ class Desk:
         self.seeds: Final = SeedRuns(around, shelf, loader, self.questions, self.growing)
         self.temporary: Final = TemporaryChat(
             around, shelf, self.replies, self.attachments, self.edits, self.cache, self.beams
+        )
+        opened = OpenedRequest(
+            around,
+            shelf,
+            self.replies,
+            self.attachments,
+            self.edits,
+            self.beams,
+            self.temporary,
+        )
+        self.server: Final = OwnServer(
+            around,
+            loader,
+            served,
+            opened,
+            self.settings.set,
+            self.idle.touch,
+            self.growing.show_arrived,
+            server,
         )
         self.headers: Final = HeaderFiles(around)
         self.machine: Final = Machines(loader, self.questions, self.headers)
@@ -365,6 +390,7 @@ class Desk:
         self.headers.close()
         self.local.close()
         around.alarms.close()
+        self.server.close()
         if self._engine is not None:
             self._engine.close()
         if around.store is not None:
@@ -388,14 +414,18 @@ class Desk:
         self.folders.read()
         around.when_done(store.list_conversations(), self._shelf_list, still=ALWAYS)
         around.when_done(store.list_weights(), self.loader.show_known, still=ALWAYS)
-        around.when_done(store.last_used_weights(), self.loader.load_first, still=ALWAYS)
+        around.when_done(store.last_used_weights(), self._load_first, still=ALWAYS)
 
     def _on_store_failed(self, sentence: str) -> None:
         self.shelf.awaits_last = False
         self.hub.settings_failed()
         self._set_store_state("failed", sentence)
         self._stay()
-        self.loader.load_first(None)
+        self._load_first(None)
+
+    def _load_first(self, last_used: Weights | None) -> None:
+        self.loader.load_first(last_used)
+        self.server.take_state()
 
     def _shelf_list(self, conversations: tuple[Conversation, ...]) -> None:
         shelf = self.shelf
@@ -423,6 +453,7 @@ class Desk:
         self.edits.take_stored(stored, self.folders.purge_expired)
         self.around.emit(SettingsChanged(names))
         self.local.on_settings_read()
+        self.server.take_settings(names)
         self.saved_chats.sweep()
         self.tools.take_stored_settings()
         if self.around.can_write:
@@ -473,6 +504,7 @@ class Desk:
             self.engines.on_settings_changed()
         if names & {"offline", "local_engines_offline"}:
             self.tools.take_settings()
+        self.server.take_settings(names)
         if names & {"weights_folders", "find_other_apps", "download_folder"}:
             self.local.on_settings_changed()
 
@@ -514,7 +546,7 @@ class Desk:
 
     def _settle_rest(self) -> None:
         """Disk and processor belong to a reply or a load while there is one."""
-        self.local.rest(self.growing.is_any or self.loader.is_loading)
+        self.local.rest(self.growing.is_any or self.loader.is_loading or self.server.is_busy)
 
     def _on_reply_ended(self, message: Message) -> None:
         if self.replies.is_busy(message.conversation_id):
@@ -535,6 +567,7 @@ class Desk:
             or self.replies.is_any_waiting
             or self.queue.is_any
             or self.downloads.is_checking
+            or self.server.is_busy
         )
 
     # --- what the engine says -------------------------------------------------------------------
@@ -561,6 +594,7 @@ class Desk:
                 self.fits.take_state(event)
                 self.inside.take_state()
                 self.pages.take_state()
+                self.server.take_state()
                 self._settle_rest()
             case Log():
                 self.loader.take_log(event)

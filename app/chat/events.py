@@ -524,6 +524,23 @@ class HeldEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class ServerChanged:
+    """The server of one's own. state: off, starting, on, stopping, failed; `sentence` says why it
+    failed. `url` is what programs are given, without a path; empty unless it is on. `is_open`:
+    other computers reach it, too."""
+
+    state: str
+    url: str = ""
+    sentence: str = ""
+    is_open: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ServedChanged:
+    """More is known of what the server was asked: `desk.server.log` has it."""
+
+
+@dataclass(frozen=True, slots=True)
 class HubState:
     """Where the hub is and whether it may be asked. `why_offline` is a sentence, empty while it
     may. `token_where`: none, keyring or this run. `account` is empty until the hub has said it."""
@@ -602,4 +619,6 @@ Event = (
     | ReplyingChanged
     | TokenHeld
     | HeldEnded
+    | ServerChanged
+    | ServedChanged
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath, PureWindowsPath
@@ -109,6 +110,7 @@ def read_generates(
             max_tokens=max_tokens,
             stop=stop,
             conversation=conversation,
+            reply_id=str(uuid.uuid4()),
             alternatives=max(options.alternatives, scores or 0),
             record_stages=options.record_stages,
             reuse_prefix=reuse,

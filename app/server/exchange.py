@@ -47,7 +47,8 @@ class Served:
 class Exchange:
     """One HTTP request. `began` is `time.time()`; `who` the client's address and the name that its
     program gives itself; `status` the HTTP status, 0 while none was sent; `sentence` why it failed,
-    or was refused. `replies`: none for what asks for no reply. `seconds`: None while it runs."""
+    or was refused. `replies`: none for what asks for no reply. `body`: what was
+    sent, where it was JSON. `seconds`: None while it runs."""
 
     endpoint: str
     who: str
@@ -58,6 +59,7 @@ class Exchange:
     sentence: str = ""
     replies: list[Served] = field(default_factory=list)
     is_streaming: bool = False
+    body: bytes = b""
     seconds: float | None = None
     is_gone: bool = False
     """The client went before it had its answer."""

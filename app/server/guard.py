@@ -64,14 +64,14 @@ def _has_key(headers: Mapping[str, str], key: str) -> bool:
     return hmac.compare_digest(given.encode("latin-1", "replace"), key.encode())
 
 
-async def read_object(request: Request, limits: Limits) -> Any:
-    """The request's JSON. Raises ApiError, or ClientDisconnect."""
+async def read_object(request: Request, limits: Limits) -> tuple[Any, bytes]:
+    """The request's JSON, and as it came. Raises ApiError, or ClientDisconnect."""
     kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise ApiError(415, "Send JSON, with “Content-Type: application/json”.")
     body = await _body(request, limits)
     try:
-        return msgspec.json.decode(body)
+        return msgspec.json.decode(body), body
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise bad_request(f"The request isn't valid JSON: {str(error)[:200]}.") from error
 

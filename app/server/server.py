@@ -7,7 +7,8 @@
 
 `on_state` is called with the new state, `on_exchange` with an `Exchange` whenever one has begun to
 be answered, a reply of it has ended, or it has ended itself. Both are called on threads of ours
-(the server's, the engine's): a window posts them to its own. The engine is the caller's, is used
+(the server's, the engine's): a window posts them to its own. `wake` is asked, on the server's, to
+have a model loaded where a request finds none. The engine is the caller's, is used
 with listeners of our own, and must outlive the server: stop the server first.
 """
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     import uvicorn
 
     from app.server.replying import EngineHandle, Replies
+    from app.server.service import Wake
 
 STOP_S: Final = 3.0
 _GRACE_S: Final = 0.5
@@ -56,11 +58,13 @@ class Server:
         *,
         on_state: Callable[[ServerState], None] = lambda _: None,
         on_exchange: Callable[[Exchange], None] = lambda _: None,
+        wake: Wake | None = None,
     ) -> None:
         self.options = options or ServerOptions()
         self._engine = engine
         self._on_state = on_state
         self._on_exchange = on_exchange
+        self._wake = wake
         self._state = ServerState.STOPPED
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -158,7 +162,7 @@ class Server:
         limits = self.options.limits
         replies = Replies(self._engine, loop, self._on_exchange, limits.waiting, limits.behind)
         config = uvicorn.Config(
-            Service(replies, self.options, self._on_exchange).app(),
+            Service(replies, self.options, self._on_exchange, self._wake).app(),
             http=limited(limits, lambda: self._is_ending),
             ws="none",
             lifespan="off",

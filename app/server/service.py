@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
@@ -56,6 +57,9 @@ R = TypeVar("R", bound=Result)
 _log = logging.getLogger(__name__)
 _FAULT: Final = "Something went wrong in Cutaway's server. The log has the details."
 
+Wake = Callable[[], Future[str]]
+"""Has a model loaded, if none is: done with nothing, or with a sentence why not."""
+
 Handler = Callable[[Any, Exchange, Client], Coroutine[Any, Any, None]]
 """Answers a request: its JSON (of GET: what its path names), its record, where the answer goes."""
 
@@ -64,11 +68,16 @@ class Service:
     """What answers. Lives on the server's loop."""
 
     def __init__(
-        self, replies: Replies, options: ServerOptions, told: Callable[[Exchange], None]
+        self,
+        replies: Replies,
+        options: ServerOptions,
+        told: Callable[[Exchange], None],
+        wake: Wake | None = None,
     ) -> None:
         self._replies = replies
         self._options = options
         self._told = told
+        self._wake = wake
         self._known = KnownReplies()
         self._pieces: tuple[Loaded, Pieces] | None = None
         self._latest: Loaded | None = None
@@ -107,8 +116,9 @@ class Service:
                 raise ApiError(405, f"{request.url.path} is asked for with {method}.")
             value: Any = request.path_params.get("name")
             if method == "POST":
-                value = await read_object(request, self._options.limits)
-            await _until_gone(handler(value, exchange, client), request.receive)
+                value, exchange.body = await read_object(request, self._options.limits)
+            work = self._answer(method, handler, value, exchange, client)
+            await _until_gone(work, request.receive)
         except ApiError as error:
             await self._refuse(exchange, client, error)
         except (ClientDisconnect, TooSlow):
@@ -120,6 +130,21 @@ class Service:
             exchange.end()
             if exchange.endpoint not in _QUIET:
                 self._told(exchange)
+
+    async def _answer(
+        self, method: str, handler: Handler, value: Any, exchange: Exchange, client: Client
+    ) -> None:
+        if method == "POST":
+            await self._wake_up()
+        await handler(value, exchange, client)
+
+    async def _wake_up(self) -> None:
+        """Have a model loaded, where somebody does that. Raises ApiError."""
+        if self._wake is None or self._replies.engine.loaded is not None:
+            return
+        sentence = await asyncio.wrap_future(self._wake())
+        if sentence:
+            raise ApiError(503, sentence, code="not_loaded", retry_after_s=5)
 
     async def _refuse(self, exchange: Exchange, client: Client, error: ApiError) -> None:
         exchange.sentence = error.sentence

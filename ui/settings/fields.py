@@ -103,6 +103,31 @@ class NumberField(QLineEdit):
         self._timer.start()
 
 
+class LineField(QLineEdit):
+    """A line of text, applied with Return or when it is left."""
+
+    changed_by_user = Signal(object)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setAlignment(Qt.AlignmentFlag.AlignRight)
+        self._told = ""
+        self.editingFinished.connect(self.tell_now)
+
+    def show_value(self, value: object) -> None:
+        if not (self.hasFocus() and self.text() != self._told):
+            self._told = str(value)
+            self.setText(self._told)
+
+    def value(self) -> object:
+        return self.text()
+
+    def tell_now(self) -> None:
+        if self.text() != self._told:
+            self._told = self.text()
+            self.changed_by_user.emit(self.text())
+
+
 class ChoiceField(QWidget):
     """A few exclusive choices side by side; the arrow keys move between them."""
 
@@ -337,4 +362,4 @@ def number_text(value: object) -> str:
     return "" if value is None else str(value)
 
 
-Field = NumberField | ChoiceField | ListField | FontField | TextField
+Field = NumberField | LineField | ChoiceField | ListField | FontField | TextField

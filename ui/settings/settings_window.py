@@ -38,6 +38,7 @@ from ui.settings.fields import (
     TextField,
 )
 from ui.settings.rows import Page, SettingRow
+from ui.settings.server_page import ServerPage
 from ui.shell.dialogs import show_folder
 from ui.shell.window_toasts import WindowToasts
 from ui.widgets.figures import known_device_text, loaded_details
@@ -81,6 +82,7 @@ class SettingsWindow(WindowBeside):
     ) -> None:
         super().__init__(theme, "settings_window", "Settings", parent)
         self._desk = desk
+        self._bridge = bridge
         self._rows: dict[str, SettingRow] = {}
         self.tabs = QTabBar(self)
         self.tabs.setObjectName("settings_tabs")
@@ -117,6 +119,8 @@ class SettingsWindow(WindowBeside):
         self._add_page("chat", "Chat", self._chat())
         self._add_page("sampling", "Sampling", self._sampling())
         self._add_page("engine", "Engines", self._engine())
+        self.server_page = ServerPage(self._desk, self._bridge, self._theme, self._row, self)
+        self._add_page("server", "Server", self.server_page)
         self._add_page("log", "Log", self.log_view)
         self._add_page("data", "Data", self._data())
 

@@ -31,7 +31,10 @@ LOOK_MS = 1500
 """So often memory is measured while its tooltip is shown."""
 
 # In the order of the line. The last of `LEAVE_FIRST` stays longest.
-FIGURES = ("context", "tokens", "rate", "first_token", "threads", "device", "memory", "downloads")
+FIGURES = (
+    *("context", "tokens", "rate", "first_token", "threads", "device", "memory", "downloads"),
+    "server",
+)
 LEAVE_FIRST = (
     "memory",
     "device",
@@ -39,6 +42,7 @@ LEAVE_FIRST = (
     "first_token",
     "tokens",
     "downloads",
+    "server",
     "rate",
     "context",
 )
@@ -72,9 +76,11 @@ class ContextMeter(QProgressBar):
 
 
 class StatusLine(QWidget):
-    """`memory_looked_at`: somebody looks at the memory now; answer by `show_memory`."""
+    """`memory_looked_at`: somebody looks at the memory now; answer by `show_memory`.
+    `server_pressed`: the server's mark was clicked."""
 
     memory_looked_at = Signal()
+    server_pressed = Signal()
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -84,6 +90,7 @@ class StatusLine(QWidget):
         self._loaded: Loaded | None = None
         self._waiting = ""
         self._downloads = ""
+        self._server = ""
         self._note = ""
         self._texts = dict.fromkeys(FIGURES, "")
         self._caption = plain_label("context", self, "small")
@@ -110,6 +117,8 @@ class StatusLine(QWidget):
         for name in FIGURES:
             self._row.addWidget(self._labels[name])
         self._labels["memory"].installEventFilter(self)
+        self._labels["server"].installEventFilter(self)
+        self._labels["server"].setCursor(Qt.CursorShape.PointingHandCursor)
         self._row.addStretch()
         self._theme.changed.connect(self._choose)
         self._theme.space(self._row, 8, margins=0)
@@ -192,6 +201,8 @@ class StatusLine(QWidget):
         if watched is self._labels["memory"] and event.type() == QEvent.Type.ToolTip:
             self._looks.start()
             self.memory_looked_at.emit()
+        if watched is self._labels["server"] and event.type() == QEvent.Type.MouseButtonRelease:
+            self.server_pressed.emit()
         return super().eventFilter(watched, event)
 
     def _look_again(self) -> None:
@@ -223,13 +234,20 @@ class StatusLine(QWidget):
             self._show()
         self._labels["downloads"].setToolTip(hint)
 
+    def set_server(self, text: str, hint: str) -> None:
+        """Other programs are served; empty: they are not."""
+        if text != self._server:
+            self._server = text
+            self._show()
+        self._labels["server"].setToolTip(hint)
+
     def text(self, name: str) -> str:
         return self._texts[name]
 
     # --- showing ------------------------------------------------------------------------
 
     def _shown_texts(self) -> dict[str, str]:
-        texts = {**self._texts, "downloads": self._downloads}
+        texts = {**self._texts, "downloads": self._downloads, "server": self._server}
         said = self._waiting or self._note
         return {**texts, "tokens": said} if said else texts
 

@@ -126,6 +126,7 @@ class MainWindow(QMainWindow):
         from ui.tour.tour_acts import TourActs
         from ui.windows.exchange_acts import ExchangeActs
         from ui.windows.page_acts import PageActs
+        from ui.windows.server.acts import ServerActs
 
         theme, composer = self._theme, self._frame.composer
         typed = composer.text()
@@ -171,6 +172,9 @@ class MainWindow(QMainWindow):
             self.text_following,
             lambda: self.lazy.show_library(""),
         )
+        self.server_acts = ServerActs(
+            desk, bridge, theme, self.chat, lambda: self.show_settings("server")
+        )
         self._connect_sidebar()
         self._connect_chat()
         self._connect_shortcuts()
@@ -187,6 +191,7 @@ class MainWindow(QMainWindow):
         self.token_view_acts.add_actions(self.action_registry)
         self.step_acts.add_actions(self.action_registry)
         self.tour_acts.add_actions(self.action_registry)
+        self.server_acts.add_actions(self.action_registry)
         add_chat_menu(self.chat.header.menu_button, self.action_registry)
         self._apply_settings(frozenset({"theme", "zoom_percent", "send_key"}) | FONTS)
         bridge.on(SettingsChanged, self._on_settings_changed)
@@ -443,6 +448,7 @@ class MainWindow(QMainWindow):
             return
         if self._is_complete:
             self.lazy.close()
+            self.server_acts.close()
             self._place.save()
             if self._peeked is not None and self._sent_early:
                 unsent = "\n".join((*self._sent_early, self.chat.composer.text()))

@@ -86,7 +86,7 @@ class Edits:
         stored = [
             [*key, edit.text, edit.reasoning, *edit.removed]
             for key, edit in self._kept.items()
-            if key[0] != self._shelf.temporary_id
+            if not self._shelf.is_temporary(key[0])
         ]
         self._around.saved(self._around.store.set_setting(SETTING, stored))
 
@@ -109,7 +109,7 @@ class Edits:
 
     def _ids(self, place: int) -> frozenset[str]:
         """Of what is stored: the chats (0) or the messages (2)."""
-        own = (key for key in self._kept if key[0] != self._shelf.temporary_id)
+        own = (key for key in self._kept if not self._shelf.is_temporary(key[0]))
         return frozenset(key[place] for key in own) - self._unknown
 
     def _leave_out(self, messages: frozenset[str], then: Callable[[], None]) -> None:

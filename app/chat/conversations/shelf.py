@@ -88,6 +88,8 @@ class Shelf:
         self._draft: str | None = None
         self._typed = ""
         self.temporary_id = ""
+        self.served_id = ""
+        """Of what the server was asked, and is looked at as a chat; kept in memory, too."""
         self.awaits_last = True
         """The chat of the former run may still come: a draft waits to join it."""
         self.before_flush: Callable[[], None] = lambda: None
@@ -99,7 +101,7 @@ class Shelf:
     @property
     def conversations(self) -> tuple[Conversation, ...]:
         """Pinned first, then the newest activity. A temporary one is in no list."""
-        listed = (c for c in self._listed.values() if c.id != self.temporary_id)
+        listed = (c for c in self._listed.values() if not self.is_temporary(c.id))
         return tuple(sorted(listed, key=lambda c: (c.is_pinned, c.updated_at), reverse=True))
 
     @property
@@ -142,6 +144,10 @@ class Shelf:
     def is_stored(self, conversation_id: str) -> bool:
         return conversation_id in self._listed
 
+    def is_temporary(self, conversation_id: str) -> bool:
+        """Whether it is kept in memory alone."""
+        return conversation_id in (self.temporary_id, self.served_id) and bool(conversation_id)
+
     def show_list(self, conversations: Iterable[Conversation]) -> None:
         """Take over what the store lists; what was made here meanwhile stays, and what was thrown
         away here does not come back."""
@@ -179,8 +185,23 @@ class Shelf:
     def drop_temporary(self) -> None:
         """The temporary conversation is gone, also from the screen."""
         dropped, self.temporary_id = self.temporary_id, ""
-        self._listed.pop(dropped, None)
-        if self.open.id == dropped:
+        self._drop(dropped)
+
+    def open_served(self, conversation: Conversation, messages: Iterable[Message]) -> None:
+        """Show what the server was asked, which is in the memory already."""
+        self.flush_draft()
+        self.served_id = conversation.id
+        self._listed[conversation.id] = conversation
+        self._show(conversation, messages)
+        self._remember("")
+
+    def drop_served(self) -> None:
+        dropped, self.served_id = self.served_id, ""
+        self._drop(dropped)
+
+    def _drop(self, conversation_id: str) -> None:
+        self._listed.pop(conversation_id, None)
+        if self.open.id == conversation_id:
             self._draft = None
             self._show(_fresh(), ())
             self._remember("")
@@ -197,9 +218,9 @@ class Shelf:
         return lambda: self.open.id == conversation_id
 
     def unless_ended(self, conversation_id: str) -> Still:
-        """Not so any more where it was the temporary one, which has ended."""
-        is_temporary = conversation_id == self.temporary_id
-        return lambda: not is_temporary or conversation_id == self.temporary_id
+        """Not so any more where it was a temporary one, which has ended."""
+        was_temporary = self.is_temporary(conversation_id)
+        return lambda: not was_temporary or self.is_temporary(conversation_id)
 
     def open_stored(
         self,
@@ -347,7 +368,7 @@ class Shelf:
 
     def _remember(self, conversation_id: str) -> None:
         """Which conversation is shown at the next start."""
-        if conversation_id == self.temporary_id:
+        if self.is_temporary(conversation_id):
             conversation_id = ""
         if self._around.can_write and self._around.store is not None:
             self._around.saved(self._store.set_setting("last_conversation_id", conversation_id))

@@ -4,12 +4,13 @@
 memory, by the ids that it is about. What must hold: whatever belongs to a temporary chat goes to
 the memory. A mistake here cannot write one: the database refuses messages of a conversation that it
 does not have. There is one at a time, in no list; when it ends, after a warning, its tokens leave
-the KV cache and host memory, too.
+the KV cache and host memory, too. Beside it there may be one of what the server was asked
+(`app.chat.server.opened`): each has a memory of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,7 +21,7 @@ from app.chat.inspection.cache import CacheLook
 from app.chat.replies.beams import Beams
 from app.chat.replies.replies import Replies
 from app.chat.surroundings import Surroundings
-from models.records import Attachment, Conversation, Message
+from models.records import Attachment, Conversation, Message, WholeConversation
 
 if TYPE_CHECKING:
     from models.store.store import Store
@@ -48,6 +49,12 @@ class TemporaryChat:
         self._cache = cache
         self._beams = beams
         self._stores: Stores | None = None
+
+    @property
+    def stores(self) -> Stores:
+        """Where temporary chats are kept. After `over`."""
+        assert self._stores is not None
+        return self._stores
 
     def over(self, disk: Store) -> Store:
         """The store for everybody: the database, and the memory for what is temporary."""
@@ -82,7 +89,7 @@ class TemporaryChat:
         self._attachments.forget(ended)
         self._edits.forget(ended)
         self._shelf.drop_temporary()
-        self._stores.end_temporary()
+        self._stores.end_temporary(ended)
         self._cache.forget(ended)
         self._beams.forget(ended)
 
@@ -92,8 +99,9 @@ class Stores:
 
     def __init__(self, disk: Store) -> None:
         self._disk = disk
-        self._memory: TemporaryStore | None = None
-        self._ids: set[str] = set()
+        self._memories: dict[str, TemporaryStore] = {}
+        self._chats: dict[str, str] = {}
+        """Of each id the temporary chat that it belongs to, or did."""
 
     def as_store(self) -> Store:
         """For those who know one store. Every method of it is answered by `__getattr__`."""
@@ -101,32 +109,37 @@ class Stores:
 
     def begin_temporary(self, conversation_id: str) -> None:
         """From now on what is about this conversation stays in memory."""
-        if self._memory is None:
-            from models.store.temporary import TemporaryStore
+        from models.store.temporary import TemporaryStore
 
-            self._memory = TemporaryStore()
-        self._ids.add(conversation_id)
+        self._memories[conversation_id] = TemporaryStore()
+        self._chats[conversation_id] = conversation_id
 
-    def end_temporary(self) -> None:
-        """Forget all that is temporary."""
-        memory, self._memory = self._memory, None
+    def end_temporary(self, conversation_id: str) -> None:
+        """Forget all of it."""
+        memory = self._memories.pop(conversation_id, None)
         if memory is not None:
             memory.close()
 
+    def read_temporary(self, conversation_id: str) -> Future[WholeConversation]:
+        """All of a temporary chat, to be stored."""
+        return self._memories[conversation_id].read_whole(conversation_id)
+
     def close(self, timeout: float) -> int:
         """Of the database; the memory has nothing to lose."""
-        self.end_temporary()
+        for conversation_id in tuple(self._memories):
+            self.end_temporary(conversation_id)
         return self._disk.close(timeout)
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._disk, name)
-        if not self._ids or not callable(method):
+        if not self._chats or not callable(method):
             return method
 
         def ask(*args: Any, **options: Any) -> Any:
-            if not self._is_about_temporary((*args, *options.values())):
+            chat = self._chat_of((*args, *options.values()))
+            if not chat:
                 return method(*args, **options)
-            memory = self._memory
+            memory = self._memories.get(chat)
             if memory is None:  # asked for by somebody who does not know yet that it has ended
                 return _never()
             answer = getattr(memory, name)(*args, **options)
@@ -136,32 +149,30 @@ class Stores:
 
         return ask
 
-    def _is_about_temporary(self, values: Iterable[Any]) -> bool:
-        found = [self._is_temporary(value) for value in values]  # all of them: ids are learnt
-        return any(found)
-
-    def _is_temporary(self, value: Any) -> bool:
-        """Whether a record or an id is of a temporary chat; new ids of its records are learnt."""
+    def _chat_of(self, value: Any) -> str:
+        """The temporary chat that a record, an id or any of these is of; empty: of none. New ids
+        of its records are learnt."""
         match value:
             case str():
-                return value in self._ids
+                return self._chats.get(value, "")
             case Conversation():
-                return value.id in self._ids
+                return self._chats.get(value.id, "")
             case Message() | Attachment():
-                is_ours = value.conversation_id in self._ids
-                if is_ours:
-                    self._ids.add(value.id)
-                return is_ours
+                chat = self._chats.get(value.conversation_id, "")
+                if chat:
+                    self._chats[value.id] = chat
+                return chat
             case Mapping():
-                return self._is_about_temporary(value.keys())
+                return self._chat_of(tuple(value))
             case list() | tuple() | set() | frozenset():
-                return self._is_about_temporary(value)
-        return False
+                found = [self._chat_of(each) for each in value]  # all of them: ids are learnt
+                return next(filter(None, found), "")
+        return ""
 
     def _learn(self, answered: Future[Any]) -> None:
         """Messages that the memory made itself (copies) are known by its answers."""
         if not answered.cancelled() and answered.exception() is None:
-            self._is_temporary(answered.result())
+            self._chat_of(answered.result())
 
 
 def _never() -> Future[Any]:

@@ -300,7 +300,7 @@ class Tree:
         old = self._shelf.open
         if self._shelf.message(message_id) is None or not self._may_change():
             return
-        if old.id == self._shelf.temporary_id:
+        if self._shelf.is_temporary(old.id):
             self._around.emit(Noticed("info", TEMPORARY_SENTENCE))
             return
         title = f"{old.title[: MAX_TITLE_LENGTH - len(BRANCH_MARK)]}{BRANCH_MARK}"

@@ -37,12 +37,20 @@ ALREADY: Final = "A measurement is already running."
 
 
 class CacheLook:
-    """Questions about the cache. `then` or `failed` (with a sentence) is called once."""
+    """Questions about the cache. `then` or `failed` (with a sentence) is called once. `client_of`:
+    whose chat the server's are, by their names; nothing for others."""
 
-    def __init__(self, around: Surroundings, questions: Questions, shelf: Shelf) -> None:
+    def __init__(
+        self,
+        around: Surroundings,
+        questions: Questions,
+        shelf: Shelf,
+        client_of: Callable[[str], str],
+    ) -> None:
         self._around = around
         self._questions = questions
         self._shelf = shelf
+        self._client_of = client_of
         self._measured: int | None = None
 
     def read(
@@ -106,5 +114,7 @@ class CacheLook:
             return FOR_SURPRISE
         if conversation_id == SEEDS:
             return FOR_SEEDS
+        if client := self._client_of(conversation_id):
+            return client
         conversation = self._shelf.conversation(conversation_id)
         return ELSEWHERE if conversation is None else conversation.title

@@ -109,6 +109,21 @@ class Growing:
         reply.request_id = request_id
         self._requests[request_id] = reply
 
+    def adopt(self, reply: Reply, request_id: int) -> None:
+        """One that somebody else has asked for grows here from now on, with what it has."""
+        self.set_request(reply, request_id)
+        self.add((reply,))
+
+    def let_go(self, message_id: str) -> None:
+        """It goes on, and nobody here is told."""
+        reply = self._replies.pop(message_id, None)
+        if reply is not None:
+            self._around.alarms.cancel(f"save {message_id}")
+            self._leave_queue(reply)
+            if reply.request_id is not None:
+                self._requests.pop(reply.request_id, None)
+            self._tell_replying()
+
     @property
     def is_any(self) -> bool:
         """Whether a reply grows anywhere."""

@@ -635,7 +635,7 @@ class Replies:
             request,
             reply_id=reply.message.id,
             hold=request.hold or self._is_held(reply),
-            is_stored=conversation.id != self._shelf.temporary_id,
+            is_stored=not self._shelf.is_temporary(conversation.id),
         )
         reply.message = dataclasses.replace(reply.message, settings=recorded)
         # As it grows, views show the stages that it is drawn with.

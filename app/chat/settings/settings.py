@@ -105,6 +105,9 @@ class Settings:
     place; `local_engines_offline`: those on this computer may be asked while `offline`, too.
     `tool_rounds`: so many replies in a row may call tools before a person is asked. `tools` is set
     by nobody: what a reply may call, filled in where settings are resolved.
+    `server_…`: the server of one's own (`app/chat/server/`); `server_key_kept`: the system's
+    keyring has its key; `server_port` 0: any that is free; `server_max_minutes` 0: a request may
+    take any time.
     """
 
     theme: str = "system"
@@ -177,6 +180,14 @@ class Settings:
     tool_servers: tuple[ToolServer, ...] = ()
     tool_rounds: int = 10
     tools: tuple[Tool, ...] = ()
+    server_on: bool = False
+    server_port: int = 8642
+    server_address: str = "127.0.0.1"
+    server_key_kept: bool = False
+    server_loads: bool = True
+    server_max_requests: int = 32
+    server_max_mb: int = 8
+    server_max_minutes: int = 30
 
     def load_options(self) -> LoadOptions:
         """How to load weights: None wherever the engine shall decide."""
@@ -446,6 +457,21 @@ def _download_folder(value: object) -> str:
     return "" if value == "" else _paths([value])[0]
 
 
+def _server_address(value: object) -> str:
+    """An IP address of this computer, as numbers: a name could come to mean another one."""
+    import ipaddress  # not before the first paint
+
+    text = value.strip() if isinstance(value, str) else ""
+    try:
+        if text == "localhost":
+            return "127.0.0.1"
+        return str(ipaddress.ip_address(text))
+    except ValueError:
+        raise bad_setting(
+            "The server's address must be an IP address, like 127.0.0.1 for this computer only."
+        ) from None
+
+
 def _hub_endpoint(value: object) -> str:
     """Empty: the hub that the environment names, or the public one."""
     if value == "":
@@ -583,4 +609,12 @@ _CHECKS: Final[dict[str, Callable[[object], Any]]] = {
     "tool_servers": read_servers,
     "tool_rounds": _whole("The rounds of tool calls", 1, 1_000),
     "tools": _tools,
+    "server_on": _flag("The server"),
+    "server_port": _whole("The server's port", 0, 65_535),
+    "server_address": _server_address,
+    "server_key_kept": _flag("Keeping the server's key"),
+    "server_loads": _flag("Loading the model for a request"),
+    "server_max_requests": _whole("The number of requests at once", 1, 1_000),
+    "server_max_mb": _whole("The size of a request", 1, 1_000),
+    "server_max_minutes": _whole("The minutes of a request", 0, 10_000),
 }

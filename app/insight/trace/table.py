@@ -142,6 +142,18 @@ class TraceTable(Sequence[TokenTrace]):
         found.truncate(length)
         return found
 
+    @property
+    def size_bytes(self) -> int:
+        """Of what its tokens hold."""
+        return (
+            len(self._rows)
+            + len(self._effects)
+            + len(self.pieces)
+            + len(self.alternative_ids)
+            + len(self.alternative_logprobs)
+            + len(self.removed_by)
+        )
+
     def _row_of(self, token: TokenTrace, count: int, n_removed: int, n_effects: int) -> Row:
         last, uniform = self._last, token.uniform
         flags = HAS_UNIFORM * (uniform is not None)

@@ -54,6 +54,11 @@ def answered(room: Any) -> None:
     room.pump()
 
 
+def memory_of(room: Any) -> Any:
+    """Where the temporary chat is kept."""
+    return room.desk.temporary.stores._memories[room.desk.shelf.temporary_id]
+
+
 def hold(room: Any, question: str) -> Any:
     """The store answers this question late, once: when what is returned is called."""
     disk, late = room.desk.around.store._disk, Future()
@@ -655,7 +660,7 @@ def test_a_reply_of_a_chat_that_was_left_is_not_branched_with_a_text(room):
 @pytest.mark.parametrize("writes", ["its message", "its reply"])
 def test_a_temporary_chat_that_ends_while_something_of_it_is_written_is_no_failure(room, writes):
     room.desk.temporary.open()
-    memory, late = room.desk.temporary._stores._memory, Future()
+    memory, late = memory_of(room), Future()
     append = memory.append_message
     role = Role.USER if writes == "its message" else Role.ASSISTANT
 
@@ -692,7 +697,7 @@ def test_a_text_for_a_temporary_chat_that_has_ended_is_nobodys(room):
     room.desk.temporary.open()
     room.ask("brief")
     chat, late = room.desk.shelf.open.id, Future()
-    room.desk.temporary._stores._memory.create_attachment = lambda _attachment: late
+    memory_of(room).create_attachment = lambda _attachment: late
     assert room.desk.attachments.add_paste("a long text " * 500)
     room.desk.temporary.end()
     late.set_exception(ClosedError("It has ended."))
@@ -754,7 +759,7 @@ def test_a_reply_whose_row_comes_when_its_temporary_chat_has_ended_is_nobodys(
 ):
     room.desk.temporary.open()
     room.ask("brief")
-    memory, late = room.desk.temporary._stores._memory, Future()
+    memory, late = memory_of(room), Future()
     append, answers, asked = memory.append_message, [], []
 
     def held(message: Any, **named: Any) -> Future[Any]:

@@ -19,6 +19,36 @@ ROOT = Path(__file__).parents[3]
 LATE = "app/chat/test_late_answers.py"
 
 PLACES = {
+    "app/chat/server/opened.py keep": (
+        "always: a part of what was begun",
+        "app/chat/server/test_opened.py",
+        "test_it_is_never_written_unless_it_is_kept",
+    ),
+    "app/chat/server/opened.py _write": (
+        "always: it is stored; it is opened only where the request is on screen still",
+        "app/chat/server/test_opened.py",
+        "test_what_was_kept_meanwhile_does_not_come_over_another_chat",
+    ),
+    "app/chat/server/serving.py _turn": (
+        "always: it listens; what is wanted by then is looked at next",
+        "app/chat/server/test_serving.py",
+        "test_what_is_wanted_by_then_counts",
+    ),
+    "app/chat/server/serving.py _begun": (
+        "always: it asks itself whether this is the server that runs",
+        "app/chat/server/test_serving.py",
+        "test_a_server_that_ends_by_itself_says_so",
+    ),
+    "app/chat/server/serving.py _work": (
+        "always: of the one key",
+        "app/chat/server/test_serving.py",
+        "test_the_key_is_in_the_keyring_and_read_at_the_next_start",
+    ),
+    "app/chat/server/serving.py wake": (
+        "always: it asks for what is loaded by then",
+        "app/chat/server/test_serving.py",
+        "test_a_model_that_was_unloaded_is_loaded_for_a_request",
+    ),
     "app/chat/replies/replies.py _prepare": (
         "the message waits still",
         "app/chat/replies/test_summaries.py",

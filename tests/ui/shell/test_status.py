@@ -126,6 +126,7 @@ def test_the_least_important_leave_first(status: StatusLine, qtbot: QtBot) -> No
     status.set_engine_state(READY)
     status.set_figures(FIGURES)
     status.set_downloads("↓ 42% · 3.2 MB/s", "Downloads")
+    status.set_server("server :8642", "Serving at http://127.0.0.1:8642/v1")
     left: list[str] = []
     for width in range(900, 100, -10):
         status.resize(width, 24)

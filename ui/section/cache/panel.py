@@ -309,7 +309,8 @@ class CachePanel(Panel):
 
     @property
     def _conversation(self) -> str:
-        return self._desk.shelf.open.id
+        """What the engine calls the open chat."""
+        return self._desk.server.opened.engine_name or self._desk.shelf.open.id
 
     def _slots_here(self) -> list[CacheSlot]:
         """Where the open chat has cells."""

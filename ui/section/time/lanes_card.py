@@ -159,7 +159,11 @@ class LanesCard(FigureCard):
             del self._names[next(iter(self._names))]
 
     def name_of(self, who: LaneVisit | LaneWaiting) -> str:
-        """What a reply is called here: its version in the open chat, else its chat."""
+        """What a reply is called here: the client that it is for, its version in the open chat,
+        else its chat."""
+        client = self._desk.server.log.client_of(who.reply_id or who.conversation)
+        if client:
+            return client
         if who.conversation != self._desk.shelf.open.id:
             return self._desk.cache.title(who.conversation) or "Another chat"
         for message in self._desk.shelf.path:

@@ -1,0 +1,230 @@
+"""What the server was asked for, as the messages of a chat and the reply that grows under them.
+
+The panels read a reply off its message: what it was made with is recorded there, and its prompt is
+rendered from the messages above it. So both must come out as the request had them. A request's own
+leading system text is the chat's system prompt; a text that is only continued is a text document.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import uuid
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from app.chat.conversations.shelf import new_id
+from app.chat.conversations.titles import title_from
+from app.chat.documents.text_document import PLACE
+from app.chat.replies.calls import as_answer, with_calls
+from app.chat.replies.recorded import at_start
+from app.chat.replies.reply import NOTHING, Beginning, Reply
+from app.chat.settings import formats
+from app.chat.settings.resolved import Resolved
+from app.chat.settings.settings import Settings, as_stored
+from app.engine.protocol.loading_messages import Loaded
+from app.engine.protocol.messages import Generate
+from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt, Prompt, TextPrompt
+from app.engine.protocol.stages import Stage
+from app.engine.protocol.tool_messages import ToolCall
+from models.records import Conversation, ConversationKind, Message, MessageState, Role
+
+OF_CHAT: Final = (
+    "system_prompt",
+    "chain",
+    "max_tokens",
+    "stop_strings",
+    "stop_in_reasoning",
+    "context_policy",
+    "grammar",
+    "json_schema",
+    "banned_strings",
+    "min_tokens",
+    "ban_end_token",
+    "reasoning_tags",
+    "thinking",
+    "reasoning_budget",
+    "template_variables",
+    "chat_format",
+    "chat_template",
+)
+"""What such a chat sets otherwise than the app, so that whoever goes on in it goes on alike."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Asked:
+    """One reply that was asked for: the chat it is in, what stands above it, and itself."""
+
+    conversation: Conversation
+    prompt: Prompt
+    above: tuple[Message, ...]
+    reply: Reply
+
+
+def asked_of(
+    generate: Generate,
+    at: datetime,
+    loaded: Loaded | None,
+    weights: tuple[str, str],
+    first: Asked | None = None,
+) -> Asked:
+    """`weights`: name and hash of those that write it. `first`: a reply of the same request, to the
+    same prompt or to another one."""
+    settings = settings_of_request(generate)
+    given = _beginning(generate)
+    conversation = _conversation(settings, generate, at) if first is None else first.conversation
+    if first is not None and first.prompt == generate.prompt:
+        above = first.above
+    else:
+        above = _above(generate, conversation.id, at, weights, has_given=bool(given))
+    recorded = at_start(Resolved(settings, {}), generate, loaded)
+    if isinstance(generate.prompt, TextPrompt):
+        recorded[PLACE] = [len(above[0].content)] * 2 if above else [0, 0]
+    if given:
+        recorded["given"] = given.as_recorded()
+    message = Message(
+        id=_own_id(generate.reply_id),
+        conversation_id=conversation.id,
+        parent_id=above[-1].id if above else None,
+        role=Role.ASSISTANT,
+        content=given.content,
+        reasoning=given.reasoning,
+        created_at=at,
+        state=MessageState.STREAMING,
+        settings=recorded,
+        weights_name=weights[0] or None,
+        weights_hash=weights[1] or None,
+    )
+    return Asked(conversation, generate.prompt, above, Reply(message, given))
+
+
+def settings_of_request(generate: Generate) -> Settings:
+    """The settings that this request is the outcome of, as far as they shape its reply."""
+    sampling, prompt = generate.sampling, generate.prompt
+    chain: tuple[Stage, ...] = (*sampling.filters, sampling.select)
+    values: dict[str, Any] = {
+        "system_prompt": _system_of(prompt.messages) if isinstance(prompt, ChatPrompt) else "",
+        "chain": chain,
+        "seed": sampling.seed,
+        "grammar": sampling.grammar,
+        "json_schema": sampling.json_schema,
+        "banned_strings": tuple(sampling.banned_strings),
+        "min_tokens": sampling.min_tokens,
+        "ban_end_token": sampling.ban_end_token,
+        "max_tokens": generate.max_tokens,
+        "stop_strings": tuple(generate.stop),
+        "stop_in_reasoning": generate.stop_in_reasoning,
+        "context_policy": generate.context_policy,
+        "repeatable": generate.repeatable,
+    }
+    if generate.drafts is not None:
+        values |= {"drafts": generate.drafts.kind, "draft_tokens": generate.drafts.most}
+    if generate.adapters is not None:
+        adapters = generate.adapters
+        values |= {"loras": tuple(adapters.loras), "control_vectors": tuple(adapters.vectors)}
+    if isinstance(prompt, ChatPrompt):
+        values |= {
+            "reasoning_tags": tuple(f"{a}…{b}" for a, b in prompt.reasoning_tags),
+            "thinking": prompt.thinking,
+            "reasoning_budget": prompt.reasoning_budget,
+            "template_variables": prompt.variables,
+        }
+        if prompt.template is not None:
+            values |= {"chat_format": formats.OWN, "chat_template": prompt.template}
+    return Settings(**values)
+
+
+def _conversation(settings: Settings, generate: Generate, at: datetime) -> Conversation:
+    is_text = isinstance(generate.prompt, TextPrompt)
+    return Conversation(
+        id=new_id(),
+        title=title_from(_last_words(generate)),
+        created_at=at,
+        updated_at=at,
+        kind=ConversationKind.TEXT if is_text else ConversationKind.CHAT,
+        is_titled_by_user=True,
+        settings={name: as_stored(getattr(settings, name)) for name in OF_CHAT},
+    )
+
+
+def _last_words(generate: Generate) -> str:
+    prompt = generate.prompt
+    if isinstance(prompt, TextPrompt):
+        return prompt.text
+    if isinstance(prompt, ChatPrompt):
+        said = (each.content for each in reversed(prompt.messages) if each.role == "user")
+        return next(said, "")
+    return "Token IDs"
+
+
+def _above(
+    generate: Generate,
+    conversation_id: str,
+    at: datetime,
+    weights: tuple[str, str],
+    *,
+    has_given: bool,
+) -> tuple[Message, ...]:
+    prompt = generate.prompt
+    said: Sequence[ChatMessage]
+    if isinstance(prompt, TextPrompt):
+        said = [ChatMessage("user", prompt.text)]
+    elif isinstance(prompt, ChatPrompt):
+        said = prompt.messages[int(_has_system(prompt.messages)) :]
+        said = said[: len(said) - has_given]
+    else:
+        said = []
+    messages: list[Message] = []
+    for each in said:
+        messages.append(
+            Message(
+                id=_own_id(each.message_id or ""),
+                conversation_id=conversation_id,
+                parent_id=messages[-1].id if messages else None,
+                role=Role(each.role),
+                content=each.content,
+                reasoning=each.reasoning or "",
+                created_at=at,
+                token_ids=tuple(each.token_ids) if each.token_ids else None,
+                weights_name=weights[0] if each.token_ids else None,
+                weights_hash=weights[1] if each.token_ids else None,
+                settings=_settings_above(each, is_text=isinstance(prompt, TextPrompt)),
+            )
+        )
+    return tuple(messages)
+
+
+def _settings_above(said: ChatMessage, *, is_text: bool) -> dict[str, Any]:
+    """Of a message above the reply: its place in the text, what it called or answers."""
+    if is_text:
+        return {PLACE: [0, 0]}
+    if said.role == "tool":
+        return as_answer(ToolCall(said.tool_call_id, said.tool_name, ""))
+    return with_calls({}, said.tool_calls)
+
+
+def _beginning(generate: Generate) -> Beginning:
+    """What the client wrote of the reply itself, for it to go on from."""
+    prompt = generate.prompt
+    if not (isinstance(prompt, ChatPrompt) and prompt.continue_last and prompt.messages):
+        return NOTHING
+    last = prompt.messages[-1]
+    return Beginning(last.content, last.reasoning or "", None)
+
+
+def _system_of(messages: Sequence[ChatMessage]) -> str:
+    return messages[0].content if _has_system(messages) else ""
+
+
+def _has_system(messages: Sequence[ChatMessage]) -> bool:
+    """Whether the first one is what a chat keeps as its system prompt. An empty one is said, too:
+    it stays a message."""
+    return bool(messages) and messages[0].role == "system" and bool(messages[0].content.strip())
+
+
+def _own_id(text: str) -> str:
+    """What the request calls it, where that is an id as ours are; else a fresh one."""
+    try:
+        return str(uuid.UUID(text))
+    except ValueError:
+        return new_id()

@@ -1,0 +1,309 @@
+"""A request looked at as a chat: the same messages, the same reply, the same tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from fake_server import FakeServer
+
+from app.chat import events
+from app.chat.server import log, opened
+from app.engine.protocol.messages import Generate
+from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt, TextPrompt
+from app.engine.protocol.stages import Greedy, Sampling
+from models.records import ConversationKind, MessageState, Role
+
+SCRIPT: dict[str, Any] = {
+    "replies": [
+        {"match": "slow", "tokens": [{"text": "slow ", "ms": 5, "repeat": 4000}]},
+        {"match": "brief", "tokens": [{"text": "brief ", "ms": 2, "repeat": 20}]},
+        {"text": "Paris is the capital of France."},
+    ],
+}
+
+
+@pytest.fixture
+def server() -> FakeServer:
+    return FakeServer()
+
+
+@pytest.fixture
+def room(make_room: Callable[..., Any], server: FakeServer) -> Any:
+    room = make_room(SCRIPT, server=server.start).start_ready()
+    room.desk.server.set_on(True)
+    room.until(lambda: room.desk.server.state.state == "on", "the server")
+    return room
+
+
+def row_of(room: Any, exchange: Any) -> log.Logged:
+    return room.until(lambda: room.desk.server.log.get(exchange.number), "the row")
+
+
+def answered(room: Any, exchange: Any) -> log.Logged:
+    row = row_of(room, exchange)
+    room.until(lambda: row.is_over and not room.desk.server.log.is_any_running, "its end")
+    return row
+
+
+def show(room: Any, exchange: Any) -> None:
+    room.desk.server.open(exchange.number)
+    assert room.desk.server.opened.is_on_screen
+
+
+def test_its_figures_are_the_engines(room: Any, server: FakeServer) -> None:
+    exchange = server.ask("What is the capital?")
+    row = answered(room, exchange)
+    summary = exchange.replies[0].summary
+    assert (row.state, row.client, row.endpoint) == (
+        "done",
+        "127.0.0.1 · a client",
+        "/v1/chat/completions",
+    )
+    assert (row.tokens_in, row.cached, row.tokens_out) == (
+        summary.prompt_tokens,
+        summary.reused,
+        summary.generated,
+    )
+    assert room.of(events.ServedChanged)
+
+
+def test_messages_and_reply_are_shown_with_its_trace(room: Any, server: FakeServer) -> None:
+    prompt = ChatPrompt(
+        [
+            ChatMessage("system", "Be brief."),
+            ChatMessage("user", "Hello"),
+            ChatMessage("assistant", "Yes?"),
+            ChatMessage("user", "The capital?"),
+        ]
+    )
+    sampling = Sampling(filters=[], select=Greedy(), seed=7)
+    exchange = server.ask(
+        generate=Generate(0, prompt, sampling, max_tokens=5, stop=["@"], alternatives=8)
+    )
+    answered(room, exchange)
+    show(room, exchange)
+    path = room.desk.shelf.path
+    assert [(m.role, m.content) for m in path[:-1]] == [
+        (Role.USER, "Hello"),
+        (Role.ASSISTANT, "Yes?"),
+        (Role.USER, "The capital?"),
+    ]
+    reply, summary = path[-1], exchange.replies[0].summary
+    assert (reply.content, reply.seed, reply.state) == (summary.text, 7, MessageState.COMPLETE)
+    assert reply.settings["system_prompt"] == "Be brief."
+    assert reply.settings["max_tokens"] == 5
+    assert reply.settings["stop_strings"] == ["@"]
+    assert room.desk.shelf.open.settings["system_prompt"] == "Be brief."
+    room.desk.growing.read_trace(reply.id)
+    read = room.until(lambda: room.of(events.TraceRead), "its trace")[-1]
+    assert [t.token_id for t in read.tokens] == list(summary.token_ids)
+    assert room.desk.shelf.conversations == ()
+    assert room.stored(room.desk.shelf.open.id)[-1].id == reply.id  # in the memory
+
+
+def test_the_prompt_of_it_is_what_the_engine_was_given(room: Any, server: FakeServer) -> None:
+    exchange = server.ask("Hello", "Yes?", "The capital?")
+    answered(room, exchange)
+    show(room, exchange)
+    found: list[Any] = []
+    reply = room.desk.shelf.path[-1].id
+    room.desk.prompts.read(reply, found.append, still=lambda: True)
+    shown = room.until(lambda: found, "the prompt")[0]
+    assert shown.text == exchange.replies[0].summary.rendered_prompt
+    assert shown.is_given
+
+
+def test_one_that_grows_is_followed_and_stopped_as_any_reply(room: Any, server: FakeServer) -> None:
+    exchange = server.ask("slow")
+    row = row_of(room, exchange)
+    room.until(lambda: (row.tokens_out or 0) > 2, "some tokens")
+    assert row.state == "running"
+    show(room, exchange)
+    reply = room.desk.shelf.path[-1]
+    assert (reply.state, reply.content[:5]) == (MessageState.STREAMING, "slow ")
+    n_before = len(reply.content)
+    room.until(lambda: len(room.desk.shelf.path[-1].content) > n_before, "more of it")
+    assert room.of(events.TokenRecorded)[-1].message_id == reply.id
+    assert len(room.desk.growing.trace_of(reply.id)) >= 2
+    assert room.desk.replies.is_generating
+    room.desk.replies.stop()
+    room.until(lambda: not room.desk.replies.is_generating, "its end")
+    assert answered(room, exchange).tokens_out == len(room.desk.shelf.path[-1].token_ids)
+    assert room.desk.shelf.path[-1].state is MessageState.STOPPED
+
+
+def test_it_goes_on_when_nobody_looks_any_more(room: Any, server: FakeServer) -> None:
+    first, second = server.ask("brief"), server.ask("And here?")
+    row_of(room, first)
+    row_of(room, second)
+    show(room, first)
+    show(room, second)
+    row = answered(room, first)
+    assert (row.state, row.tokens_out) == ("done", 20)
+    assert row.replies[0].ended.content == exchange_text(first)
+    assert room.desk.growing.is_any is False
+
+
+def exchange_text(exchange: Any) -> str:
+    return str(exchange.replies[0].summary.text)
+
+
+def test_several_replies_are_versions(room: Any, server: FakeServer) -> None:
+    exchange = server.ask("The capital?", n=3)
+    answered(room, exchange)
+    show(room, exchange)
+    reply = room.desk.shelf.path[-1]
+    assert (reply.sibling_index, reply.sibling_count) == (2, 3)
+    room.desk.paths.show_version(reply.id, -1)
+    room.until(lambda: room.desk.shelf.path[-1].id != reply.id, "the one before")
+
+
+def test_replies_to_several_prompts_stand_under_their_own(room: Any, server: FakeServer) -> None:
+    texts = [TextPrompt("One"), TextPrompt("Two")]
+    exchange = server.ask_all([Generate(0, text) for text in texts])
+    row = answered(room, exchange)
+    assert [each.asked.above[0].content for each in row.replies] == ["One", "Two"]
+    show(room, exchange)
+    assert room.desk.text.text.startswith("One")
+
+
+def test_a_text_that_was_continued_is_a_document(room: Any, server: FakeServer) -> None:
+    exchange = server.ask(generate=Generate(0, TextPrompt("Once upon a time")))
+    answered(room, exchange)
+    show(room, exchange)
+    assert room.desk.shelf.open.kind is ConversationKind.TEXT
+    assert room.desk.text.text == "Once upon a time" + exchange_text(exchange)
+
+
+def test_what_is_begun_by_the_client_is_given_and_not_drawn(room: Any, server: FakeServer) -> None:
+    prompt = ChatPrompt(
+        [ChatMessage("user", "The capital?"), ChatMessage("assistant", "It is ")],
+        continue_last=True,
+    )
+    exchange = server.ask(generate=Generate(0, prompt))
+    answered(room, exchange)
+    show(room, exchange)
+    reply = room.desk.shelf.path[-1]
+    assert reply.content == "It is " + exchange_text(exchange)
+    assert reply.settings["given"]["characters"] == len("It is ")
+    assert [m.content for m in room.desk.shelf.path[:-1]] == ["The capital?"]
+
+
+def test_the_users_own_temporary_chat_stays(room: Any, server: FakeServer) -> None:
+    room.desk.temporary.open()
+    room.ask("Hello")
+    mine = room.desk.shelf.open.id
+    exchange = server.ask("The capital?")
+    answered(room, exchange)
+    show(room, exchange)
+    assert room.desk.temporary.is_begun
+    room.desk.temporary.open()
+    room.until(lambda: room.desk.shelf.open.id == mine, "my own")
+    assert len(room.desk.shelf.path) == 2
+    room.desk.temporary.end()
+    assert room.desk.server.opened.row is not None
+    room.desk.server.open(exchange.number)
+    room.until(lambda: room.desk.server.opened.is_on_screen, "the request")
+    assert len(room.desk.shelf.path) == 2
+
+
+def test_it_is_never_written_unless_it_is_kept(room: Any, server: FakeServer) -> None:
+    exchange = server.ask("The capital?")
+    answered(room, exchange)
+    show(room, exchange)
+    chat, disk = room.desk.shelf.open.id, room.store._disk
+    room.ask("And more?")
+    assert disk.list_conversations().result(20) == ()
+    room.desk.server.opened.keep()
+    room.until(lambda: room.desk.shelf.conversations, "it is listed")
+    kept = room.desk.shelf.conversations[0].id
+    room.until(lambda: room.desk.shelf.open.id == kept, "it is opened")
+    said = [m.content for m in room.desk.shelf.path]
+    assert said[0] == "The capital?"
+    assert [m.content for m in disk.load_conversation(kept).result(20)[1]] == said
+    assert len(said) == 4
+    assert disk.load_trace(room.desk.shelf.path[1].id).result(20)
+    assert room.of(events.Noticed)[-1].sentence == opened.KEPT
+    room.ask("Still there?")
+    assert len(disk.load_conversation(kept).result(20)[1]) == 6
+    room.desk.shelf.open_new()
+    room.desk.server.open(exchange.number)
+    room.until(lambda: room.desk.shelf.open.id == kept, "the chat that it was kept as")
+    room.desk.shelf.trash(kept)
+    room.desk.server.open(exchange.number)
+    assert len(room.desk.shelf.path) == 2
+    assert room.desk.server.opened.is_on_screen
+    assert room.desk.shelf.open.id == chat
+
+
+def test_what_was_kept_meanwhile_does_not_come_over_another_chat(
+    room: Any, server: FakeServer
+) -> None:
+    exchange = server.ask("The capital?")
+    answered(room, exchange)
+    show(room, exchange)
+    room.desk.server.opened.keep()
+    room.desk.shelf.open_new()
+    new = room.desk.shelf.open.id
+    room.until(lambda: room.desk.shelf.conversations, "it is listed")
+    assert room.desk.shelf.open.id == new
+
+
+def test_while_it_grows_it_is_not_kept(room: Any, server: FakeServer) -> None:
+    exchange = server.ask("slow")
+    row_of(room, exchange)
+    show(room, exchange)
+    room.desk.server.opened.keep()
+    assert room.of(events.Noticed)[-1].sentence == opened.IS_GROWING
+    room.desk.server.stop(exchange.number)
+    row = answered(room, exchange)
+    assert (row.state, row.why) == ("stopped", log.STOPPED_HERE)
+
+
+def test_the_model_that_goes_ends_it_in_words(room: Any, server: FakeServer) -> None:
+    exchange = server.ask("slow")
+    row = row_of(room, exchange)
+    room.until(lambda: (row.tokens_out or 0) > 2, "some tokens")
+    show(room, exchange)
+    room.desk.loader.unload()
+    room.until(lambda: not room.desk.replies.is_generating, "its end")
+    assert room.desk.shelf.path[-1].content.startswith("slow slow")
+
+
+def test_the_log_is_bounded_and_can_be_cleared(
+    room: Any, server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log, "MAX_REQUESTS", 3)
+    asked = [server.ask("The capital?") for _ in range(4)]
+    room.until(lambda: all(exchange.seconds is not None for exchange in asked), "their ends")
+    room.until(lambda: len(room.desk.server.log) == 3, "the oldest went")
+    assert [row.number for row in room.desk.server.log] == [each.number for each in asked[1:]]
+    running = server.ask("slow")
+    row_of(room, running)
+    room.desk.server.clear()
+    assert [row.number for row in room.desk.server.log] == [running.number]
+    monkeypatch.setattr(log, "MAX_BYTES", 1)
+    room.desk.server.stop(running.number)
+    room.until(lambda: not room.desk.server.is_busy, "its end")
+    assert len(room.desk.server.log) == 0
+
+
+def test_who_asked_is_known_by_the_engines_names(room: Any, server: FakeServer) -> None:
+    generate = Generate(
+        0,
+        ChatPrompt([ChatMessage("user", "slow")]),
+        conversation="served 1",
+        reply_id="0d9c9d0e-3f0f-4a52-8b63-8b6a1f0e3a12",
+    )
+    exchange = server.ask(generate=generate)
+    row_of(room, exchange)
+    room.pump()
+    of = room.desk.server.log.client_of
+    assert of(generate.conversation) == of(generate.reply_id) == "127.0.0.1 · a client"
+    assert of("another") == of("") == ""
+    assert room.desk.cache.title(generate.conversation) == "127.0.0.1 · a client"
+    show(room, exchange)
+    assert room.desk.server.opened.engine_name == generate.conversation
+    assert room.desk.shelf.path[-1].id == generate.reply_id

@@ -87,9 +87,9 @@ class Reach:
     key_of: Callable[[EngineAddress], str | None]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Open:
-    """A request that has not ended. `lock` is held while its reply takes anything in."""
+    """A request that has not ended."""
 
     command: Command
     id: int
@@ -314,7 +314,8 @@ class RemoteEngine:
         elif self._loaded is None:
             state = EngineState.STOPPED
         else:
-            busy = any(isinstance(each.command, Generate) for each in self._open.values())
+            open_ = [each for each in self._open.values() if each not in self._waiting]
+            busy = any(isinstance(each.command, Generate) for each in open_)
             state = EngineState.BUSY if busy else EngineState.READY
         if state is self._state and reason is None:
             return

@@ -52,9 +52,12 @@ class Client:
         self._limits = limits
         self._abort = abort
         self.has_begun = False
+        self.headers: dict[str, str] = {}
+        """Of every answer."""
 
     async def begin(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         self.has_begun = True
+        headers = headers + [(name.encode(), text.encode()) for name, text in self.headers.items()]
         await self._put({"type": "http.response.start", "status": status, "headers": headers})
 
     async def put(self, body: bytes, *, more: bool) -> None:

@@ -15,11 +15,12 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 import msgspec
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 
 from app.server.errors import ApiError, bad_request
 from app.server.options import LOOPBACK_NAMES, Limits, ServerOptions, is_loopback
 
+_SENT_BY_PAGES: Final = "authorization, content-type, x-api-key, anthropic-version"
 _PAGES: Final = ("cross-site", "same-site")
 _FOREIGN_HOST: Final = (
     "This server answers requests for localhost only. Use http://127.0.0.1 as the address."
@@ -30,8 +31,25 @@ _FROM_PAGE: Final = (
 _KEY: Final = "A key is needed: send it as “Authorization: Bearer …” or “x-api-key: …”."
 
 
-def check_sender(headers: Mapping[str, str], options: ServerOptions) -> None:
-    """Raise ApiError where this one may not ask."""
+def cors_headers(headers: Mapping[str, str], options: ServerOptions) -> dict[str, str]:
+    """What a page whose origin is allowed is told; nothing to any other."""
+    origin = headers.get("origin")
+    if origin is None or origin not in options.origins:
+        return {}
+    return {
+        "access-control-allow-origin": origin,
+        "access-control-allow-methods": "GET, POST",
+        "access-control-allow-headers": _SENT_BY_PAGES,
+        "access-control-max-age": "600",
+        "vary": "Origin",
+    }
+
+
+def check_sender(
+    headers: Mapping[str, str], options: ServerOptions, *, is_preflight: bool = False
+) -> None:
+    """Raise ApiError where this one may not ask. A browser that asks whether a page may ask
+    (`is_preflight`) sends no key."""
     origin = headers.get("origin")
     is_allowed = origin is not None and origin in options.origins
     if is_loopback(options.host) and not is_own_name(headers.get("host", "")):
@@ -39,7 +57,7 @@ def check_sender(headers: Mapping[str, str], options: ServerOptions) -> None:
     is_page = origin is not None or headers.get("sec-fetch-site") in _PAGES
     if is_page and not is_allowed:
         raise ApiError(403, _FROM_PAGE, code="origin_not_allowed")
-    if options.key and not _has_key(headers, options.key):
+    if options.key and not is_preflight and not _has_key(headers, options.key):
         raise ApiError(401, _KEY, code="invalid_api_key")
 
 
@@ -93,6 +111,3 @@ async def _body(request: Request, limits: Limits) -> bytes:
     except TimeoutError as error:
         raise ApiError(408, f"The request wasn't sent within {limits.body_s:g} s.") from error
     return b"".join(parts)
-
-
-__all__ = ["ClientDisconnect", "check_sender", "is_own_name", "read_object"]

@@ -42,7 +42,7 @@ from app.server.asking import Asked, check_model, model_name
 from app.server.errors import NO_MODEL, ApiError, of_failure
 from app.server.exchange import Exchange
 from app.server.fields import Fields
-from app.server.guard import check_sender, read_object
+from app.server.guard import check_sender, cors_headers, read_object
 from app.server.known_replies import KnownReplies
 from app.server.openai_forms import ChatForm, TextForm
 from app.server.openai_reading import (
@@ -109,9 +109,17 @@ class Service:
     async def serve(self, method: str, handler: Handler, request: Request, send: Send) -> None:
         """Answer by `handler`, until the client goes."""
         exchange = Exchange(request.url.path, _who(request))
-        client = Client(send, self._options.limits, request.scope["state"].get("abort", _nothing))
+        abort = request.scope["state"].get("abort", _nothing)
+        client = Client(send, self._options.limits, abort)
         try:
-            check_sender(request.headers, self._options)
+            is_preflight = request.method == "OPTIONS"
+            check_sender(request.headers, self._options, is_preflight=is_preflight)
+            client.headers = cors_headers(request.headers, self._options)
+            if is_preflight:
+                exchange.status = 204
+                await client.begin(204, [])
+                await client.put(b"", more=False)
+                return
             if method and request.method != method:
                 raise ApiError(405, f"{request.url.path} is asked for with {method}.")
             value: Any = request.path_params.get("name")

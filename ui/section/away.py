@@ -18,16 +18,14 @@ from ui.widgets.kit import plain_label
 
 
 def why_away(tools: Tools, ability: Ability | None, *, is_of_reply: bool) -> str:
-    """Why it is not there; empty: it is. `is_of_reply`: it shows what was recorded with the reply
-    that is looked at, else what the loaded model's engine can."""
+    """Why it is not there; empty: it is. `is_of_reply`: it is about how the reply that is looked at
+    was made, too, and not only about what the loaded model's engine can."""
     if ability is None:
         return ""
     remote, message = tools.desk.loader.remote, tools.looking.message
-    if not is_of_reply:
-        return "" if remote is None else remote.why_not(ability)
-    writer = None if message is None else writer_of(message.settings)
+    writer = None if message is None or not is_of_reply else writer_of(message.settings)
     if writer is None:
-        return ""
+        return "" if remote is None else remote.why_not(ability)
     if remote is not None and remote.engine_id == writer.engine_id:
         return remote.why_not(ability)
     return f"{writer.words} wrote this reply and didn't tell this."

@@ -25,6 +25,7 @@ from app.chat.events import (
     VocabularyRead,
 )
 from app.chat.replies.cut_versions import cuts_of
+from app.chat.replies.written_by import Writer, writer_of
 from app.insight.trace.message_tokens import first_chosen, most_uncertain_place
 from models.records import Message, MessageState, Role
 from ui.widgets.kit import rest_timer
@@ -44,6 +45,7 @@ NO_REPLY = "No reply yet. Send a message to see how the reply is made."
 NOT_A_REPLY = "Only replies have recorded tokens. Choose a reply."
 READING = "Loading the record…"
 NO_TOKEN_YET = "No tokens yet."
+NO_TOKENS_TOLD = "{engine} didn't tell the tokens of this reply."
 NO_TOKENS = "This reply ended before its first token."
 
 
@@ -118,13 +120,21 @@ class Looking(QObject):
         words, loaded = self.words, self.loaded
         if words is not None:
             return len(words)
-        return None if loaded is None else loaded.n_vocab or None
+        return None if loaded is None else loaded.n_vocab
+
+    @property
+    def writer(self) -> Writer | None:
+        """The server that wrote this reply; None: this machine did."""
+        return None if self.message is None else writer_of(self.message.settings)
 
     @property
     def loaded(self) -> Loaded | None:
-        """The weights that wrote this reply; None where others are loaded, or none."""
+        """The weights that wrote this reply; None where others are loaded, or none, or a server has
+        them: what stands in no memory here has no layers and no sizes."""
         loaded = self._desk.loader.state.loaded
         if self.message is None or loaded is None or not loaded.fast_hash:
+            return None
+        if loaded.remote is not None:
             return None
         return loaded if loaded.fast_hash == self.message.weights_hash else None
 
@@ -237,6 +247,17 @@ class Looking(QObject):
         if self._awaited is not None:
             self.select(self._awaited)
 
+    @property
+    def _untold(self) -> str:
+        """Why a server's reply has no tokens."""
+        writer = self.writer
+        if writer is None or self.message is None or _has_no_tokens(self.message):
+            return ""
+        remote = self._desk.loader.remote
+        if remote is not None and remote.engine_id == writer.engine_id:
+            return remote.why_not("logprobs") or NO_TOKENS_TOLD.format(engine=writer.words)
+        return NO_TOKENS_TOLD.format(engine=writer.words)
+
     def _is_looked_at(self, message_id: str) -> bool:
         return self.message is not None and self.message.id == message_id
 
@@ -262,7 +283,7 @@ class Looking(QObject):
         if was_growing != self.is_growing:
             self._timer.stop()
             if not self.is_growing and not len(self.traces):
-                self.sentence = NO_TOKENS
+                self.sentence = self._untold or NO_TOKENS
             self.trace_changed.emit()
 
     def _on_token(self, event: TokenRecorded) -> None:
@@ -286,7 +307,9 @@ class Looking(QObject):
     def _on_trace(self, event: TraceRead) -> None:
         if self._is_looked_at(event.message_id) and not self.is_growing:
             is_empty = self.message is not None and _has_no_tokens(self.message)
-            self._show(event.tokens, NO_TOKENS if is_empty else event.sentence)
+            sentence = NO_TOKENS if is_empty else event.sentence
+            told = len(event.tokens)
+            self._show(event.tokens, sentence if told else self._untold or sentence)
             if self.index is not None and self.token is None:
                 self.select(None)
 

@@ -191,7 +191,7 @@ class StatusLine(QWidget):
             self._texts["device"] = device_text(state.loaded)
             sizes = sum(part.size_bytes for part in state.loaded.memory)
             self._texts["memory"] = bytes_words(sizes) if sizes else ""
-            self._memory_tip = _memory_parts(state.loaded)
+            self._memory_tip = "" if state.loaded.remote else _memory_parts(state.loaded)
             self._labels["memory"].setToolTip(self._memory_tip)
         self._show()
 

@@ -291,7 +291,7 @@ def _of_weights(window: WindowActs, desk: Desk, lazy: LazyWindows) -> tuple[Acti
             "Show memory use now",
             "Ctrl+Alt+F",
             desk.memory.tell,
-            lambda: desk.loader.state.loaded is not None,
+            lambda: desk.loader.state.loaded is not None and desk.loader.remote is None,
             group="Models",
         ),
     )

@@ -188,7 +188,8 @@ class LiveFacts(QObject):
         """The weights that wrote the reply; without one those that are loaded."""
         if self._looking.message is not None:
             return self._looking.loaded
-        return self._desk.loader.state.loaded
+        loaded = self._desk.loader.state.loaded
+        return None if loaded is None or loaded.remote is not None else loaded
 
     @property
     def _seen_text(self) -> ReadText | None:

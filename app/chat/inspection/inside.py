@@ -241,6 +241,8 @@ class Insides:
             return LOADING
         if self._loader.loaded is None:
             return NOTHING_LOADED
+        if self._loader.remote is not None:
+            return self._loader.remote.why_not("inside")
         if not message.weights_hash or message.weights_hash != self._loader.weights_hash:
             return OTHER_LOADED.format(name=message.weights_name or "Another model")
         return ""

@@ -130,6 +130,11 @@ class SeedRuns:
             return NO_MESSAGE
         if self._growing.is_any:
             return BUSY
+        if (remote := self._loader.remote) is not None:
+            # What is counted are tokens by their IDs, drawn from seeds that are known.
+            whys = (remote.why_not(each) for each in ("token_ids", "logprobs", "seed"))
+            if why := next(filter(None, whys), ""):
+                return why
         self.stop()
         path = self._shelf.path_to(_answered_id(message))
         conversation = self._shelf.conversation(message.conversation_id)

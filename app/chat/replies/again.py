@@ -73,6 +73,8 @@ class Again:
     def _refusal(self, message: Message) -> str:
         if not (message.content or message.reasoning):
             return NOTHING_TO_COMPARE
+        if (remote := self._loader.remote) is not None and (why := remote.why_not("repeatable")):
+            return f"{why} Regenerate the reply instead."
         if message.seed is None:
             return NO_SEED
         if self._loader.loaded is not None and message.weights_hash != self._loader.weights_hash:

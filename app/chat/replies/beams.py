@@ -148,6 +148,8 @@ class Beams:
         """What to do before anything can be searched here; empty: nothing."""
         if self._loader.loaded is None:
             return NO_WEIGHTS
+        if self._loader.remote is not None:
+            return self._loader.remote.why_not("beams")
         if self.origin_here() is None:
             return NO_TEXT_YET if self._text.is_open else NOTHING_YET
         return ""
@@ -178,6 +180,9 @@ class Beams:
             return
         if origin.conversation_id != self._shelf.open.id:
             self._end("failed", NOT_HERE)
+            return
+        if self._loader.remote is not None:
+            self._end("failed", self._loader.remote.why_not("beams"))
             return
         self.origin, self.options, self.tree, self.read = origin, options, BeamTree(), (0, 0)
         self._is_in_text = False

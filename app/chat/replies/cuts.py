@@ -76,6 +76,8 @@ class Cuts:
             return NOTHING_TO_COMPARE, []
         if loaded is None:
             return NOT_LOADED, []
+        if loaded.remote is not None:
+            return loaded.remote.why_not("cuts"), []
         if not cuts:
             return NOTHING_CUT, []
         try:

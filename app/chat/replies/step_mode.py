@@ -65,12 +65,17 @@ class StepMode:
 
     def is_held(self, reply: Reply) -> bool:
         """Whether a reply that is about to be asked for waits at each token."""
-        return self.is_on and not reply.is_beside and AGAIN not in reply.changes
+        is_here = self._loader.remote is None
+        return self.is_on and is_here and not reply.is_beside and AGAIN not in reply.changes
 
     # --- acts -----------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """From now on replies wait at each token; one that grows in the open chat does, too."""
+        """From now on replies wait at each token; one that grows in the open chat does, too. A
+        server can't wait; it is said, and nothing changes."""
+        if self._loader.remote is not None:
+            self._around.emit(Noticed("warning", self._loader.remote.why_not("step")))
+            return
         self._set(True)
         for request_id in self._growing.requests_in(self._shelf.open.id):
             reply = self._growing.reply_of(request_id)

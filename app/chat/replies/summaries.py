@@ -111,6 +111,8 @@ class Summaries:
     def wanted_in(self, conversation: Conversation) -> bool:
         """Whether the policy of this chat asks for summaries."""
         is_chat = conversation.kind is ConversationKind.CHAT
+        if self._loader.remote is not None and self._loader.remote.why_not("context_policy"):
+            return False  # what would be left out is known where a prompt is counted
         return is_chat and self._settings(conversation).policy == "summarize"
 
     def prepare(self, conversation: Conversation, path: tuple[Message, ...], then: Then) -> None:
@@ -187,6 +189,9 @@ class Summaries:
             return
         if self.is_writing(chat.id):
             self._around.emit(Noticed("info", BUSY))
+        elif self._loader.remote is not None:
+            why = self._loader.remote.why_not("context_policy")
+            self._around.emit(Noticed("info", why or OFF))
         elif not self.wanted_in(chat):
             self._around.emit(Noticed("info", OFF))
         elif self._loader.loaded is None:

@@ -29,7 +29,7 @@ def together(wanted: int, loaded: Loaded | None, n_prompt: int, max_tokens: int)
     0 for no limit.
 
     >>> from types import SimpleNamespace
-    >>> small = SimpleNamespace(n_slots=8, n_ctx=1000)
+    >>> small = SimpleNamespace(n_slots=8, n_ctx=1000, remote=None)
     >>> together(8, small, 400, 100).at_once
     6
     >>> together(4, small, 100, 0).sentence
@@ -37,6 +37,9 @@ def together(wanted: int, loaded: Loaded | None, n_prompt: int, max_tokens: int)
     """
     if loaded is None:
         return Together(wanted, wanted, "They begin when a model is loaded.")
+    if loaded.remote is not None:
+        sentence = f"“{loaded.remote.name}” decides how many it writes at once."
+        return Together(wanted, wanted, sentence)
     each = min(_RESERVE, loaded.n_ctx // 8)
     each = max(min(each, max_tokens) if max_tokens else each, 1)
     fitting = max((loaded.n_ctx - n_prompt) // each, 1)

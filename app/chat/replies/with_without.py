@@ -48,6 +48,9 @@ class WithWithout:
         if not (settings.loras or settings.control_vectors) or not path:
             self._around.emit(Noticed("info", NO_MESSAGE if not path else NOTHING_ON))
             return
+        if (remote := self._levels.remote) is not None:
+            self._around.emit(Noticed("info", remote.why_not("adapters")))
+            return
         seed = settings.seed if settings.seed is not None else secrets.randbelow(MAX_SEED)
         with_all = {name: as_stored(getattr(settings, name)) for name in WITHOUT}
         words = " · ".join(adapter_words(with_all, self._name_of))

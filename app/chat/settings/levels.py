@@ -17,6 +17,7 @@ from app.chat.settings.resolved import APP, LOADING, SHAPING, Resolved, resolve
 from app.chat.settings.settings import Settings, as_stored, checked
 from app.chat.surroundings import Surroundings
 from app.chat.weights.loading import Loader
+from app.engine.protocol.remote_messages import EngineOffer
 from app.refusal import Refusal
 from app.tools.servers import TOOLS_OFF
 from models.records import Conversation
@@ -51,6 +52,11 @@ class Levels:
         """What the next reply of the open chat is made with, and whence each value comes.
         `message`: what is set for that reply alone."""
         return resolved_for(self._around, self._loader, self._shelf.open, message)
+
+    @property
+    def remote(self) -> EngineOffer | None:
+        """What the server can whose model is loaded; None where it is this machine."""
+        return self._loader.remote
 
     def if_chat_set(self, values: Mapping[str, Any]) -> Resolved:
         """What would count if the open chat set just these values."""

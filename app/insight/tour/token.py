@@ -15,7 +15,7 @@ from app.engine.protocol.messages import TokenTrace
 from app.insight.tour.facts import Fact, Facts, count, said, signed
 from app.insight.tour.file import loaded_facts
 from app.insight.tour.reply import reply_facts
-from app.insight.trace.message_tokens import n_taken_over
+from app.insight.trace.message_tokens import is_from_server, n_taken_over
 from app.insight.trace.tokens_shown import hexadecimal, percent, visible
 from models.records import Message
 
@@ -30,6 +30,9 @@ def token_facts(message: Message, token: TokenTrace, at: int, loaded: Loaded | N
     `loaded`: the weights that wrote the reply; None where others are loaded."""
     found = {**reply_facts(message), **drawn_facts(token, at)}
     n_prompt = message.counts.prompt_tokens
+    if is_from_server(message):
+        found.pop("choice" if not token.chosen else "", None)  # how it drew, it does not tell
+        return found
     if n_prompt is not None:
         # Its vote came from the vector of the token before it; positions count from 0.
         found["position"] = count(n_prompt - n_taken_over(message) + at - 1)
@@ -50,7 +53,6 @@ def drawn_facts(token: TokenTrace, at: int) -> Facts:
     """
     found = {
         "token": said(visible(token.piece)),
-        "id": Fact(token.token_id, str(token.token_id)),
         "nth": count(at + 1),
         "probability": probability(token.logprob),
         "n_bytes": count(len(token.piece)),
@@ -58,6 +60,8 @@ def drawn_facts(token: TokenTrace, at: int) -> Facts:
         "token_time": Fact(token.ms, time_text(token.ms)),
         "choice": _choice(token),
     }
+    if token.token_id >= 0:
+        found["id"] = Fact(token.token_id, str(token.token_id))
     if token.rank:
         found["rank"] = count(token.rank)
     if token.drafted or token.rejected is not None:

@@ -134,6 +134,12 @@ def plain(text: str, note: str = "", hint: str = "") -> MessageTokens:
     return MessageTokens(before=words, note=note, hint=hint, are_tokens=False)
 
 
+def is_from_server(message: Message) -> bool:
+    """Whether a server wrote it: how it draws and what it computes with, this machine can't tell
+    (`app.chat.replies.written_by` says more of it)."""
+    return isinstance(message.settings.get("engine"), dict)
+
+
 def n_given(message: Message) -> int | None:
     """How many tokens of a reply were its given beginning and are in no trace; None where there is
     one that has no token IDs. What is stored is untrusted."""

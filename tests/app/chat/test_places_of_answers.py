@@ -362,6 +362,11 @@ PLACES = {
         LATE,
         "test_a_reply_of_a_chat_that_was_left_is_not_branched",
     ),
+    "app/chat/replies/branch_at.py at_piece": (
+        "the reply is on the path still",
+        "app/chat/replies/test_branch_by_text.py",
+        "test_a_trace_that_comes_after_another_version_was_shown_branches_nothing",
+    ),
     "app/chat/replies/branch_at.py at_text": (
         "the reply is on the path on screen",
         LATE,

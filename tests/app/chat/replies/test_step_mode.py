@@ -286,7 +286,7 @@ def test_what_is_held_is_not_ended_for_giving_no_sign_of_life(
     room.desk.step.begin()
     assert room.desk.replies.send("Count.")
     held(room, 1)
-    oversight = room.desk._engine._oversight
+    oversight = room.desk._engine._local._oversight
     for number in (2, 3):
         told = oversight._last_sign
         room.until(lambda told=told: oversight._last_sign > told, "the engine says that it lives")

@@ -1,0 +1,257 @@
+"""Replies of a server, on a real store: who wrote them, what is unknown, and branching by text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from scripted_servers import (
+    DONE,
+    ScriptedServer,
+    Stream,
+    delta,
+    finish,
+    llama_server,
+    logprobs,
+    ollama,
+    plain,
+    sse,
+    token,
+    usage,
+)
+
+from app.chat import events
+from app.chat.replies import branch_at
+from app.chat.replies.branch_at import text_branch
+from app.chat.replies.reply import Beginning, TextBranch
+from app.chat.replies.written_by import writer_of
+from app.insight.trace.message_tokens import first_chosen, n_given, n_taken_over
+from app.insight.trace.table import TraceTable
+from models.records import Message
+
+CHAT = "/v1/chat/completions"
+CITY = [("Paris", -0.1, "Rome", -2.5), (" is", -0.2, " was", -1.9), (" it", -0.7, " so", -0.9)]
+
+
+def answer(*words: tuple[str, float, str, float]) -> Stream:
+    events_ = [
+        delta(text, logprobs(token(text, nats, (text, nats), (other, less))))
+        for text, nats, other, less in words
+    ]
+    return Stream(sse(*events_, finish("stop"), usage(20, len(words)), DONE))
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedServer]:
+    with ScriptedServer(llama_server()) as made:
+        made.answers[CHAT] = answer(*CITY)
+        yield made
+
+
+@pytest.fixture
+def on(make_room: Any) -> Callable[[ScriptedServer], Any]:
+    """A room whose model is this server's."""
+
+    def begin(server: ScriptedServer) -> Any:
+        room = make_room().start_ready()
+        engines, said = room.desk.engines, []
+        engines.add("Box", server.url, "", said.append)
+        assert said == [""]
+        room.until(lambda: engines.all[-1].offer or engines.all[-1].sentence, "an answer")
+        path = engines.all[-1].models()[0].path
+        room.desk.loader.load(path)
+        room.until(
+            lambda: room.desk.loader.remote is not None and room.desk.loader.is_ready, "the model"
+        )
+        return room
+
+    return begin
+
+
+def trace(room: Any, message_id: str) -> list[Any]:
+    before = len(room.of(events.TraceRead))
+    room.desk.growing.read_trace(message_id)
+    room.until(lambda: len(room.of(events.TraceRead)) > before, "the trace")
+    return list(room.of(events.TraceRead)[-1].tokens)
+
+
+def said(room: Any) -> str:
+    return str(room.of(events.Noticed)[-1].sentence)
+
+
+def branched(room: Any, old: Message) -> Message:
+    reply: Message = room.until(
+        lambda: (r := room.ended_reply()) and r.id != old.id and r, "the branch"
+    )
+    return reply
+
+
+def test_the_reply_names_its_server_and_what_that_does_not_tell_is_unknown(
+    on: Any, server: ScriptedServer
+) -> None:
+    room = on(server)
+    reply = room.ask("Which city?")
+    assert reply.content == "Paris is it"
+    stored = room.stored()[-1]
+    writer = writer_of(stored.settings)
+    assert writer is not None
+    assert (writer.name, writer.kind, writer.model) == ("Box", "llama-server", "m")
+    assert "load" not in stored.settings
+    assert stored.weights_name == "m · Box"
+    assert stored.token_ids is None  # these events say no IDs
+    assert (stored.counts.prompt_tokens, stored.counts.generated) == (20, 3)
+    tokens = trace(room, reply.id)
+    assert [each.piece for each in tokens] == [b"Paris", b" is", b" it"]
+    assert [each.token_id for each in tokens] == [-1, -1, -1]
+    assert [(each.entropy, each.uniform) for each in tokens] == [(None, None)] * 3
+    assert tokens[0].alternative_pieces == [b"Paris", b"Rome"]
+
+
+def test_another_candidate_is_gone_on_from_by_its_text_with_its_own_figures(
+    on: Any, server: ScriptedServer
+) -> None:
+    room = on(server)
+    old = room.ask("Which city?")
+    server.answers[CHAT] = answer((" fine", -0.3, " good", -1.2))
+    room.desk.branches.at_piece(old.id, 1, b" was")
+    new = branched(room, old)
+    sent = server.asked(CHAT)[-1].body["messages"]
+    assert sent[-1] == {"role": "assistant", "content": "Paris was"}
+    assert new.content == "Paris was fine"
+    assert (n_given(new), n_taken_over(new), first_chosen(new)) == (0, 1, 1)
+    tokens = trace(room, new.id)
+    assert [each.piece for each in tokens] == [b"Paris", b" was", b" fine"]
+    assert [each.chosen for each in tokens] == [False, True, False]
+    assert tokens[1].logprob == pytest.approx(-1.9, abs=1e-3)
+    assert room.stored()[-1].settings["given"]["by_text"] is True
+    # The old one stays, and a branch of the branch begins with all that it says.
+    assert new.sibling_count == 2
+    server.answers[CHAT] = answer(("!", -0.1, "?", -3.0))
+    room.desk.branches.at_piece(new.id, 2, b" good")
+    assert branched(room, new).content == "Paris was good!"
+
+
+def test_a_text_that_was_no_candidate_stands_without_figures(
+    on: Any, server: ScriptedServer
+) -> None:
+    room = on(server)
+    old = room.ask("Which city?")
+    server.answers[CHAT] = answer((" fine", -0.3, " good", -1.2))
+    room.desk.branches.at_text(old.id, 1, " looks")
+    new = branched(room, old)
+    assert new.content == "Paris looks fine"
+    assert [each.piece for each in trace(room, new.id)] == [b" fine"]
+    assert n_given(new) is None  # a given beginning, of which no tokens are known
+
+
+def test_what_stands_against_it_is_said(on: Any, server: ScriptedServer) -> None:
+    room = on(server)
+    first = room.ask("Which city?")
+    room.desk.branches.at(first.id, 1, 7)
+    assert said(room) == branch_at.NO_SUCH_CANDIDATE
+    room.desk.branches.at_piece(first.id, 9, b"x")
+    room.until(lambda: said(room) == branch_at.NO_SUCH_TOKEN.format(count=3), "no such token")
+    room.desk.branches.at_piece(first.id, 1, b"\xf0\x9f")
+    room.until(lambda: said(room) == branch_at.NOT_A_CHARACTER, "half a character")
+    # On another engine it is said where to go.
+    here = room.desk.loader.included or room.desk.loader.known_weights()
+    assert here is not None
+    room.desk.loader.load(str(room._script))
+    room.until(lambda: room.desk.loader.is_ready and room.desk.loader.remote is None, "the script")
+    room.desk.branches.at_piece(first.id, 1, b" was")
+    assert "“m” on “Box” (llama-server" in said(room)
+
+
+def test_a_server_that_cannot_continue_says_so(on: Any) -> None:
+    with ScriptedServer(plain()) as server:
+        server.answers[CHAT] = answer(*CITY)
+        room = on(server)
+        reply = room.ask("Which city?")
+        room.desk.branches.at_piece(reply.id, 1, b" was")
+        assert "continue" in said(room)
+        assert len(server.asked(CHAT)) == 1
+
+
+def test_what_only_this_program_s_engine_can_is_refused_in_words(on: Any) -> None:
+    with ScriptedServer(ollama()) as server:
+        server.answers[CHAT] = answer(*CITY)
+        room = on(server)
+        reply = room.ask("Which city?")
+        desk = room.desk
+        for act in (
+            desk.step.begin,
+            lambda: desk.again.run(reply.id),
+            lambda: desk.summaries.now(lambda _id: False),
+        ):
+            before = len(room.of(events.Noticed))
+            act()
+            assert len(room.of(events.Noticed)) == before + 1
+            assert "“Box”" in said(room)
+        assert not desk.step.is_on
+        assert "“Box”" in desk.beams.why_not()
+        assert "“Box”" in desk.seeds.start(reply.id, 8, 8)
+        assert "“Box”" in desk.inside.refusal(reply) or "this computer" in desk.inside.refusal(
+            reply
+        )
+
+
+def test_a_draft_is_not_given_to_a_server_before_it_is_sent(
+    on: Any, server: ScriptedServer, soon: None
+) -> None:
+    room = on(server)
+    asked = len(server.requests)
+    room.desk.shelf.save_draft("My secret plan")
+    room.desk.attachments.add_paste("A secret file " * 500)
+    room.until(lambda: room.desk.attachments.of_open, "the attachment")
+    room.desk.meter.count_soon()
+    room.ask("Which city?")
+    bodies = [str(each.body) for each in server.requests[asked:]]
+    assert [each.path for each in server.requests[asked:]] == [CHAT]
+    assert "My secret plan" not in "".join(bodies)
+
+
+def test_a_trace_that_comes_after_another_version_was_shown_branches_nothing(
+    on: Any, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = on(server)
+    old = room.ask("Which city?")
+    disk = room.store._disk
+    load, late = disk.load_trace, []
+    monkeypatch.setattr(disk, "load_trace", lambda i: (late.append(load(i)), late[0])[1])
+    room.desk.branches.at_piece(old.id, 1, b" was")
+    room.desk.shelf.open_new()
+    late[0].result(20)
+    room.pump()
+    assert len(server.asked(CHAT)) == 1
+
+
+def test_the_beginning_is_told_from_the_text_and_its_tokens() -> None:
+    from recording_desk import message
+
+    from app.engine.protocol.frames import Array
+    from app.engine.protocol.messages import TokenTrace
+    from models.records import Role
+
+    def made(text: bytes, *others: bytes) -> TokenTrace:
+        nats = [-0.5, *(-1.5 for _ in others)]
+        n = len(nats)
+        return TokenTrace(
+            0, -1, text, -0.5, None, None, Array.of("i4", [-1] * n), Array.of("f4", nats), [], 1.0,
+            alternative_pieces=[text, *others],
+        )  # fmt: skip
+
+    thought = message(2, Role.ASSISTANT, "It is 4", reasoning="2+2")
+    table = TraceTable(
+        map(made, (b"<think>", b"2", b"+2", b"</think>", b"\n\n", b"It", b" is", b" 4"))
+    )
+    inside = text_branch(thought, 2, b"+3", table, "p")
+    assert inside == Beginning("", "2+3", None, "m2")
+    behind = text_branch(thought, 7, b" 5", table, "p")
+    assert behind == Beginning("It is 5", "2+2", None, "m2")
+    assert text_branch(thought, 0, b"x", table, "p") == branch_at.NOT_IN_TEXT
+    table.append(made(b"!", b"?"))
+    loud = message(3, Role.ASSISTANT, "It is 4!", reasoning="2+2")
+    asked = text_branch(loud, 8, b"?", table, "p")
+    assert isinstance(asked, TextBranch)
+    assert (asked.content, len(asked.head), asked.head[8].chosen) == ("It is 4?", 9, True)

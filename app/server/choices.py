@@ -15,6 +15,7 @@ from app.engine.protocol.messages import (
     Failed,
     Finished,
     Progress,
+    Result,
     Stopped,
     Summary,
     TextFlushed,
@@ -43,7 +44,7 @@ class Choice:
     """What has come of one reply. `why_stopped`: the sentence where it was stopped by nobody who
     asked for it."""
 
-    def __init__(self, why_stopped: Callable[[], str]) -> None:
+    def __init__(self, why_stopped: Callable[[Result], str]) -> None:
         self._why_stopped = why_stopped
         self.deltas: list[Delta] = []
         self.summary: Summary | None = None
@@ -91,7 +92,7 @@ class Choice:
 
     def _end(self, ending: Finished | Stopped) -> list[Delta]:
         if isinstance(ending, Stopped) or not isinstance(ending.result, Summary):
-            self.error = ApiError(503, self._why_stopped())
+            self.error = ApiError(503, self._why_stopped(ending.result))
             return []
         self.summary = ending.result
         if self._pending and self.summary.stop_reason != "stop_string":

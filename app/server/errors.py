@@ -76,6 +76,7 @@ def bad_request(sentence: str, param: str | None = None, code: str | None = None
 
 NO_MODEL: Final = "No model is loaded. Load one in Cutaway, then try again."
 UNLOADED: Final = "The model was unloaded before the reply was finished. Try again."
+STOPPED: Final = "The reply was stopped in Cutaway."
 CLOSING: Final = "Cutaway's server was turned off before the reply was finished."
 
 _STATUS_OF_KIND: Final = {

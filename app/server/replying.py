@@ -18,8 +18,8 @@ from typing import Protocol
 from app.engine.client.engine import Listener
 from app.engine.client.supervisor import EngineEvent, EngineState
 from app.engine.protocol.loading_messages import Loaded
-from app.engine.protocol.messages import Command, Failed, Finished, Stopped
-from app.server.errors import CLOSING, UNLOADED, ApiError
+from app.engine.protocol.messages import Command, Failed, Finished, Result, Stopped, Summary
+from app.server.errors import CLOSING, STOPPED, UNLOADED, ApiError
 from app.server.exchange import Exchange, Served
 
 RETRY_AFTER_S = 2
@@ -69,9 +69,13 @@ class Replies:
         """Requests that the engine has not ended."""
         return self._asked
 
-    def why_stopped(self) -> str:
-        """Of a reply that nobody who asked for it has stopped."""
-        return CLOSING if self._is_closed else UNLOADED
+    def why_stopped(self, result: Result) -> str:
+        """Of a reply that nobody who asked for it has stopped. One that the engine's child has
+        stopped itself knows its threads; where the child has ended, nobody does."""
+        if self._is_closed:
+            return CLOSING
+        is_by_hand = isinstance(result, Summary) and result.n_threads > 0
+        return STOPPED if is_by_hand else UNLOADED
 
     def ask(self, exchange: Exchange, commands: list[Command]) -> Job:
         """Send them all, or none. Raises ApiError where too many wait already."""

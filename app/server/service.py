@@ -187,7 +187,7 @@ class Service:
                     if isinstance(event, Failed):
                         raise of_failure(event)
                     if isinstance(event, Stopped):
-                        raise ApiError(503, self._replies.why_stopped())
+                        raise ApiError(503, self._replies.why_stopped(event.result))
                     if isinstance(event, Finished) and isinstance(event.result, kind):
                         return event.result
         finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QGuiApplication, QHideEvent
 from PySide6.QtWidgets import QLineEdit, QVBoxLayout, QWidget
 
@@ -34,6 +34,10 @@ NEW_KEY: Final = "Clients must send the new key. Copy it now; it isn't shown aga
 
 
 class ServerPage(Page):
+    """`requests_wanted`: the log of requests is."""
+
+    requests_wanted = Signal()
+
     def __init__(
         self,
         desk: Desk,
@@ -57,10 +61,18 @@ class ServerPage(Page):
             spoken="Copy the server's address",
             act=self._on_copy,
         )
+        self.requests_button = push_button(
+            "Requests…",
+            self,
+            "show_requests_button",
+            spoken="Server requests",
+            act=self.requests_wanted,
+        )
         self.add_card(
             plain_label(WORDS, self, "small", wraps=True),
             row("server_on", "Server", "Also starts with Cutaway.", SwitchField(theme, self)),
-            self._lined(self.state_label, self.copy_button),
+            self.state_label,
+            self._lined(self.copy_button, self.requests_button),
         )
         usual = Settings()
         self.add_card(

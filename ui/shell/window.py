@@ -359,6 +359,8 @@ class MainWindow(QMainWindow):
             self._settings_window = SettingsWindow(self._desk, self._bridge, self._theme, self)
             self._settings_window.levels_requested.connect(self.lazy.show_levels)
             self._settings_window.presets_requested.connect(self.lazy.show_presets)
+            show_requests = self.server_acts.show_requests
+            self._settings_window.server_page.requests_wanted.connect(show_requests)
         return self._settings_window
 
     def show_trash(self) -> None:

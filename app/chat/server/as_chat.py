@@ -128,6 +128,7 @@ def settings_of_request(generate: Generate) -> Settings:
             "thinking": prompt.thinking,
             "reasoning_budget": prompt.reasoning_budget,
             "template_variables": prompt.variables,
+            "tools": tuple(prompt.tools),
         }
         if prompt.template is not None:
             values |= {"chat_format": formats.OWN, "chat_template": prompt.template}

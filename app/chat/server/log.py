@@ -30,13 +30,13 @@ from app.engine.protocol.messages import (
     TokenArrived,
 )
 from app.engine.protocol.tool_messages import ToolCalled
-from models.records import Message
+from models.records import Message, MessageState
 
 if TYPE_CHECKING:
     from app.server.exchange import Exchange, Served
 
 MAX_REQUESTS: Final = 500
-MAX_BYTES: Final = 64 * 2**20
+MAX_BYTES: Final = 64_000_000
 MAX_NAME: Final = 80
 
 WAITING: Final = "waiting"
@@ -112,7 +112,8 @@ class Logged:
         if not self.is_over:
             is_begun = any(each.has_begun for each in self.replies)
             return RUNNING if is_begun or not self.replies else WAITING
-        if self.is_cut or self.is_stop_wanted:
+        ended = [each.ended.state for each in self.replies if each.ended is not None]
+        if self.is_cut or self.is_stop_wanted or MessageState.STOPPED in ended:
             return STOPPED
         return FAILED if self.sentence or self.status >= 400 else DONE
 

@@ -47,21 +47,21 @@ if TYPE_CHECKING:
     from app.bridge import Bridge
     from app.chat.desk import Desk
 
-SIZE_PX: Final = (900, 480)
+SIZE_PX: Final = (980, 480)
 SHOW_MS: Final = 200
 ROW_PX: Final = 26
 PAD_PX: Final = 22
 _WIDEST: Final = {
     TIME: "00:00:00",
     STATE: "Running",
-    CLIENT: "127.0.0.1 OpenAI/Python",
-    MODEL: "SmolLM2-135M-Instruct",
+    ENDPOINT: "/v1/chat/completions",
+    MODEL: "SmolLM2-135M-Instruct.Q4_1",
     IN: "Prompt",
     CACHED: "Cached",
     OUT: "88,888",
     RATE: "Tokens/s",
 }
-_FROM_PX: Final = {MODEL: 860, CACHED: 700, RATE: 620, TIME: 560, IN: 480, OUT: 400}
+_FROM_PX: Final = {MODEL: 940, CACHED: 740, RATE: 660, TIME: 580, IN: 520, OUT: 460}
 """How wide the window must be for these columns."""
 
 
@@ -161,7 +161,8 @@ class RequestsWindow(WindowBeside):
         rows.hide()
         rows.setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
         columns.setHighlightSections(False)
-        columns.setSectionResizeMode(ENDPOINT, QHeaderView.ResizeMode.Stretch)
+        columns.setSectionResizeMode(CLIENT, QHeaderView.ResizeMode.Stretch)
+        self._theme.font(self.table, Theme.font_small)
         self.table.activated.connect(lambda _: self.open_chosen())
         self.table.installEventFilter(self)
         self.table.selectionModel().selectionChanged.connect(self._on_chosen)

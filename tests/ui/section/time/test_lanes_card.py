@@ -72,6 +72,15 @@ def card(tools: Tools, desk: FakeDesk, bridge: FakeBridge, qtbot: QtBot) -> Lane
     return made
 
 
+def test_what_the_server_was_asked_is_named_by_its_client(card: LanesCard, desk: FakeDesk) -> None:
+    desk.server.log.client_of = lambda name: "OpenAI/Python" if name == "m1" else ""
+    card._show()
+    assert [lane.name for lane in card.view.lanes] == [
+        "Slot 1 · Version 1",
+        "Slot 2 · OpenAI/Python",
+    ]
+
+
 def test_it_says_who_was_where_and_how_fast(card: LanesCard) -> None:
     assert [lane.name for lane in card.view.lanes] == ["Slot 1 · Version 1", "Slot 2 · Version 2"]
     assert [lane.figure for lane in card.view.lanes] == ["41 tokens · 20.0/s", "21 tokens · 10.0/s"]

@@ -36,7 +36,9 @@ class CountedSource:
         pass
 
 
-@pytest.mark.parametrize("which", ["starter_gguf", "gemma_gguf"])
+@pytest.mark.parametrize(
+    "which", ["starter_gguf", pytest.param("gemma_gguf", marks=pytest.mark.soak)]
+)
 def test_a_header_from_afar_costs_few_requests(which: str, request: pytest.FixtureRequest) -> None:
     path: Path = request.getfixturevalue(which)
     source = CountedSource(path)

@@ -276,6 +276,7 @@ def test_the_size_by_the_formula_is_the_native_one(
     weights.close()
 
 
+@pytest.mark.soak
 def test_a_copy_of_gemma_has_the_size_of_the_formula(gemma: Weights, native_log: NativeLog) -> None:
     """The real file of two caches, with the session's options."""
     session = NativeSession(gemma, native_log)

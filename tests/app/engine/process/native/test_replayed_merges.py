@@ -153,7 +153,7 @@ def spelled_out(text: str, kind: int, model: str) -> bytes:
     return bytes(BYTE_OF[character] for character in text)
 
 
-@pytest.mark.parametrize("which", ["starter", "gemma"])
+@pytest.mark.parametrize("which", ["starter", pytest.param("gemma", marks=pytest.mark.soak)])
 def test_pieces_as_texts_are_tokenised_and_spelled_again(
     which: str, request: pytest.FixtureRequest
 ) -> None:

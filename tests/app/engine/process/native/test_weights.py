@@ -178,7 +178,7 @@ def test_progress_rises_to_the_size_of_the_file(tiny_file: Path, native_log: Nat
     assert seen[-1][0] == size
 
 
-@pytest.mark.parametrize("after", [0, 1, 40])
+@pytest.mark.parametrize("after", [0, pytest.param(1, marks=pytest.mark.soak), 40])
 def test_cancel_leaves_nothing_and_the_next_load_works(
     starter_gguf: Path, native_log: NativeLog, after: int
 ) -> None:

@@ -59,7 +59,7 @@ from app.insight.sampling.what_if import DrawSettings, WhatIf, drawn, what_if
 pytestmark = pytest.mark.weights
 
 
-@pytest.fixture(scope="module", params=["starter", "gemma"])
+@pytest.fixture(scope="module", params=["starter", pytest.param("gemma", marks=pytest.mark.soak)])
 def steps(request: pytest.FixtureRequest) -> Iterator[Steps]:
     made = Steps(request.getfixturevalue(request.param))
     yield made

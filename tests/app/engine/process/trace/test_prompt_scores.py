@@ -154,7 +154,7 @@ def in_the_same_steps(weights: Weights, ids: list[int], step: int) -> list[tuple
 
 
 @pytest.mark.weights
-@pytest.mark.parametrize("name", ["starter", "gemma"])
+@pytest.mark.parametrize("name", ["starter", pytest.param("gemma", marks=pytest.mark.soak)])
 def test_in_the_same_steps_it_is_the_softmax_of_the_native_logits(
     name: str, request: pytest.FixtureRequest, native_log: NativeLog
 ) -> None:

@@ -194,7 +194,7 @@ def test_what_rotates_nothing_says_so_and_what_rotates_in_part_is_told_in_part(
         assert position_of(read_header(path)).sentence == NO_POSITION
 
 
-@pytest.mark.parametrize("name", ["starter", "gemma"])
+@pytest.mark.parametrize("name", ["starter", pytest.param("gemma", marks=pytest.mark.soak)])
 def test_two_words_exchanged_change_the_vote(request: pytest.FixtureRequest, name: str) -> None:
     """The last token is the same and stands where it stood: only the order before it differs."""
     weights: Weights = request.getfixturevalue(name)

@@ -100,12 +100,17 @@ N_TOKENS = 262_144
 SLICE_S = 0.004
 
 
+@pytest.fixture(scope="module")
+def many_pieces() -> Pieces:
+    return made_pieces([b"e%d" % at for at in range(N_TOKENS)])
+
+
 @pytest.mark.parametrize("query", ["e", "e1", "zzqxqz", "Zzqxqz", "zz zz", "e" * 200])
-def test_262144_tokens_are_searched_with_pauses(query: str) -> None:
+def test_262144_tokens_are_searched_with_pauses(many_pieces: Pieces, query: str) -> None:
     """Between two moments to pause the window's thread is held for so long at most (processor
     seconds), also where nothing is found; in the whole the commonest letter takes less than a
     second."""
-    pieces = made_pieces([b"e%d" % at for at in range(N_TOKENS)])
+    pieces = many_pieces
     whole, longest, n_pauses, since = time.thread_time(), 0.0, 0, time.thread_time()
     for token_id in search(pieces, query):
         if token_id is None:

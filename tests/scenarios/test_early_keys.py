@@ -23,10 +23,15 @@ from models.records import Role
 from models.store.store import Store
 
 QUICK: dict[str, Any] = {"load": {"ms": 10}, "replies": [{"text": "Yes."}]}
-OFTEN = (0, 1, 2, 5, 9, 17)
-STEPS = [
-    step if step in OFTEN else pytest.param(step, marks=pytest.mark.soak) for step in range(18)
-]
+
+
+def some_steps(*often: int) -> list[Any]:
+    return [
+        step if step in often else pytest.param(step, marks=pytest.mark.soak) for step in range(18)
+    ]
+
+
+STEPS, FEW_STEPS = some_steps(0, 1, 2, 5, 9, 17), some_steps(1, 5, 17)
 """At the last one everything stands. `tests/app/chat/inspection/test_early_words.py` always takes
 each."""
 
@@ -115,7 +120,7 @@ def former_id(data_dir: Path) -> str:
     return conversation.id
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", FEW_STEPS)
 def test_where_there_was_a_chat_with_a_draft(
     open_window: Any, posted: Posted, former_id: str, step: int
 ) -> None:
@@ -130,7 +135,7 @@ def test_where_there_was_a_chat_with_a_draft(
     assert person.written().endswith("more")
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", FEW_STEPS)
 def test_typed_words_join_the_draft_that_was_there(
     open_window: Any, posted: Posted, former_id: str, step: int
 ) -> None:

@@ -83,9 +83,9 @@ def test_a_huge_paste_becomes_a_chip_and_survives_a_restart(open_window):
 @pytest.mark.parametrize(
     ("text", "comes_as", "is_busy"),
     [
-        ("What is this?", "paste", False),
+        pytest.param("What is this?", "paste", False, marks=pytest.mark.soak),
         ("", "paste", False),
-        ("What is this?", "file", False),
+        pytest.param("What is this?", "file", False, marks=pytest.mark.soak),
         ("What is this?", "json", False),
         ("What is this?", "paste", True),
     ],

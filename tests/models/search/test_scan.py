@@ -304,7 +304,7 @@ def all_pages(connection: Connection, typed: str) -> list[SearchHit]:
 
 
 @pytest.mark.parametrize(
-    "seed", [0, 1, 2, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(3, 8))]
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 8))]
 )
 def test_every_search_finds_what_a_plain_scan_finds(seed: int) -> None:
     dice = Random(seed)

@@ -593,8 +593,15 @@ def test_nothing_changes_the_path_in_a_column(window: MainWindow, bridge: FakeBr
     assert [offer.name for offer in view.offers_of(0)] == ["copy_message"]
 
 
-@pytest.mark.parametrize("zoom", [100, 200])
-@pytest.mark.parametrize("size", [(900, 600), (1440, 900)])
+@pytest.mark.parametrize(
+    ("size", "zoom"),
+    [
+        ((1440, 900), 100),
+        ((900, 600), 200),
+        pytest.param((1440, 900), 200, marks=pytest.mark.soak),
+        pytest.param((900, 600), 100, marks=pytest.mark.soak),
+    ],
+)
 def test_eight_answers_fit_any_window_by_scrolling(
     window: MainWindow, bridge: FakeBridge, theme: Theme, zoom: int, size: tuple[int, int]
 ):

@@ -125,8 +125,12 @@ def test_escape_puts_it_away(window: MainWindow, desk: FakeDesk) -> None:
     assert QApplication.focusWidget() is before
 
 
-@pytest.mark.parametrize("zoom", [80, 100, 200, 300])
-@pytest.mark.parametrize("size", [(480, 400), (900, 600), (1180, 780)])
+@pytest.mark.parametrize(
+    "zoom", [100, 300, *(pytest.param(zoom, marks=pytest.mark.soak) for zoom in (80, 200))]
+)
+@pytest.mark.parametrize(
+    "size", [(480, 400), (1180, 780), pytest.param((900, 600), marks=pytest.mark.soak)]
+)
 def test_the_offer_is_inside_the_window(
     window: MainWindow, desk: FakeDesk, zoom: int, size: tuple[int, int]
 ) -> None:

@@ -27,6 +27,7 @@ HUGE = {
     "wide letters": "漢" * MB,
     "code without spaces": "```\n" + "x" * MB + "\n```\n",
 }
+USUAL_KINDS = ("paragraphs", "code", "no spaces")
 # How long the GUI's thread may work without a look at its events. Time of its own: the machine
 # that tests run on is shared.
 USUAL_S, LONGEST_S = 0.05, 0.1
@@ -46,7 +47,10 @@ def reply(text: str) -> Message:
     return Message("r", "c", None, Role.ASSISTANT, text, datetime.now(UTC))
 
 
-@pytest.mark.parametrize("kind", HUGE)
+@pytest.mark.parametrize(
+    "kind",
+    [kind if kind in USUAL_KINDS else pytest.param(kind, marks=pytest.mark.soak) for kind in HUGE],
+)
 def test_a_huge_message_opens_at_once_and_is_whole_soon(qtbot, view, kind: str) -> None:
     gaps, last = [], [time.thread_time()]
 

@@ -570,7 +570,7 @@ def test_how_much_would_be_left_out_now(stage: Stage) -> None:
 # --- everywhere -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("width", [276, 400])
+@pytest.mark.parametrize("width", [276, pytest.param(400, marks=pytest.mark.soak)])
 def test_nothing_needs_to_be_moved_sideways(
     stage: Stage, theme: Theme, width: int, qtbot: QtBot
 ) -> None:

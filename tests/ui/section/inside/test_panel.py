@@ -373,7 +373,9 @@ def test_a_failure_is_a_sentence(
     assert words(panel, "inside_sentence") == CHOOSE
 
 
-@pytest.mark.parametrize(("zoom", "mode"), [(100, "dark"), (200, "light")])
+@pytest.mark.parametrize(
+    ("zoom", "mode"), [(100, "dark"), pytest.param(200, "light", marks=pytest.mark.soak)]
+)
 def test_all_cards_are_painted_in_every_theme(
     embedding: EmbeddingByHand,
     seen: InsidePanel,

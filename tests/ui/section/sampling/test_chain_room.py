@@ -840,7 +840,7 @@ def test_tab_goes_as_the_eye_does(panel: ChainRoom) -> None:
     assert {at for at, _, _ in passed} == {-1, 0, 1, 2, 3, 4, 5}
 
 
-@pytest.mark.parametrize("zoom", [100, 300])
+@pytest.mark.parametrize("zoom", [pytest.param(100, marks=pytest.mark.soak), 300])
 def test_nothing_is_wider_than_a_narrow_section(
     panel: ChainRoom, desk: SamplingDesk, theme: Theme, zoom: int, qapp: QApplication
 ) -> None:

@@ -80,7 +80,9 @@ def drafted_body(given: list[bytes], width: float, *, grows: bool = False) -> To
     return body
 
 
-@pytest.mark.parametrize("width", [90, 240, 640])
+@pytest.mark.parametrize(
+    "width", [90, *(pytest.param(width, marks=pytest.mark.soak) for width in (240, 640))]
+)
 def test_ghosts_have_room_of_their_own(qapp, width: float) -> None:
     given = made(3, 300)
     body = drafted_body(given, width)

@@ -372,7 +372,9 @@ def test_a_widget_over_a_message_has_its_room(view: TranscriptView, tokens: Toke
     assert view.rows.height(1) == height
 
 
-@pytest.mark.parametrize("share", [0.0, 0.2, 0.5, 0.9])
+@pytest.mark.parametrize(
+    "share", [0.2, 0.9, *(pytest.param(share, marks=pytest.mark.soak) for share in (0.0, 0.5))]
+)
 def test_switching_keeps_what_is_read_in_view(view: TranscriptView, qtbot, share: float) -> None:
     """Numbered words say what stands at the upper edge."""
     words = [f"w{number}" for number in range(4000)]

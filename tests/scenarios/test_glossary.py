@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -65,10 +66,18 @@ def outlined(person: Any) -> QWidget | None:
     return found[-1].parentWidget() if found else None
 
 
-def test_every_term_is_shown_alive(open_window: Any) -> None:
+@pytest.mark.parametrize(
+    "terms",
+    [
+        pytest.param(tuple({term.show: term for term in glossary()}.values()), id="each spot"),
+        pytest.param(glossary(), id="all", marks=pytest.mark.soak),
+    ],
+)
+def test_every_term_is_shown_alive(open_window: Any, terms: Sequence[Term]) -> None:
+    """Terms of one spot are shown alike."""
     person = open_window(SCRIPT)
     say(person)
-    for term in glossary():
+    for term in terms:
         if term.show.widget in STAGES:
             put_stage(person, STAGES[term.show.widget])
         window = show_me(person, term)
@@ -95,20 +104,17 @@ def test_what_has_no_room_is_shown_by_the_menu_that_has_it(open_window: Any) -> 
     assert window.sentence.text() == ""
 
 
-@pytest.mark.parametrize(
-    ("name", "sentence"),
-    [
-        ("attention", NEEDS_REPLY),
-        ("prefill", NEEDS_REPLY),
-        ("XTC", term_called("XTC").otherwise),
-    ],
-)
-def test_what_cannot_be_shown_says_what_to_do(open_window: Any, name: str, sentence: str) -> None:
+def test_what_cannot_be_shown_says_what_to_do(open_window: Any) -> None:
     person = open_window(SCRIPT)
     person.wait_ready()
-    window = show_me(person, term_called(name))
-    person.wait(window.sentence.text)
-    assert window.sentence.text() == sentence
+    for name, sentence in (
+        ("attention", NEEDS_REPLY),
+        ("XTC", term_called("XTC").otherwise),
+        ("prefill", NEEDS_REPLY),
+    ):
+        window = show_me(person, term_called(name))
+        person.wait(window.sentence.text)
+        assert window.sentence.text() == sentence, name
 
 
 def test_without_a_model_one_is_asked_for(open_window: Any) -> None:

@@ -52,7 +52,15 @@ def text_of(tokens: list[Any]) -> str:
     return decoder.decode(b"".join(token.piece for token in tokens))
 
 
-def test_a_branch_evaluates_one_token_and_says_what_its_bytes_say(room: Any) -> None:
+def test_branches_say_what_their_bytes_say(room: Any) -> None:
+    """One after another: to load the weights takes longest."""
+    it_evaluates_one_token(room)
+    room.desk.shelf.open_new()
+    a_typed_text_and_the_middle_of_its_character(room)
+    a_continuation_of_a_text_and_a_choice_in_step_mode(room)
+
+
+def it_evaluates_one_token(room: Any) -> None:
     old = room.ask("Write about a bird.")
     was = trace(room, old)
     second = next(i for i in unpack(was[6].alternative_ids) if i != was[6].token_id)
@@ -72,7 +80,7 @@ def test_a_branch_evaluates_one_token_and_says_what_its_bytes_say(room: Any) -> 
     assert reply.counts.evaluated < 40
 
 
-def test_a_typed_text_and_the_middle_of_its_character(room: Any) -> None:
+def a_typed_text_and_the_middle_of_its_character(room: Any) -> None:
     old = room.ask("Write about a bird.")
     room.desk.branches.at_text(old.id, 3, " a 🦤")
     typed = after(room, old)
@@ -99,7 +107,7 @@ def test_a_typed_text_and_the_middle_of_its_character(room: Any) -> None:
     assert (whole.counts.evaluated, whole.sibling_index) == (1, 3)
 
 
-def test_a_continuation_of_a_text_and_a_choice_in_step_mode(room: Any) -> None:
+def a_continuation_of_a_text_and_a_choice_in_step_mode(room: Any) -> None:
     room.desk.shelf.open_new_text()
     assert room.desk.text.go_on("The capital of France is", 24)
     old = room.until(room.ended_reply)

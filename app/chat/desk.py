@@ -314,6 +314,7 @@ class Desk:
             self.idle.touch,
             self.growing.show_arrived,
             server,
+            offline=offline,
         )
         self.headers: Final = HeaderFiles(around)
         self.machine: Final = Machines(loader, self.questions, self.headers)

@@ -1,8 +1,8 @@
 """What the window is told of each request: who asked for what, and what became of it.
 
 A `Served` is a reply as the desk has them: its `Generate`, and all events that the engine told of
-it, so that the panels show it like any other. Its lists only grow, on the engine's thread; any
-thread may read a copy.
+it, so that the panels show it like any other. Its events come on the engine's thread; the window
+takes them away as it reads them.
 """
 
 from __future__ import annotations

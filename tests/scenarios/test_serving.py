@@ -144,11 +144,13 @@ def test_what_was_asked_is_listed_and_opened_as_a_chat(serving: Any) -> None:
     save, *_ = banners[KEY].notice.acts
     save.run()
     serving.wait(lambda: desk.shelf.conversations)
-    serving.wait(lambda: not desk.server.opened.is_on_screen)
+    serving.type("Hi")  # at once: it goes along
+    serving.wait(lambda: desk.shelf.open.id == desk.shelf.conversations[0].id)
     assert KEY not in banners
-    serving.send("Hi")
+    assert serving.written() == "Hi"
+    serving.press(Qt.Key.Key_Return)
+    serving.wait(lambda: len(desk.shelf.path) == 4)
     assert serving.wait_ended().state is MessageState.COMPLETE
-    assert len(desk.shelf.path) == 4
 
 
 def test_one_that_runs_is_followed_stopped_and_copied(serving: Any) -> None:

@@ -52,13 +52,12 @@ CLIENT_LEFT: Final = "The client closed the connection."
 @dataclass(slots=True)
 class LoggedReply:
     """A reply of a request. `chat_name`, `reply_name`: what the engine calls its chat and it.
-    `n_taken`: so many of its events have been read. `ended`: its message, once it has ended."""
+    `ended`: its message, once it has ended."""
 
     asked: Asked
     engine_id: int
     chat_name: str
     reply_name: str
-    n_taken: int = 0
     is_reading: bool = False
     ended: Message | None = None
 
@@ -251,8 +250,8 @@ class RequestLog:
         if place >= len(row.replies):
             row.replies.append(self._logged(row, served))
         logged = row.replies[place]
-        events = served.events[logged.n_taken :]
-        logged.n_taken += len(events)
+        events = served.events[:]
+        del served.events[: len(events)]  # as objects they take six times as much as in a trace
         for event in events:
             self._take(logged, event)
 

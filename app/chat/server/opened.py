@@ -78,11 +78,11 @@ class OpenedRequest:
         if not row.replies:
             self._around.emit(Noticed("info", NO_REPLY))
             return
-        if row is self._row and self._shelf.served_id:
-            self._shelf.open_stored(self._shelf.served_id)
-            return
-        if self._shelf.is_stored(row.kept_as):
-            self._shelf.open_stored(row.kept_as)
+        there = row.kept_as if self._shelf.is_stored(row.kept_as) else ""
+        if not there and row is self._row:
+            there = self._shelf.served_id
+        if there:
+            self._shelf.open_stored(there)
             return
         if self._is_being_kept or not self._around.may_write():
             return
@@ -167,10 +167,20 @@ class OpenedRequest:
         self._is_being_kept = False
         if self._row is not None:
             self._row.kept_as = chat.id
-        was_on_screen = self.is_on_screen and is_wanted()
-        self.close()
-        self._shelf.take_in(chat, lambda: was_on_screen)
         self._around.emit(Noticed("info", KEPT))
+        self._shelf.take_in(chat, lambda: False)
+        if not (self.is_on_screen and is_wanted()):
+            self.close()
+            return
+        self._shelf.open_stored(chat.id, then=lambda: self._leave_for(chat))
+
+    def _leave_for(self, kept: Conversation) -> None:
+        """The stored one is on screen. What was typed since goes along."""
+        left = self._shelf.conversation(self._shelf.served_id)
+        self.close()
+        if left is not None and left.draft != self._shelf.draft:
+            self._shelf.save_draft(left.draft)
+            self._shelf.open_stored(kept.id)
 
     def _on_not_kept(self, why: str) -> None:
         self._is_being_kept = False

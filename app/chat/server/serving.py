@@ -56,6 +56,10 @@ KEY_STAYS: Final = (
 KEY_IS_GONE: Final = (
     "The server's key isn't in the system keyring any more. Make a new one in Settings → Server."
 )
+OFFLINE: Final = (
+    "Offline is on, so other computers can't connect. Set the server's address to 127.0.0.1, or "
+    "turn Offline off."
+)
 OUR_FAULT: Final = "The server couldn't start. Try again; the log has the details."
 NO_MODEL: Final = "No model is loaded in Cutaway. Load one, then try again."
 
@@ -100,6 +104,8 @@ class OwnServer:
         touch: Callable[[], None],
         show_arrived: Callable[[], None],
         start: StartServer,
+        *,
+        offline: bool,
     ) -> None:
         self.log: Final = log
         self.opened: Final = opened
@@ -110,6 +116,7 @@ class OwnServer:
         self._touch = touch
         self._show_arrived = show_arrived
         self._start = start
+        self._is_offline_by_argument = offline
         self._key = ""
         self._is_released = False
         self._after_key: list[Callable[[], None]] = []
@@ -123,7 +130,7 @@ class OwnServer:
 
     def take_settings(self, names: frozenset[str]) -> None:
         """These have changed, or were read at the start."""
-        if any(name.startswith("server_") for name in names):
+        if "offline" in names or any(name.startswith("server_") for name in names):
             self._failed = None
             self._turn()
 
@@ -135,13 +142,10 @@ class OwnServer:
         if loader.loaded is None and not (is_over and has_been):
             return
         self._wake_all()
-        if not self._is_released:
-            self.release()
-
-    def release(self) -> None:
-        """It may start: the model of the start is there, or there will be none."""
-        self._is_released = True
-        self._turn()
+        # A second instance leaves the port to the first one, unless somebody wants it here.
+        if not self._is_released and self._around.can_write:
+            self._is_released = True
+            self._turn()
 
     def set_on(self, is_on: bool) -> None:
         """By hand, so at once."""
@@ -151,6 +155,10 @@ class OwnServer:
             self._turn()
         else:
             self._set_setting("server_on", is_on)
+
+    @property
+    def _is_offline(self) -> bool:
+        return self._is_offline_by_argument or self._around.settings.offline
 
     @property
     def is_on(self) -> bool:
@@ -181,8 +189,13 @@ class OwnServer:
         if self._turning is not None or self._around.is_closing or self._needs_key():
             return
         wanted, running = self._wanted(), self._running
+        is_closed_off = wanted is not None and self._is_offline and not is_loopback(wanted.host)
+        if is_closed_off:
+            wanted = None
         if wanted == (running[0] if running is not None else None):
-            if wanted is None and self._failed is None:
+            if is_closed_off:
+                self._tell(ServerChanged("failed", sentence=OFFLINE))
+            elif wanted is None and self._failed is None:
                 self._tell(ServerChanged("off"))
             return
         if wanted is not None and wanted == self._failed:

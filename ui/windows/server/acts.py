@@ -90,7 +90,7 @@ class ServerActs(QObject):
             Action(
                 "copy_server_key",
                 "Copy the server's key",
-                "Ctrl+Alt+Shift+K",
+                "Ctrl+Alt+Shift+U",
                 self.copy_key,
                 lambda: bool(server.key) or self._desk.settings.now.server_key_kept,
                 group=GROUP,

@@ -150,6 +150,34 @@ def test_the_key_is_in_the_keyring_and_read_at_the_next_start(
     assert serving.KEY_IS_GONE in [event.sentence for event in bare.of(events.Noticed)]
 
 
+def test_offline_it_serves_this_computer_alone(room: Any, server: FakeServer) -> None:
+    turned_on(room)
+    room.desk.settings.set("offline", True)
+    room.pump()
+    assert room.desk.server.state.state == "on"
+    room.desk.settings.set("server_address", "0.0.0.0")
+    room.until(lambda: room.desk.server.state.state == "failed", "its end")
+    assert room.desk.server.state.sentence == serving.OFFLINE
+    assert server.n_closed == 1
+    room.desk.server.make_key(lambda: None)
+    room.desk.settings.set("offline", False)
+    room.until(lambda: room.desk.server.state.state == "on", "the server")
+
+
+def test_a_second_window_leaves_the_port_to_the_first(
+    make_room: Callable[..., Any], server: FakeServer
+) -> None:
+    first = make_room(server=server.start).start_ready()
+    turned_on(first)
+    first.store.all_settings().result(20)
+    second = make_room(server=server.start, read_only=True).start_ready()
+    second.until(lambda: second.desk.settings.now.server_on, "what is remembered")
+    second.pump()
+    assert (len(server.begun), second.desk.server.state.state) == (1, "off")
+    second.desk.server.set_on(True)
+    second.until(lambda: second.desk.server.state.state == "on", "by hand")
+
+
 def test_settings_that_change_turn_it_over(room: Any, server: FakeServer) -> None:
     turned_on(room)
     room.desk.settings.set("server_max_mb", 3)

@@ -6,6 +6,8 @@ was measured elsewhere before: the panel leaves, and a sentence says why. It ask
 
 from __future__ import annotations
 
+from typing import Final
+
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
@@ -14,7 +16,15 @@ from app.chat.replies.written_by import writer_of
 from app.engine.protocol.remote_messages import Ability
 from ui.section.low_room import LowRoom
 from ui.section.panel import Panel, Tools
+from ui.widgets.figures import plain_name
 from ui.widgets.kit import plain_label
+
+OF_REPLY: Final[dict[Ability, str]] = {
+    "inside": "{engine} wrote this reply. What happens inside the network can only be read for "
+    "replies of a model on this computer.",
+    "draws": "{engine} wrote this reply. Draws can only be replayed for replies of a model on this "
+    "computer.",
+}
 
 
 def why_away(tools: Tools, ability: Ability | None, *, is_of_reply: bool) -> str:
@@ -25,10 +35,11 @@ def why_away(tools: Tools, ability: Ability | None, *, is_of_reply: bool) -> str
     remote, message = tools.desk.loader.remote, tools.looking.message
     writer = None if message is None or not is_of_reply else writer_of(message.settings)
     if writer is None:
-        return "" if remote is None else remote.why_not(ability)
-    if remote is not None and remote.engine_id == writer.engine_id:
-        return remote.why_not(ability)
-    return f"{writer.words} wrote this reply and didn't tell this."
+        why = "" if remote is None else remote.why_not(ability)
+        if why and is_of_reply and message is not None and message.weights_name:
+            why += f" Load “{plain_name(message.weights_name)}”, which wrote this reply."
+        return why
+    return OF_REPLY[ability].format(engine=writer.words)
 
 
 class PanelPlace(QStackedWidget):

@@ -14,6 +14,7 @@ from PySide6.QtCore import QObject
 from PySide6.QtGui import QGuiApplication
 
 from app.chat.events import EngineStateChanged, SettingsChanged, TraceRead, VocabularyRead
+from app.chat.replies.written_by import writer_of
 from app.chat.surroundings import ALWAYS
 from app.engine.protocol.messages import Tokens, TokenTrace
 from models.records import Message, MessageState, Role
@@ -42,6 +43,12 @@ NO_WEIGHTS: Final = (
     "No model is loaded, so messages without recorded tokens appear as plain text. Load a model "
     "to see their tokens."
 )
+NOT_TOLD: Final = "{engine} doesn't tell {what}, so these tokens have no tint."
+TINT_WORDS: Final = {
+    "rank": "ranks",
+    "entropy": "entropies",
+    "surprise": "what its draws were made of",
+}
 TOO_LONG: Final = "This message is too long to show as tokens, so it appears as text."
 COPIED: Final = "Tokens copied as an image."
 OTHER_WEIGHTS: Final = "Written by another model and not recorded, so it appears as plain text."
@@ -129,6 +136,7 @@ class TokenViewActs(QObject):
             self._show(settings.token_view)
         if self._bar is not None:
             self._say_tint()
+            self._say()
 
     def _show(self, is_on: bool) -> None:
         if is_on:
@@ -362,4 +370,16 @@ class TokenViewActs(QObject):
             (tokens := self._mode.tokens_of(m.id)) is not None and not tokens.are_tokens
             for m in self._mode.messages_in_view()
         )
-        self._bar.say(NO_WEIGHTS if lacking else "")
+        untold = "" if message is None else self._untold(message)
+        self._bar.say(NO_WEIGHTS if lacking else untold)
+
+    def _untold(self, message: Message) -> str:
+        """Why a server's reply has no tint of this kind."""
+        writer, tokens = writer_of(message.settings), self._mode.tokens_of(message.id)
+        if writer is None or tokens is None or not len(tokens.traces):
+            return ""
+        first, tint = tokens.traces[0], self._mode.tint
+        is_known = {"rank": first.rank, "entropy": first.entropy}.get(tint, 0) is not None
+        if tint == "surprise" and not first.stages:
+            is_known = False
+        return "" if is_known else NOT_TOLD.format(engine=writer.words, what=TINT_WORDS[tint])

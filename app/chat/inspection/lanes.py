@@ -31,6 +31,9 @@ class LaneWatch:
             self.record.forget()
             self._of = loaded
             self._is_asked = False
+        if self._loader.remote is not None:
+            then()
+            return True
         if self._is_asked:
             return False
         self._is_asked = True

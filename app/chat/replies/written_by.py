@@ -17,6 +17,8 @@ from app.engine.protocol.remote_messages import KIND_NAMES
 from app.engine.protocol.stages import Sampling, Stage
 
 ENGINE: Final = "engine"
+TIMINGS: Final = "timings"
+"""In that entry: the server told how long its tokens took; else they were timed as they came."""
 NOT_TAKEN: Final = "not_taken"
 """In that entry: what of the chain the server did not take (`app.chat.settings.not_taken`)."""
 _MOST: Final = 200
@@ -32,6 +34,7 @@ class Writer:
     kind: str
     version: str
     model: str
+    has_timings: bool = False
 
     @property
     def words(self) -> str:
@@ -51,6 +54,7 @@ def as_recorded(loaded: Loaded, sampling: Sampling) -> dict[str, Any]:
         "kind": offer.kind,
         "version": offer.version,
         "model": offer.model_id or loaded.name,
+        TIMINGS: offer.can("timings"),
         NOT_TAKEN: not_taken.as_recorded([*sampling.filters, sampling.select], offer),
     }
     return {ENGINE: {name: value for name, value in found.items() if value}}
@@ -66,7 +70,8 @@ def writer_of(settings: Mapping[str, Any]) -> Writer | None:
         _one_line(text) if isinstance(text, str) else "" for text in told
     )
     shown = next((words for name, words in KIND_NAMES.items() if name == kind), kind)
-    return Writer(engine_id, called or "a server", shown, version, model)
+    has_timings = found.get(TIMINGS) is True
+    return Writer(engine_id, called or "a server", shown, version, model, has_timings)
 
 
 def not_taken_of(settings: Mapping[str, Any], stages: Sequence[Stage]) -> dict[int, NotTaken]:

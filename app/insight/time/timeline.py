@@ -111,6 +111,14 @@ KINDS: Final[dict[str, Kind]] = {
         "decode",
         "One token per pass, more with speculative decoding; bound by memory.",
     ),
+    "awaited": Kind(
+        "First token",
+        "decode",
+        "From sending to the first token: the way there and back, the server's queue, the prompt "
+        "and the first draw together.",
+    ),
+    "arrived": Kind("Tokens", "decode", "As they arrived here, network included."),
+    "told": Kind("Tokens", "decode", "By the server's own clock."),
     "taken_back": Kind(
         "Discarded", "decode", "Decode of tokens that completed a banned string, drawn again."
     ),
@@ -127,7 +135,8 @@ KINDS: Final[dict[str, Kind]] = {
 }
 """In the order in which sums are shown."""
 
-WRITING: Final = frozenset({"first", "decode"})
+WRITING: Final = frozenset({"first", "decode", "awaited", "arrived", "told"})
+_WITH_RATE: Final = frozenset({"prefill", "reread", "decode", "arrived", "told"})
 COUNTED: Final = WRITING | {"prefill", "reread"}
 """Passes whose tokens were read, or are part of the reply."""
 
@@ -220,6 +229,23 @@ def of_trace(token_ms: Sequence[float]) -> tuple[Stretch, ...]:
     return (first, Stretch("decode", first.ms, math.fsum(token_ms[1:]), len(token_ms) - 1))
 
 
+def of_server(token_ms: Sequence[float], *, is_told: bool) -> tuple[Stretch, ...]:
+    """The line of a server's reply, which says nothing of its passes. `is_told`: these times are
+    its own; else they are those of the arrivals here, and the first one is of all before it.
+
+    >>> [(one.kind, one.ms, one.tokens) for one in of_server([9.0, 2.0, 2.0], is_told=False)]
+    [('awaited', 9.0, 1), ('arrived', 4.0, 2)]
+    """
+    if not len(token_ms):
+        return ()
+    if is_told:
+        return (Stretch("told", 0.0, math.fsum(token_ms), len(token_ms)),)
+    first = Stretch("awaited", 0.0, float(token_ms[0]), 1)
+    if len(token_ms) == 1:
+        return (first,)
+    return (first, Stretch("arrived", first.ms, math.fsum(token_ms[1:]), len(token_ms) - 1))
+
+
 # --- sums ---------------------------------------------------------------------------------------
 
 
@@ -241,7 +267,7 @@ def parts(stretches: Sequence[Stretch]) -> list[Part]:
         if not those:
             continue
         ms, tokens = total_ms(those), sum(one.tokens for one in those)
-        has_rate = kind in ("prefill", "reread", "decode") and tokens and ms >= LEAST_MS
+        has_rate = kind in _WITH_RATE and tokens and ms >= LEAST_MS
         found.append(
             Part(
                 kind,

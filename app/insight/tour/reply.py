@@ -9,6 +9,7 @@ from app.amounts import time_text
 from app.engine.protocol.stages import Stage, Temperature, TopK, TopP
 from app.insight.time.timeline import Part, from_stored, parts
 from app.insight.tour.facts import Fact, Facts, count, said, share, times
+from app.insight.trace.message_tokens import is_from_server
 from models.records import Message
 
 ENDINGS: Final = {
@@ -40,6 +41,8 @@ def reply_facts(message: Message) -> Facts:
     ):
         if number is not None:
             found[name] = count(number)
+    if is_from_server(message):
+        found.pop("n_cells", None)  # what it keeps of a chat it does not tell
     if counts.reused:
         found["n_reused"] = count(counts.reused, "tokens")
     if counts.total_s is not None:

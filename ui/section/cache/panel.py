@@ -45,6 +45,7 @@ from app.chat.surroundings import ALWAYS
 from app.engine.protocol.cache_messages import CacheAct, CacheMap, CacheSlot, ChangeCache, LastTurn
 from app.engine.protocol.saved_messages import DropSaved
 from app.insight.cache.cells import CellMap
+from app.insight.trace.message_tokens import is_from_server
 from models.records import Message, Role
 from ui.section.cache import words as words
 from ui.section.cache.cards import PolicyCard, SizeCard, SmallButton, StepCard
@@ -405,6 +406,8 @@ class CachePanel(Panel):
         message = self._looking.message
         if message is None:
             return None
+        if is_from_server(message):
+            return None  # it was read there
         counts, source = message.counts, message.settings.get("reuse_source")
         if counts.reused is None or counts.evaluated is None or counts.generated is None:
             return None

@@ -33,7 +33,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.amounts import time_text
 from app.insight.time.bars import Bars, bars, full_ms, highest, shared
-from app.insight.time.timeline import Lane, Stretch, total_ms
+from app.insight.time.timeline import WRITING, Lane, Stretch, total_ms
 from ui.look.theme import Theme
 from ui.section.time.scale import TimeScale, step_for
 from ui.section.time.words import tick_text
@@ -271,7 +271,7 @@ class TimeLine(QWidget):
         is_hovered = self.hovered.stretch == number
         if stretch.lane == "decode":
             color = QColor(colors.hover)
-            if len(self.bars) and stretch.kind in ("first", "decode"):
+            if len(self.bars) and stretch.kind in WRITING:
                 return
         elif stretch.lane == "prefill":
             color = QColor(colors.second)

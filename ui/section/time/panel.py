@@ -37,6 +37,7 @@ from app.insight.time.timeline import (
     from_stored,
     is_gathered,
     lane_ms,
+    of_server,
     of_trace,
     parts,
     total_ms,
@@ -66,6 +67,7 @@ GROWING: Final = (
 NOT_RECORDED: Final = (
     "Prefill and waiting weren't recorded for this reply. Decode comes from its trace."
 )
+OF_SERVER: Final = "{engine} doesn't tell what its time went into, only its tokens are timed."
 NOTHING_RECORDED: Final = "No times were recorded for this reply."
 
 BEFORE_BRANCH: Final = "Token {number:,} comes from the version this one was branched from."
@@ -240,7 +242,9 @@ class TimePanel(Panel):
         if message is None or message.role is not Role.ASSISTANT:
             return ()
         recorded = () if self._looking.is_growing else from_stored(message.settings.get("timeline"))
-        return recorded or of_trace(token_ms)
+        if recorded or (writer := self._looking.writer) is None:
+            return recorded or of_trace(token_ms)
+        return of_server(token_ms, is_told=writer.has_timings)
 
     def _token_ms(self) -> Sequence[float]:
         """Of a trace that grows the column; of one that does not it is made once."""
@@ -272,6 +276,8 @@ class TimePanel(Panel):
     def _caption(self, message: Message | None, stretches: Sequence[Stretch]) -> str:
         if message is None or message.role is not Role.ASSISTANT:
             return self._looking.sentence
+        if (writer := self._looking.writer) is not None and stretches:
+            return OF_SERVER.format(engine=writer.words)
         if self._looking.is_growing:
             return GROWING
         recorded = from_stored(message.settings.get("timeline"))

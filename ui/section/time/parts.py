@@ -9,7 +9,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QSizePolicy, QWidget
 
-from app.insight.time.timeline import Part
+from app.insight.time.timeline import WRITING, Part
 from ui.look.theme import Theme
 from ui.section.term_label import ElidedTermLabel, TermLabel
 
@@ -61,7 +61,7 @@ class TimeParts(QFrame):
         kinds = tuple(part.kind for part in parts)
         if kinds != self._kinds:
             self._make_rows(kinds)
-        n_tokens = sum(part.tokens for part in parts if part.kind in ("first", "decode"))
+        n_tokens = sum(part.tokens for part in parts if part.kind in WRITING)
         total = (TOTAL, f"{total_ms:,.1f}", "100.0", f"{n_tokens:,}" if n_tokens else "", "")
         for row, cells in zip(self._rows, [*map(cells_of, parts), total], strict=True):
             for label, words in zip(row, cells, strict=True):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from app.amounts import time_text
-from app.insight.time.timeline import KINDS, LEAST_MS, Stretch
+from app.insight.time.timeline import COUNTED, KINDS, LEAST_MS, Stretch
 
-_PASSES: Final = frozenset({"prefill", "reread", "first", "decode"})
+_PASSES: Final = COUNTED
 _READING: Final = frozenset({"prefill", "reread"})
 
 

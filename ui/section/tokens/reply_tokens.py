@@ -20,6 +20,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.insight.trace.alternatives import NO_ID
 from app.insight.trace.message_tokens import drafted_of, n_taken_over
 from app.insight.trace.tokens_shown import bits_text, visible
 from app.insight.trace.totals import RunningTotals, Totals, speeds
@@ -46,6 +47,7 @@ from ui.widgets.figures import signed
 from ui.widgets.icon_button import IconButton
 
 CAPTION: Final = "Recorded live. Probabilities before samplers, at temperature 1."
+TOLD: Final = "Tokens and probabilities as {engine} told them. Times are {times}."
 LOW_PX: Final = 600
 _USUAL_VOCABULARY: Final = 99_999
 
@@ -316,7 +318,7 @@ class ReplyTokens(Panel):
         self.speed.setVisible(found is not None and found.tokens_per_s is not None)
         drafted = drafted_of(self._looking.traces, taken_over)
         self.plot.show_speeds(speeds(self._totals.times[taken_over:], drafted=drafted))
-        self.caption.setText(CAPTION + _of_others(taken_over))
+        self.caption.setText(self._caption() + _of_others(taken_over))
         self.copy_button.setEnabled(found is not None)
         self.uncertain_button.setEnabled(found is not None)
         if found is None:
@@ -330,6 +332,28 @@ class ReplyTokens(Panel):
         if found.tokens_per_s is not None:
             self.speed.figure.set_text(f"{found.tokens_per_s:.1f} tokens/s")
         self.figures.setText(_figures(found))
+
+    def _caption(self) -> str:
+        """How the figures were had; of a server's reply also what is not known of them."""
+        writer, traces = self._looking.writer, self._looking.traces
+        if writer is None:
+            return CAPTION
+        times = "its own" if writer.has_timings else "those of their arrival here"
+        told = TOLD.format(engine=writer.words, times=times)
+        if not len(traces):
+            return ""
+        first = traces[0]
+        lacking = [
+            words
+            for words, is_lacking in (
+                ("IDs", first.token_id == NO_ID),
+                ("ranks", first.rank is None),
+                ("entropies", first.entropy is None),
+            )
+            if is_lacking
+        ]
+        names = " and ".join([", ".join(lacking[:-1]), lacking[-1]] if lacking[1:] else lacking)
+        return f"{told} It doesn't tell {names}." if lacking else told
 
     def _on_scrolled(self, value: int) -> None:
         self._is_at_end = value >= self.table.verticalScrollBar().maximum()
@@ -366,6 +390,7 @@ def _of_others(count: int) -> str:
 
 def _figures(found: Totals) -> str:
     logprob = signed(found.mean_logprob)
-    return (
-        f"mean log-probability {logprob} nats · mean entropy {bits_text(found.mean_entropy)} bits"
-    )
+    told = f"mean log-probability {logprob} nats"
+    if found.mean_entropy is None:
+        return told
+    return f"{told} · mean entropy {bits_text(found.mean_entropy)} bits"

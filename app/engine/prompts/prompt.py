@@ -33,11 +33,15 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, Final
 
+import msgspec
+
+from app.engine.prompts.call_forms import OTHER_TOOLS, changed_lines
 from app.engine.prompts.midway import Stretch
 from app.engine.prompts.reply_opening import missing_opening
 from app.engine.prompts.sources import (
     Sourced,
     empty,
+    framed,
     given_as,
     is_summary,
     joined,
@@ -54,6 +58,21 @@ from app.engine.prompts.tokens import (
     present_controls,
     split_control,
 )
+from app.engine.prompts.tooling import (
+    NO_TOOLING,
+    TOOLS,
+    Tooling,
+    content_start,
+    fields_of,
+    hidden,
+    reader_of,
+    same_calls,
+    texts_of,
+    told,
+    tooling_of,
+    with_ids,
+    with_short_ids,
+)
 from app.engine.protocol.frames import clean_text
 from app.engine.protocol.prompt_messages import (
     ChatMessage,
@@ -65,7 +84,9 @@ from app.engine.protocol.prompt_messages import (
 )
 from app.engine.protocol.template_messages import TemplateFailed
 from app.engine.protocol.template_variables import read_variables
-from app.engine.templates.layout import Layout, lay_over, restore
+from app.engine.templates.layout import Layout, MessageSpan, lay_over, restore
+from app.engine.text.call_form import OWN, CallForm, object_of, written
+from app.engine.text.calls import parts_in
 from app.engine.text.marks import reasoning_marks
 
 Render = Callable[..., str]
@@ -75,7 +96,8 @@ Render = Callable[..., str]
 @dataclass(frozen=True, slots=True)
 class PromptNote:
     """Something the user should know. kind: no_template, empty_template, system_folded,
-    turns_merged, turns_left_out, user_first, tools_as_user, reply_opened, thinking_unknown."""
+    turns_merged, turns_left_out, user_first, tools_as_user, calls_as_text, reply_opened,
+    thinking_unknown."""
 
     kind: str
     sentence: str
@@ -91,7 +113,8 @@ class BuiltPrompt:
     `n_continued`: so many of them are the reply that goes on. `tail`: the first bytes of a
     character that it has begun; they are in the IDs and not in `rendered`. `template`: the source
     that was rendered, "" where there is none. `stretches`: what can go of it in the middle of a
-    reply, in the order in which it would (`midway.py`)."""
+    reply, in the order in which it would (`midway.py`). `calls`: how a reply to it writes calls;
+    None where it is offered no tools."""
 
     ids: list[int]
     rendered: str
@@ -108,6 +131,7 @@ class BuiltPrompt:
     tail: bytes = b""
     template: str = ""
     stretches: list[Stretch] = field(default_factory=list)
+    calls: CallForm | None = None
 
 
 NO_TEMPLATE: Final = PromptNote(
@@ -136,6 +160,10 @@ _USER_FIRST: Final = PromptNote(
 _TOOLS_AS_USER: Final = PromptNote(
     "tools_as_user",
     "This chat template has no tool messages, so the model gets them as messages from you.",
+)
+_CALLS_AS_TEXT: Final = PromptNote(
+    "calls_as_text",
+    "This chat template doesn't take these tool calls, so the model gets them as text.",
 )
 _REPLY_OPENED: Final = "reply_opened"
 _NONE: Final[Mapping[str, Any]] = {}
@@ -194,17 +222,22 @@ def _build_chat(
         # The prompt that this reply was begun with, then the reply itself.
         continued = messages.pop()
     notes: list[PromptNote] = []
+    tokenizer = PromptTokenizer(vocabulary)
+    whole = messages if continued is None else [*messages, continued]
     if template is None or not template.strip():
         notes.append(NO_TEMPLATE if prompt.template is None else _EMPTY_TEMPLATE)
+        tooling = tooling_of(prompt.tools, whole, "", vocabulary, render, {})
         messages = [_as_plain(message, vocabulary) for message in messages]
         continued = continued and _as_plain(continued, vocabulary)
         rendering = _Rendering(vocabulary, None, render_plain)
     else:
-        rendering = _Rendering(vocabulary, template, render, read_variables(prompt.variables))
-    messages = _one_system_prompt(messages)
-    layout, messages = _first_accepted(rendering, messages, notes)
-    tokenizer = PromptTokenizer(vocabulary)
-    _add_layout(tokenizer, layout, messages)
+        variables = read_variables(prompt.variables)
+        extra = {**getattr(vocabulary, "other_tokens", {}), **variables}
+        tooling = tooling_of(prompt.tools, whole, template, vocabulary, render, extra)
+        rendering = _Rendering(vocabulary, template, render, variables, tooling)
+    messages = told(_one_system_prompt(messages), tooling, tokenizer.spell)
+    layout, messages = _first_accepted(rendering, with_ids(messages, tooling), notes)
+    _add_layout(tokenizer, layout, messages, tooling)
     rendered, tail = layout.text, b""
     n_before = len(tokenizer.ids)
     if continued is not None:
@@ -221,6 +254,7 @@ def _build_chat(
         n_continued=len(tokenizer.ids) - n_before,
         tail=tail,
         template=template or "",
+        calls=tooling.form if prompt.tools else None,
     )
 
 
@@ -251,7 +285,9 @@ def _one_system_prompt(messages: list[Sourced]) -> list[Sourced]:
 
 def _is_empty(message: ChatMessage) -> bool:
     """A reply stopped before its first token would teach the weights to answer nothing."""
-    says_nothing = not (message.content or message.reasoning or message.token_ids)
+    says_nothing = not (
+        message.content or message.reasoning or message.token_ids or message.tool_calls
+    )
     return says_nothing and message.role in ("assistant", "system")
 
 
@@ -314,7 +350,7 @@ def _forms(messages: list[Sourced]) -> Iterator[tuple[list[Sourced], list[Prompt
         form, form_notes = messages, list[PromptNote]()
         for (change, note), is_wanted in zip(_CHANGES, is_made, strict=True):
             changed = change(form) if is_wanted else form
-            form_notes += [note] if changed != form else []
+            form_notes += [note] if changed != form and note is not None else []
             form = changed
         if form not in tried:
             tried.append(form)
@@ -326,10 +362,10 @@ def _keeps_all(layout: Layout, form: list[Sourced]) -> bool:
     tell). Templates leave out what they do not know."""
     if not layout.is_known:
         return True
-    written = {span.index for span in layout.spans}
+    there = {span.index for span in layout.spans}
     system = {i for i, message in enumerate(form) if message.role == "system" and message.content}
     tools = {i for i, message in enumerate(form) if message.role == "tool" and message.content}
-    return (not system or bool(system & written)) and tools <= written
+    return (not system or bool(system & there)) and tools <= there
 
 
 def _tools_as_user(messages: list[Sourced]) -> list[Sourced]:
@@ -367,13 +403,25 @@ def _merge_neighbours(messages: list[Sourced]) -> list[Sourced]:
     return merged
 
 
+def _calls_as_text(messages: list[Sourced]) -> list[Sourced]:
+    """What replies have called, as their text."""
+    return [_with_calls_told(m) if m.tool_calls else m for m in messages]
+
+
+def _with_calls_told(message: Sourced) -> Sourced:
+    calls = ("\n" if message.content else "") + written(OWN, message.tool_calls)
+    return msgspec.structs.replace(framed(message, "", calls, is_own=True), tool_calls=[])
+
+
 _CHANGES: Final = (
+    (_calls_as_text, _CALLS_AS_TEXT),
     (_tools_as_user, _TOOLS_AS_USER),
     (_user_first, _USER_FIRST),
     (_fold_system, _SYSTEM_FOLDED),
     (_merge_neighbours, _TURNS_MERGED),
+    (with_short_ids, None),
 )
-"""What may be done to messages that a template does not take as they are, in this order."""
+"""What may be done to messages that a template does not take as they are, the last one first."""
 
 
 class _Rendering:
@@ -386,7 +434,9 @@ class _Rendering:
         template: str | None,
         render: Render,
         variables: Mapping[str, Any] = _NONE,
+        tooling: Tooling = NO_TOOLING,
     ) -> None:
+        self._tooling = tooling
         self._vocabulary = vocabulary
         self._extra = {**getattr(vocabulary, "other_tokens", {}), **variables}
         self._template = template or ""
@@ -405,7 +455,9 @@ class _Rendering:
 
     def lay_out(self, messages: list[Sourced]) -> Layout:
         """Render twice (with the contents, with markers). Raises TemplateFailed."""
+        tooling = self._tooling
         texts = [text for m in messages for text in (m.content, m.reasoning) if text]
+        texts += texts_of(messages, tooling)
         open_mark, close_mark = _unused_characters([self._template, *texts])
         controls = present_controls(texts, self._vocabulary)
         pattern = re.compile("|".join(map(re.escape, controls))) if controls else None
@@ -417,7 +469,7 @@ class _Rendering:
                 lambda found: f"{open_mark}c{controls.index(found[0])}{close_mark}", text
             )
 
-        hidden = [_as_dict(m, hide(m.content), m.reasoning and hide(m.reasoning)) for m in messages]
+        given = [_as_dict(m, hide(m.content), m.reasoning and hide(m.reasoning)) for m in messages]
         marked = [
             _as_dict(
                 m,
@@ -426,25 +478,57 @@ class _Rendering:
             )
             for index, m in enumerate(messages)
         ]
-        rendered = self._run(hidden) + self._opening
+        for of in (given, marked):
+            for message, one in zip(messages, of, strict=True):
+                one |= fields_of(message, tooling, hide)
+        tools = hidden(tooling.definitions(), hide)
+        marks = (open_mark, close_mark)
+        rendered = _unescaped(self._run(given, tools), marks) + self._opening
         try:
-            scaffold = self._run(marked) + self._opening
+            scaffold = _unescaped(self._run(marked, tools), marks) + self._opening
         except TemplateFailed:
             scaffold = ""  # it looks into the contents; where they went stays unknown
-        contents = {f"m{index}": str(one["content"]) for index, one in enumerate(hidden)}
-        contents |= {f"r{i}": str(one.get("reasoning_content", "")) for i, one in enumerate(hidden)}
+        contents = {f"m{index}": str(one["content"]) for index, one in enumerate(given)}
+        contents |= {f"r{i}": str(one.get("reasoning_content", "")) for i, one in enumerate(given)}
         layout = lay_over(rendered, scaffold, contents, open_mark, close_mark)
+        if tools and scaffold:
+            layout.spans.extend(self._definitions(rendered, scaffold, marked, open_mark))
         return restore(layout, controls, open_mark, close_mark)
 
-    def _run(self, messages: list[dict[str, Any]]) -> str:
+    def _definitions(
+        self, rendered: str, scaffold: str, marked: list[dict[str, Any]], open_mark: str
+    ) -> list[MessageSpan]:
+        """Where the tools are told of: what another tool in their place would change."""
+        try:
+            other = self._run(marked, OTHER_TOOLS) + self._opening
+        except TemplateFailed:
+            return []
+        start, end = changed_lines(scaffold, other)
+        found = scaffold[start:end]
+        if not found or open_mark + "m" in found or open_mark + "r" in found:
+            return []
+        at = rendered.find(found)
+        return [MessageSpan("t", -1, at, at + len(found))] if at >= 0 else []
+
+    def _run(
+        self, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None = None
+    ) -> str:
+        extra = {**self._extra, "tools": tools} if tools else self._extra
         return self._render(
             self._template,
             messages,
             bos_token=self._vocabulary.bos_text,
             eos_token=self._vocabulary.eos_text,
             add_generation_prompt=True,
-            **({"extra": self._extra} if self._extra else {}),
+            **({"extra": extra} if extra else {}),
         )
+
+
+def _unescaped(text: str, marks: tuple[str, str]) -> str:
+    """Placeholders as they are, where a template has written them as ASCII."""
+    for mark in marks:
+        text = text.replace(f"\\u{ord(mark):04x}", mark)
+    return text
 
 
 def _as_dict(message: ChatMessage, content: str, reasoning: str | None) -> dict[str, Any]:
@@ -465,10 +549,18 @@ def _unused_characters(texts: Sequence[str]) -> tuple[str, str]:
 # --- tokens -----------------------------------------------------------------------------------
 
 
-def _add_layout(tokenizer: PromptTokenizer, layout: Layout, messages: list[Sourced]) -> None:
+def _add_layout(
+    tokenizer: PromptTokenizer,
+    layout: Layout,
+    messages: list[Sourced],
+    tooling: Tooling = NO_TOOLING,
+) -> None:
     """Tokenise the rendered text: whole, but for control text and replies with their own IDs."""
+    if tooling is not NO_TOOLING:
+        layout.spans.extend(list(_call_spans(layout, messages, tooling.form)))
+        layout.spans.sort(key=lambda span: span.start)
     text, position = layout.text, 0
-    replies = list(_replies_as_ids(tokenizer, layout, messages))
+    replies = list(_replies_as_ids(tokenizer, layout, messages, tooling.form))
     cuts = [(start, end, None) for start, end in layout.ordinary] + replies
     origins = _origins(layout, messages)
     for start, end, reply in sorted(cuts, key=lambda cut: (cut[0], -cut[1])):
@@ -484,8 +576,48 @@ def _add_layout(tokenizer: PromptTokenizer, layout: Layout, messages: list[Sourc
     tokenizer.add_mixed(text[position:], position, origins)
 
 
+def _call_spans(layout: Layout, messages: list[Sourced], form: CallForm) -> Iterator[MessageSpan]:
+    """Where the calls of replies went: they stand between the message before and the next one,
+    behind the reply's own content or before it."""
+    own = [span for span in layout.spans if span.index >= 0]
+    for index, message in enumerate(messages):
+        if not message.tool_calls:
+            continue
+        high = min((s.start for s in own if s.index > index), default=len(layout.text))
+        for last in (index, index - 1):
+            low = max((span.end for span in own if span.index <= last), default=0)
+            found = _calls_in(layout.text[low:high], message, form)
+            if found is not None:
+                yield MessageSpan("c", index, low + found[0], low + found[1])
+                break
+
+
+def _calls_in(text: str, message: Sourced, form: CallForm) -> tuple[int, int] | None:
+    """Where all calls of a message stand in a part of the rendered text."""
+    if form.kind == "channel":
+        found = _CHANNEL_CALL.search(text)
+        return None if found is None else found.span(1)
+    starts = [0]
+    if not form.is_marked:  # what begins a call is no mark: wherever it stands it may be one
+        starts = [found.start() for found in re.finditer(r"[\[{]", text)][:_MAX_STARTS]
+    for start in starts:
+        reader = reader_of(form, message.tool_calls)
+        calls = [span for span in parts_in(reader, text[start:]) if span[0] == "call"]
+        if calls and same_calls(reader.take(), message.tool_calls):
+            end = start + calls[-1][2]
+            return start + calls[0][1], len(text[:end].rstrip())
+    return None
+
+
+_MAX_STARTS: Final = 16
+_IN_MESSAGE: Final = r"(?:(?!<\|start\|>).)*?"
+_CHANNEL_CALL: Final = re.compile(
+    rf"<\|start\|>assistant({_IN_MESSAGE}to={_IN_MESSAGE})<\|(?:call|end)\|>", re.DOTALL
+)
+
+
 def _replies_as_ids(
-    tokenizer: PromptTokenizer, layout: Layout, messages: list[Sourced]
+    tokenizer: PromptTokenizer, layout: Layout, messages: list[Sourced], form: CallForm = OWN
 ) -> Iterator[tuple[int, int, tuple[list[int], str, str | None]]]:
     """(start, end, what to add) for each reply whose rendered bytes are what its IDs spell. Those
     of a character that it was cut off in stay out."""
@@ -493,7 +625,14 @@ def _replies_as_ids(
     returning: set[int] = set()
     for span in layout.spans:
         reply = messages[span.index]
-        if span.kind != "m":
+        if span.kind == "c" and reply.token_ids:
+            start = _start_of_called(tokenizer, layout, reply, span, form)
+            ids = tokenizer.without_tail(reply.token_ids)
+            if start is not None and start >= free_from and ids is not None:
+                returning.add(span.index)
+                yield start, span.end, (ids, "assistant", reply.message_id)
+            free_from = span.end
+        if span.kind != "m" or reply.tool_calls:
             continue
         if reply.role == "assistant" and reply.token_ids:
             spelled = tokenizer.spell(reply.token_ids)
@@ -512,9 +651,49 @@ def _replies_as_ids(
     tokenizer.returned += [messages[index].message_id or "" for index in sorted(returning)]
 
 
+def _start_of_called(
+    tokenizer: PromptTokenizer,
+    layout: Layout,
+    reply: Sourced,
+    calls: MessageSpan,
+    form: CallForm,
+) -> int | None:
+    """From where on the IDs of a reply with calls stand for what the template made of it; None:
+    they do not. Its calls may be spaced otherwise, what stands before its content may not."""
+    spelled = tokenizer.spell(reply.token_ids or [])
+    if not spelled:
+        return None
+    if form.kind == "channel":
+        given = object_of(spelled.rpartition("<|message|>")[2])
+        is_same = given == object_of(reply.tool_calls[-1].arguments)
+        return _start_in_channel(layout, reply, calls) if is_same else None
+    first = content_start(reply, form, spelled)
+    if first is None:
+        return None
+    spans = (s for s in layout.spans if s.index == calls.index and s.kind == "m")
+    start = next((span.start for span in spans), calls.start)
+    before = spelled[:first]
+    if not before.strip():
+        return start
+    return start - len(before) if layout.text[:start].endswith(before) else None
+
+
+def _start_in_channel(layout: Layout, reply: Sourced, calls: MessageSpan) -> int | None:
+    is_thought_there = any(s.kind == "r" and s.index == calls.index for s in layout.spans)
+    if reply.reasoning and not is_thought_there:
+        return None
+    before = [s.end for s in layout.spans if s.index < calls.index and s.index >= 0]
+    mark = "<|start|>assistant"
+    at = layout.text.find(mark, max(before, default=0))
+    return at + len(mark) if 0 <= at <= calls.start else None
+
+
 def _origins(layout: Layout, messages: list[Sourced]) -> list[Origin]:
     origins: list[Origin] = []
     for span in layout.spans:
+        if span.kind == "t":
+            origins.append((span.start, span.end, TOOLS, None))
+            continue
         message, text = messages[span.index], layout.text[span.start : span.end]
         if span.kind == "m":
             origins += rendered_sources(message, text, span.start)

@@ -90,6 +90,16 @@ def given_as(message: Sourced, role: Role) -> Sourced:
     return msgspec.structs.replace(message, role=role)
 
 
+def framed(message: Sourced, before: str, behind: str, *, is_own: bool = False) -> Sourced:
+    """The message with texts around its content; `is_own`: they count as its own."""
+    content = before + message.content + behind
+    sources = _moved(message.sources, len(before))
+    if is_own and behind:
+        start = len(content) - len(behind)
+        sources.append((start, len(content), message.role, message.message_id))
+    return msgspec.structs.replace(message, content=content, sources=tuple(sources))
+
+
 def led(message: Sourced, lead: str) -> Sourced:
     """The message with a few characters before it, which count as its own."""
     moved = _moved(message.sources, len(lead))

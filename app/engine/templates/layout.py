@@ -17,7 +17,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class MessageSpan:
-    """Characters [start, end) are the content (kind m) or reasoning (kind r) of a message."""
+    """Characters [start, end) are the content (kind m), the reasoning (r) or the calls (c) of a
+    message, or the definitions of tools (t), which are of none."""
 
     kind: str
     index: int

@@ -109,6 +109,9 @@ _FAULT_EXIT_CODE: Final = 70
 _LOG_BURST: Final = 400
 _LOG_PER_S: Final = 40.0
 
+TOOL_TEMPLATE: Final = "tool_use"
+"""What files that have several templates call the one with tools."""
+
 TextQuestion = Tokenize | CountPrompt | ReadPrompt | ReadThinking | ReadVocabulary | CheckGrammar
 TextCommand = Generate | TextQuestion | ReadDevices | MakeVector
 
@@ -708,6 +711,7 @@ class Serving:
                     self._weights.check_adapters(generate.adapters)
                     prompt = self._render(generate, self._weights)
                     prompt = self._with_turn_end(generate, prompt, self._weights)
+                    prompt = _with_call_grammars(generate, prompt)
                     prepare(generate.sampling, self._weights.vocabulary, self._weights.n_ctx)
                     timeline.mark("rendering", time.perf_counter())
                     return _Prepared(generate, prompt, None, timeline)
@@ -857,10 +861,26 @@ def _taken_out(ids: set[int], request_id: int) -> bool:
     return True
 
 
+def _with_call_grammars(generate: Generate, built: BuiltPrompt) -> BuiltPrompt:
+    """Made here, where nobody waits for the next token."""
+    prompt = generate.prompt
+    if built.calls is None or not isinstance(prompt, ChatPrompt):
+        return built
+    from app.engine.process.sampling.call_grammar import call_grammars  # few replies have one
+
+    grammars = call_grammars(
+        built.calls, tuple(prompt.tools), prompt.tool_choice, prompt.parallel_tool_calls
+    )
+    return replace(built, call_grammars=grammars)
+
+
 def _template(prompt: Prompt, weights: Weights) -> str | None:
-    """The template that the prompt asks for: the file's main one, or another one by name. A
-    broken one stops nobody who uses another."""
+    """The template that the prompt asks for: the file's main one, or another one by name; with
+    tools the one that is for them, if the file has it. A broken one stops nobody who uses another.
+    """
     name = prompt.template_name if isinstance(prompt, ChatPrompt) else None
+    if name is None and isinstance(prompt, ChatPrompt) and prompt.tools:
+        name = TOOL_TEMPLATE if TOOL_TEMPLATE in weights.loaded.templates else None
     if name is None or name == MAIN_TEMPLATE:
         return weights.chat_template
     if name not in weights.loaded.templates:

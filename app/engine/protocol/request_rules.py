@@ -8,16 +8,18 @@ by the engine's `admission.py`.
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from app.engine.protocol.adapter_messages import check_adapters
-from app.engine.protocol.bounds import BadSetting, Bounds, check_list, check_number
+from app.engine.protocol.bounds import BadSetting, Bounds, check_list, check_number, shown_text
 from app.engine.protocol.cut_messages import check_cuts
 from app.engine.protocol.draft_messages import check_drafts
 from app.engine.protocol.messages import Generate
 from app.engine.protocol.prompt_messages import ChatPrompt
 from app.engine.protocol.stage_rules import check_stages
 from app.engine.protocol.template_variables import read_variables
+from app.engine.protocol.tool_messages import AUTO, MAX_TOOLS, NONE, REQUIRED
 
 MAX_STOPS: Final = 64
 MAX_STOP_CHARACTERS: Final = 4096
@@ -26,6 +28,7 @@ MAX_ALTERNATIVES: Final = 64
 MAX_DEADLINE_S: Final = 1_000_000
 """Eleven days; a timer takes no more than 292 years."""
 
+_TOOL_NAME: Final = re.compile(r"[\w.\-/:]{1,128}", re.ASCII)
 _LARGEST_ID: Final = 2**31 - 1
 
 _NUMBERS: Final = (
@@ -58,6 +61,7 @@ def check_request(generate: Generate, n_vocab: int | None = None) -> None:
     for field, label, bounds in _NUMBERS:
         check_number(getattr(generate, field), label, field, bounds)
     if isinstance(generate.prompt, ChatPrompt):
+        check_tools(generate.prompt)
         budget = generate.prompt.reasoning_budget
         read_variables(generate.prompt.variables)
         check_number(budget, "The reasoning limit", "reasoning_budget", _BUDGET)
@@ -73,3 +77,28 @@ def check_request(generate: Generate, n_vocab: int | None = None) -> None:
     bounds = Bounds(0, most, f"a token's ID, 0 to {most:,}", whole=True)
     for token_id in generate.stop_ids:
         check_number(token_id, "A stop token", "stop_ids", bounds)
+
+
+def check_tools(prompt: ChatPrompt) -> None:
+    """Raise BadSetting for tools that no reply could call."""
+    if len(prompt.tools) > MAX_TOOLS:
+        raise BadSetting("tools", f"A reply can be offered at most {MAX_TOOLS:,} tools.")
+    names = [tool.name for tool in prompt.tools]
+    for name in names:
+        if not _TOOL_NAME.fullmatch(name):
+            raise BadSetting(
+                "tools",
+                f"“{shown_text(name)}” can't be the name of a tool. Use 1 to 128 letters, digits, "
+                "and the signs . _ - / : only.",
+            )
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise BadSetting("tools", f"Two tools are called “{twice}”. Rename one of them.")
+    if prompt.tool_choice not in (AUTO, NONE, REQUIRED, *names):
+        raise BadSetting(
+            "tool_choice",
+            f"The tool choice is “{shown_text(prompt.tool_choice)}”. Use auto, none, required or "
+            "the name of a tool.",
+        )
+    if prompt.tool_choice == REQUIRED and not names:
+        raise BadSetting("tool_choice", "A tool call is required, but no tools are on offer.")

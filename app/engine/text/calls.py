@@ -784,3 +784,69 @@ def parts_in(reader: CallReader, text: str) -> list[tuple[Part, int, int]]:
         spans.append((part, at, at + len(piece)))
         at += len(piece)
     return spans
+
+
+class ChannelReader:
+    """Calls that stand in messages of their own, each addressed to a tool (`channels.py`)."""
+
+    def __init__(
+        self,
+        tools: Sequence[Offered],
+        *,
+        is_many: bool = True,
+        new_id: Callable[[int], str],
+    ) -> None:
+        self._tools = frozenset(tool.name for tool in tools)
+        self._is_many = is_many
+        self._new_id = new_id
+        self.name: str | None = None
+        """Of the tool that the present message is addressed to."""
+        self._text = ""
+        self._n_calls = 0
+        self._found: tuple[ToolCall | Bad, ...] = ()
+        self.n_begun = 0
+
+    @property
+    def begun(self) -> str | None:
+        return None if self.name is None else self._text
+
+    def take(self) -> list[ToolCall | Bad]:
+        found, self._found = self._found, ()
+        return list(found)
+
+    def begin(self, address: str) -> None:
+        """A message to `functions.clock` begins."""
+        self.name, self._text = address.removeprefix("functions."), ""
+        self.n_begun += 1
+
+    def feed(self, text: str) -> None:
+        self._text += text
+
+    def end(self, *, is_cut: bool = False) -> str:
+        """The message ends; returns its text where it is no call. `is_cut`: the reply ended in
+        it."""
+        name, text, self.name, self._text = self.name or "", self._text, None, ""
+        sentence = ""
+        if name not in self._tools:
+            sentence = unknown_tool(name)
+        elif self._n_calls >= MAX_CALLS or (self._n_calls and not self._is_many):
+            sentence = ONLY_ONE if not self._is_many else TOO_MANY
+        elif len(text) > MAX_CHARACTERS:
+            sentence = TOO_LONG
+        elif not _is_object(text.strip() or "{}") or _is_deep(text):
+            sentence = CUT_OFF if is_cut else NOT_JSON
+        if sentence:
+            self._found = (*self._found, Bad(sentence))
+            return text
+        call = ToolCall(self._new_id(self._n_calls), name, text.strip() or "{}")
+        self._found = (*self._found, call)
+        self._n_calls += 1
+        return ""
+
+
+def _is_deep(text: str) -> bool:
+    try:
+        JsonScan(max(text.find("{"), 0)).end_in(text)
+    except TooDeepError:
+        return True
+    return False

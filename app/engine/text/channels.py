@@ -11,11 +11,13 @@ text machines as noncharacters, which Unicode reserves for a program's own use.
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Mapping
 from typing import Final, Literal
 
 from app.engine.protocol.tool_messages import Part
+from app.engine.text.calls import ChannelReader
 from app.engine.text.text import Between, Piece
 
 _START, _CHANNEL, _MESSAGE, _END, _CONSTRAIN = "\ufdd0", "\ufdd1", "\ufdd2", "\ufdd3", "\ufdd4"
@@ -63,13 +65,21 @@ class ChannelSplitter:
         self._part: Part = inside or "content"
         self._header = ""
         self._owed = ""
+        self.reader: ChannelReader | None = None
+        """Reads what is addressed to tools, where a reply may call some."""
         self._has_content = inside == "content"
         self._has_reasoning = inside == "reasoning"
+
+    def __copy__(self) -> ChannelSplitter:
+        other = ChannelSplitter.__new__(ChannelSplitter)
+        other.__dict__ |= self.__dict__
+        other.reader = copy.copy(self.reader)
+        return other
 
     @property
     def unclosed(self) -> bool:
         """Whether no answer has begun."""
-        return not self._has_content
+        return not self._has_content and (self.reader is None or not self.reader.n_begun)
 
     @property
     def closing(self) -> str:
@@ -85,17 +95,26 @@ class ChannelSplitter:
         out: list[Piece] = []
         for part in _ANY.split(text):
             if part in MARKS.values():
-                self._mark(part)
+                self._mark(part, out)
             elif part:
                 self._read(part, out)
         return out
 
     def flush(self) -> list[Piece]:
         """The end of the stream: what might have become a header is text; a header is scaffold."""
+        out: list[Piece] = []
+        self._end_call(out, is_cut=True)
         held, self._header = self._header, ""
-        return [("content", held)] if self._state == "outside" and held else []
+        return [*out, ("content", held)] if self._state == "outside" and held else out
 
-    def _mark(self, mark: str) -> None:
+    def _end_call(self, out: list[Piece], *, is_cut: bool = False) -> None:
+        if self.reader is not None and self.reader.begun is not None:
+            text = self.reader.end(is_cut=is_cut)
+            out += [("content", text)] if text else []
+            self._has_content = self._has_content or bool(text)
+
+    def _mark(self, mark: str, out: list[Piece]) -> None:
+        self._end_call(out)
         if mark == _MESSAGE:
             self._begin_message()
         elif mark == _END:
@@ -110,6 +129,10 @@ class ChannelSplitter:
         """The header is whole: "assistant final", "analysis", "commentary to=functions.f json"."""
         words, self._header = self._header.split(), ""
         address = next((word for word in words if word.startswith("to=")), "")
+        if self.reader is not None and address:
+            self._begin("call")
+            self.reader.begin(address.removeprefix("to="))
+            return
         is_reasoning = "final" not in words and (ANALYSIS in words or address != "")
         self._begin("reasoning" if is_reasoning else "content")
         self._owed += f"{address}\n" if address else ""
@@ -117,6 +140,7 @@ class ChannelSplitter:
     def _begin(self, part: Part) -> None:
         self._state, self._part = "body", part
         was_there = self._has_reasoning if part == "reasoning" else self._has_content
+        was_there = was_there and part != "call"
         self._owed = "\n\n" if was_there else ""
 
     def _read(self, text: str, out: list[Piece]) -> None:
@@ -138,6 +162,8 @@ class ChannelSplitter:
             self._begin("content")
         out += [(self._part, Between(self._owed))] if self._owed else []
         out.append((self._part, text))
+        if self._part == "call" and self.reader is not None:
+            self.reader.feed(text)
         self._owed = ""
         self._has_reasoning = self._has_reasoning or self._part == "reasoning"
         self._has_content = self._has_content or self._part == "content"

@@ -15,7 +15,7 @@ import codecs
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import AnyStr, Literal, Protocol
+from typing import Any, AnyStr, Literal, Protocol
 
 from app.engine.protocol.tool_messages import Part
 
@@ -170,6 +170,16 @@ class Splitter(Protocol):
     def flush(self) -> list[Piece]: ...
 
 
+class Reader(Protocol):
+    """Reads calls of tools (`calls.py`)."""
+
+    n_begun: int
+
+    @property
+    def begun(self) -> str | None: ...
+    def take(self) -> list[Any]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class TextMark:
     """How the machines of a `ReplyText` stood at one moment."""
@@ -220,6 +230,11 @@ class ReplyText:
         self._texts: dict[Part, list[str]] = {"content": [], "reasoning": [], "call": []}
         self.n_thought = 0
         self.counts_thought = True
+
+    @property
+    def calls(self) -> Reader | None:
+        """What reads the calls of tools in it; None where it may call none."""
+        return getattr(self._splitter, "reader", None)
 
     @property
     def content(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -29,6 +30,7 @@ from app.engine.protocol.messages import (
 )
 from app.engine.protocol.prompt_messages import CutMessage, IdsPrompt
 from app.engine.protocol.stages import Greedy, Sampling
+from app.engine.text.call_form import CallForm
 
 BROKEN_OFF = 2
 """What llama_decode returns for a step that was ended from outside."""
@@ -50,6 +52,8 @@ class ReadyPrompt:
     tail: bytes = b""
     template: str = ""
     stretches: list[Stretch] = field(default_factory=list)
+    calls: CallForm | None = None
+    call_grammars: Mapping[str, str] = field(default_factory=dict)
 
 
 def load_quietly(path: Path, log: NativeLog, **options: Any) -> Weights:

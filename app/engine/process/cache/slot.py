@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final, Protocol
 
+from app.engine.process.cache.calling import calling_of
 from app.engine.process.cache.cells import Cells
 from app.engine.process.drafting.state import DraftState, Proposal
 from app.engine.process.native.adapters import NO_ADAPTERS, AdapterSet
@@ -35,6 +36,9 @@ from app.engine.protocol.messages import Generate, Summary, tokens_per_s
 from app.engine.protocol.midway_messages import ContextShift
 from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt, CutMessage
 from app.engine.protocol.timeline_messages import SpanKind
+from app.engine.protocol.tool_messages import ToolCall
+from app.engine.text.call_form import CallForm
+from app.engine.text.calls import Bad
 from app.engine.text.channels import ChannelSplitter
 from app.engine.text.reasoning import (
     SECTIONS,
@@ -80,6 +84,10 @@ class PreparedPrompt(Protocol):
     def tail(self) -> bytes: ...
     @property
     def template(self) -> str: ...
+    @property
+    def calls(self) -> CallForm | None: ...
+    @property
+    def call_grammars(self) -> Mapping[str, str]: ...
 
 
 class Phase(Enum):
@@ -172,17 +180,22 @@ class SlotReply:
         splitter = splitter_for(
             generate, prompt.rendered, template=prompt.template, has_channels=bool(marks)
         )
+        self.calling = calling_of(generate, prompt.calls, prompt.call_grammars)
         self.marks = marks if isinstance(splitter, ChannelSplitter) else {}
         if isinstance(splitter, ReasoningSplitter):
             own = generate.prompt.reasoning_tags if isinstance(generate.prompt, ChatPrompt) else ()
             self.marks = shown_tags(splitter.tag_texts, vocabulary, own)
+        whole: Splitter | None = splitter
+        if self.calling is not None:
+            self.marks = self.calling.marks(vocabulary) | self.marks
+            whole = self.calling.around(splitter)
         stops, self.stop_ids = split_stops(generate.stop, vocabulary, self.marks)
         self.stop_ids |= {
             i: vocabulary.piece(i).decode("utf-8", "replace") for i in generate.stop_ids
         }
         self.text = ReplyText(
             stops,
-            splitter,
+            whole,
             prompt.turn_end,
             stops_in_reasoning=generate.stop_in_reasoning,
             tail=prompt.tail,
@@ -197,7 +210,8 @@ class SlotReply:
         self.n_inserted = 0
         self.ended_at_limit = 0
         self.has_no_limit = False
-        banned = generate.sampling.banned_strings
+        banned = list(generate.sampling.banned_strings)
+        banned += self.calling.banned if self.calling is not None else []
         self.banned = BannedMatcher(banned) if banned else None
         self.held_back: list[HeldToken] = []
         self.bans: set[int] = set()
@@ -230,7 +244,18 @@ class SlotReply:
                 raise Refusal("bad_setting", BEGINNING_REFUSED, "choice")
             self.chain.accept(token_id)
             pieces += self.text.begin(self.marks.get(token_id) or shown(token_id))
+        self._bind_call()
         return pieces
+
+    def _bind_call(self) -> None:
+        if self.calling is not None:
+            self.calling.bind(self.text, self.chain)
+
+    def found(self) -> list[tuple[int, ToolCall] | Bad]:
+        """Calls that are whole, with their number, and those that are none, once each; not those
+        whose text is held back."""
+        is_held = self.banned is not None and self.banned.n_held
+        return [] if self.calling is None or is_held else self.calling.found(self.text)
 
     @property
     def is_background(self) -> bool:
@@ -291,6 +316,7 @@ class SlotReply:
         self.last_at = now
         self.request.timeline.token(now)
         reading = self.text.feed(shown)
+        self._bind_call()
         return reading.pieces, reading.stop
 
     def summary(
@@ -336,6 +362,7 @@ class SlotReply:
             reasoning_tokens=self.text.n_thought,
             reasoning_limit=self.ended_at_limit,
             adapters=list(self.request.adapters.used),
+            tool_calls=[] if self.calling is None else list(self.calling.calls),
         )
 
 

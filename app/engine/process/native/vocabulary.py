@@ -112,6 +112,11 @@ class Vocabulary:
         return "" if self.eos_id is None else self._text(self.eos_id)
 
     @cached_property
+    def end_texts(self) -> list[str]:
+        """Texts of the tokens that end a reply."""
+        return [self._text(token_id) for token_id in self.eog_ids]
+
+    @cached_property
     def other_tokens(self) -> dict[str, str]:
         """Texts of further special tokens, by the names that templates know them by."""
         unknown = np.flatnonzero(self.attributes & _UNKNOWN)

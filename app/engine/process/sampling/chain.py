@@ -31,11 +31,12 @@ import numpy as np
 
 from app.engine.process.native.native import llama
 from app.engine.process.sampling.candidates import Candidates
-from app.engine.process.sampling.grammar import Grammar, check_grammar, new_grammar
+from app.engine.process.sampling.grammar import Grammar, check_grammar, grammar_of, new_grammar
 from app.engine.process.sampling.registry import KINDS, Context, StageKind, biases_of
 from app.engine.process.sampling.uniforms import decides, holds, takes_number
 from app.engine.process.trace.effects import Snapshot
 from app.engine.process.trace.shortlist import Scores, Shortlist
+from app.engine.protocol.bounds import BadSetting
 from app.engine.protocol.stage_rules import MAX_SEED, check_stages
 from app.engine.protocol.stages import LogitBias, Sampling, Stage, Temperature, TopK
 from app.insight.sampling.dice import Uniforms
@@ -142,6 +143,7 @@ class Moment:
     drawn: list[int] = field(default_factory=list)
     samplers: dict[int, Any] = field(default_factory=dict)
     grammar: Grammar | None = None
+    is_bound: bool = False
 
     def free(self) -> None:
         while self.samplers:
@@ -201,6 +203,10 @@ class Chain:
             raise
         self._remembering = [step for step in self._steps if step.remembers]
         self._end_ids = np.array(vocabulary.eog_ids if vocabulary is not None else [], np.int32)
+        self._vocabulary = vocabulary
+        self.is_bound = False
+        """Whether a grammar has begun in the middle of the reply."""
+        self._is_kept_on = False
         self._min_tokens = sampling.min_tokens
         self._ban_end_token = sampling.ban_end_token
         self._seen = _Seen()
@@ -243,6 +249,27 @@ class Chain:
             ahead, self._grammar = self._grammar, ahead
         finally:
             ahead.close()
+
+    def bind(self, grammar: str, begun: str) -> bool:
+        """From here on the reply is bound by this grammar, of which it has written `begun`. False:
+        that does not fit, or there is no grammar; then it stays as free as it was."""
+        if not grammar or self._vocabulary is None or self._grammar is not None:
+            return False
+        try:
+            found = grammar_of(grammar, self._vocabulary)
+        except BadSetting:
+            return False
+        for token_id in self._vocabulary.tokenize(begun) if begun else ():
+            if not found.allows(token_id):
+                found.close()
+                return False
+            found.accept(token_id)
+        self._grammar, self.is_bound, self._is_kept_on = found, True, False
+        return True
+
+    def keeps_on(self, *, is_kept: bool) -> None:
+        """Whether no end token may come for now."""
+        self._is_kept_on = is_kept
 
     def draw(
         self,
@@ -296,7 +323,7 @@ class Chain:
     def _bans(self, banned: Iterable[int]) -> list[tuple[str, Ids]]:
         bans = []
         too_short = self._accepted < self._min_tokens
-        if (too_short or self._ban_end_token) and len(self._end_ids):
+        if (too_short or self._ban_end_token or self._is_kept_on) and len(self._end_ids):
             bans.append((END_TOKENS, self._end_ids))
         if ids := list(banned):
             bans.append((BANNED, np.array(ids, np.int32)))
@@ -388,7 +415,7 @@ class Chain:
 
     def before_draw(self) -> Moment:
         """What the next draw will change: the random stages. Microseconds."""
-        moment = Moment(self._draws, [step.drawn for step in self._steps])
+        moment = Moment(self._draws, [step.drawn for step in self._steps], is_bound=self.is_bound)
         for position, step in enumerate(self._steps):
             if step.kind.draws and not step.idle:
                 moment.samplers[position] = llama.llama_sampler_clone(step.sampler)
@@ -414,9 +441,12 @@ class Chain:
             if step.kind.name == "adaptive-p":
                 _advance(sampler, self._draws)
         moment.samplers.clear()
-        if moment.grammar is not None and self._grammar is not None:
+        # One that began with a token that is taken back has not begun.
+        has_begun = self.is_bound and not moment.is_bound
+        if self._grammar is not None and (moment.grammar is not None or has_begun):
             self._grammar.close()
             self._grammar, moment.grammar = moment.grammar, None
+            self.is_bound = moment.is_bound
 
     def close(self) -> None:
         self._remembering.clear()

@@ -146,6 +146,16 @@ def new_grammar(grammar: str, json_schema: str, vocabulary: Vocabulary) -> Gramm
     return Grammar(_parse(text, vocabulary, _field(json_schema))) if text else None
 
 
+def is_sound(text: str) -> bool:
+    """Whether native code may be given this grammar."""
+    return not _shape_problem(text)[0]
+
+
+def grammar_of(text: str, vocabulary: Vocabulary) -> Grammar:
+    """The state at the beginning of a grammar that is sound. Raises BadSetting."""
+    return Grammar(_parse(text, vocabulary, "grammar"))
+
+
 def grammar_text(grammar: object, json_schema: object) -> str:
     """The GBNF of a request within its bounds, or "". Raises BadSetting."""
     if grammar != "" and json_schema != "":

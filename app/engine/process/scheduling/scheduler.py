@@ -86,11 +86,14 @@ from app.engine.protocol.messages import (
 )
 from app.engine.protocol.midway_messages import SHIFT_NOTE
 from app.engine.protocol.saved_messages import SavedFolder
+from app.engine.protocol.tool_messages import BAD_CALL, CALLED, ToolCalled
 from app.engine.protocol.without_effect import worth_saying
+from app.engine.text.calls import CUT_OFF, Bad
 from app.engine.text.text import Piece
 from app.refusal import Refusal
 
 _ABORTED: Final = 2
+_BY_ITSELF: Final = ("end_token", "turn_end")
 
 Emit = Callable[[Event | TokenRecord], None]
 Clock = Callable[[], float]
@@ -148,7 +151,13 @@ class Scheduler:
         self._batch = Batch(weights.n_ubatch, weights.n_slots)
         self._shifting = Shifting(weights, self._slots)
         calls = Calls(
-            self._emit, self._end, self._flush, self._note, self._restart, self._make_room
+            self._emit,
+            self._end,
+            self._flush,
+            self._note,
+            self._tell_calls,
+            self._restart,
+            self._make_room,
         )
         self._on_processor = weights.loaded.n_gpu_layers == 0
         self._writer = Writer(weights, calls, clock, measures=self._on_processor)
@@ -655,8 +664,11 @@ class Scheduler:
         assert reply is not None
         flushed = reply.text.flush()
         self._flush(reply, [*reply.release(0), *flushed.pieces])
+        self._tell_calls(reply, is_stopped=reason == "stopped")
         if flushed.stop is not None:
             reason, detail = flushed.stop.reason, flushed.stop.words
+        if reply.calling is not None and reply.calling.calls and reason in _BY_ITSELF:
+            reason = CALLED
         if reply.text.reasoning_unclosed and reply.text.reasoning:
             self._note(reply, "reasoning_unclosed", UNCLOSED)
         summary = self._summary(reply, reason, detail, len(slot.cells))
@@ -670,6 +682,7 @@ class Scheduler:
         partial: Summary | None = None
         try:
             self._flush(reply, [*reply.release(0), *reply.text.flush().pieces])
+            self._tell_calls(reply, is_stopped=True)
             partial = self._summary(reply, "failed", kind, len(slot.cells))
         except Exception:  # noqa: BLE001 - without its text it still has to end
             evidence = f"{evidence}\n{traceback.format_exc(limit=-6)}"
@@ -859,6 +872,15 @@ class Scheduler:
     def _flush(self, reply: SlotReply, pieces: list[Piece]) -> None:
         for part, text in pieces:
             self._emit(TextFlushed(reply.request.id, text, part))
+
+    def _tell_calls(self, reply: SlotReply, *, is_stopped: bool = False) -> None:
+        """`is_stopped`: somebody ended it, so that a half call needs no words."""
+        for one in reply.found():
+            if isinstance(one, Bad):
+                if not (is_stopped and one.sentence == CUT_OFF):
+                    self._note(reply, BAD_CALL, one.sentence)
+            else:
+                self._emit(ToolCalled(reply.request.id, *one))
 
     def _note(self, reply: SlotReply, kind: str, sentence: str) -> None:
         reply.request.notes.append(sentence)

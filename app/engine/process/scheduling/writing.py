@@ -68,6 +68,7 @@ class Calls:
     end: Callable[[Slot, str, str], None]
     flush: Callable[[SlotReply, list[Piece]], None]
     note: Callable[[SlotReply, str, str], None]
+    tell_calls: Callable[[SlotReply], None]
     restart: Callable[[SlotReply], None]
     make_room: Callable[[Slot], bool]
 
@@ -292,6 +293,7 @@ class Writer:
         used = len(slot.cells)
         self._calls.emit(self._record(reply, token_id, drawn, piece=first, used=used))
         self._calls.flush(reply, others)
+        self._calls.tell_calls(reply)
         self._go_on(slot, reply, token_id, stop, used)
         return None
 

@@ -76,7 +76,7 @@ CUTS = st.lists(st.integers(0, 10**6), max_size=9).map(tuple)
 
 
 @pytest.mark.parametrize("form", [f for f in KNOWN if f.kind != "pairs"], ids=lambda f: f.trigger)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(CALLS, CUTS)
 def test_calls_come_back_whatever_they_hold_and_however_they_are_cut(
     form: CallForm, calls: list[tuple[str, dict[str, Any]]], cuts: tuple[int, ...]
@@ -263,7 +263,7 @@ def check_shreds(text: str, cuts: tuple[int, ...]) -> None:
             assert sorted(parts["content"] + parts["call"]) == sorted(text)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(SHREDS, CUTS)
 def test_shreds_of_calls_are_read_the_same_however_they_are_cut(
     text: str, cuts: tuple[int, ...]

@@ -2,7 +2,8 @@
 
 Chunks are OpenAI's `chat.completion.chunk` (choices[0].delta: content, tool_calls) or, for a text,
 `text_completion` (choices[0].text). Reasoning stands in `reasoning_content` (llama-server, SGLang,
-vLLM before 0.12), `reasoning` (vLLM, Ollama, OpenRouter) or `thinking`. Log-probabilities: a list
+vLLM before 0.12), `reasoning` (vLLM, Ollama, OpenRouter) or `thinking`; of a server that does not
+tell it apart, between tags at the beginning of the content. Log-probabilities: a list
 of {token, bytes, logprob, top_logprobs} in `logprobs.content`, llama-server with an `id` in each;
 in completions the older four lists tokens, token_logprobs, top_logprobs, text_offset.
 
@@ -32,6 +33,7 @@ from app.engine.protocol.messages import (
     TokenTrace,
     tokens_per_s,
 )
+from app.engine.protocol.prompt_messages import ChatPrompt, Prompt
 from app.engine.protocol.tool_messages import (
     BAD_CALL,
     CALLED,
@@ -42,6 +44,7 @@ from app.engine.protocol.tool_messages import (
 )
 from app.engine.remote.asking import Asked
 from app.engine.remote.target import Target
+from app.engine.text.reasoning import ReasoningSplitter, used_tags
 from app.refusal import Refusal
 
 MAX_CHARACTERS: Final = 16 * 1024 * 1024
@@ -93,6 +96,7 @@ class ReplyReader:
         self._noted: set[str] = set()
         self._finish = ""
         self._detail: int | str | None = None
+        self._splitter = _splitter(generate.prompt)
         self._began_at = clock()
         self._first_at: float | None = None
         self._last_at = self._began_at
@@ -173,6 +177,8 @@ class ReplyReader:
         now = self._clock()
         if reasoning or content or entries:
             self._first_at = now if self._first_at is None else self._first_at
+        if reasoning:
+            self._splitter = None  # the server tells it apart
         if reasoning and content:
             self._flush("reasoning", reasoning)
             self._take_tokens(entries, ids, content, "content", now)
@@ -207,6 +213,7 @@ class ReplyReader:
                 continue
             self._ids.append(token_id)
             ms = self._token_ms(now, is_first_of_chunk=at == 0)
+            own, shown = self._last_piece(part, shown)
             trace = TokenTrace(
                 index=self._place(len(entries) - 1 - at),
                 token_id=token_id,
@@ -220,9 +227,9 @@ class ReplyReader:
                 ms=ms,
                 alternative_pieces=[each.piece for each in entry.alternatives],
             )
-            self._add(part, shown)
+            self._add(own, shown)
             self._tell(
-                TokenArrived(self._generate.id, trace, shown, part, self._context_used() or 0)
+                TokenArrived(self._generate.id, trace, shown, own, self._context_used() or 0)
             )
             self._has_gap = self._has_gap or trace.index >= len(self._ids)
         self._last_at = now
@@ -252,9 +259,25 @@ class ReplyReader:
         return None
 
     def _flush(self, part: Part, text: str) -> None:
-        if text:
-            self._add(part, text)
-            self._tell(TextFlushed(self._generate.id, text, part))
+        for own, shown in self._pieces(part, text):
+            self._add(own, shown)
+            self._tell(TextFlushed(self._generate.id, shown, own))
+
+    def _last_piece(self, part: Part, text: str) -> tuple[Part, str]:
+        """What a token shows: where its text belongs to two parts, the first one is told here."""
+        *before, last = self._pieces(part, text) or [(part, "")]
+        for own, shown in before:
+            self._add(own, shown)
+            self._tell(TextFlushed(self._generate.id, shown, own))
+        if not last[1] and part == "content" and self._splitter is not None:
+            return ("reasoning" if self._splitter.unclosed else "content"), ""
+        return last
+
+    def _pieces(self, part: Part, text: str) -> list[tuple[Part, str]]:
+        """Of which part a text is; what may become a tag is held back."""
+        if part != "content" or self._splitter is None:
+            return [(part, text)] if text else []
+        return [(own, str(shown)) for own, shown in self._splitter.feed(text) if shown]
 
     def _add(self, part: Part, text: str) -> None:
         self._n_characters += len(text)
@@ -314,6 +337,7 @@ class ReplyReader:
     def close(self) -> None:
         """The stream has ended as it should."""
         self._close_calls()
+        self._release()
         if not self._finish:
             self.note("no_finish", NO_FINISH.format(self._name))
         elif self._finish == "content_filter":
@@ -322,12 +346,20 @@ class ReplyReader:
             shown = "".join(c for c in self._finish[:80] if c.isprintable())
             self.note("other_end", OTHER_END.format(self._name, shown))
 
+    def _release(self) -> None:
+        """What was held back for a possible tag is text."""
+        if self._splitter is not None:
+            held, self._splitter = self._splitter.flush(), None
+            for part, text in held:
+                self._flush(part, str(text))
+
     def end_at_deadline(self) -> None:
         """The time that it had is over."""
         self._finish = "deadline"
 
     def summary(self, stop_reason: str = "") -> Summary:
         """As it stands now; `stop_reason`: why it ended, where the server did not end it."""
+        self._release()
         reason, detail = (stop_reason, "") if stop_reason else self._why()
         figures, unknown = self._figures()
         return Summary(
@@ -413,6 +445,13 @@ class ReplyReader:
             "reasoning_tokens": _reasoned(usage),
         }
         return figures, unknown
+
+
+def _splitter(prompt: Prompt) -> ReasoningSplitter | None:
+    """Of a reply that begins anew; in a text, and behind a beginning, tags are text."""
+    if not isinstance(prompt, ChatPrompt) or prompt.continue_last or prompt.begin_ids:
+        return None
+    return ReasoningSplitter(used_tags(prompt.reasoning_tags))
 
 
 # --- what stands in a chunk -----------------------------------------------------------------------

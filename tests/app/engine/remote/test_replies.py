@@ -187,6 +187,26 @@ def test_reasoning_by_each_of_its_names(talk, name):
     assert (one.text("reasoning"), one.text()) == ("2+2=4", "4")
 
 
+@pytest.mark.parametrize("step", [1, 3, 100])
+def test_reasoning_between_tags_of_a_server_that_does_not_tell_it(talk, step):
+    one = talk(servers.plain())
+    whole = "<think>\n2+2\n</think>\n\n4 <think>"
+    parts = [whole[at : at + step] for at in range(0, len(whole), step)]
+    events = [delta(part, logprobs(token(part, -1.0))) for part in parts]
+    one.server.answers[CHAT] = streamed(*events, finish("stop"))
+    summary = one.reply(sampling=Sampling([]))
+    assert (summary.reasoning, summary.text) == ("2+2", "4 <think>")
+    assert (one.text("reasoning"), one.text()) == ("2+2", "4 <think>")
+    assert b"".join(each.piece for each in one.tokens).decode() == whole
+    own = ChatPrompt(OURS.messages, reasoning_tags=[("[[", "]]")])
+    one.server.answers[CHAT] = streamed(delta("[[a]]b"), finish("stop"))
+    summary = one.reply(own, sampling=Sampling([]))
+    assert (summary.reasoning, summary.text) == ("a", "b")
+    one.server.answers[CHAT] = Stream(sse(delta("<thi")))
+    failed = one.failed(sampling=Sampling([]))
+    assert (failed.partial.text, failed.partial.reasoning) == ("<thi", "")
+
+
 def test_a_text_is_completed_with_the_older_lists(talk):
     one = talk(servers.vllm())
     told = {

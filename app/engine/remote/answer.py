@@ -111,6 +111,10 @@ class ReplyReader:
     def has_begun(self) -> bool:
         return self._first_at is not None
 
+    def ask_otherwise(self, asked: Asked) -> None:
+        """Nothing had come yet, and it is asked for with other fields."""
+        self._asked = asked
+
     def begin_with(self, text: str) -> None:
         """What the reply begins with, which was given to the server and is not the server's."""
         if text:

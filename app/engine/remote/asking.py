@@ -9,7 +9,8 @@ Names of fields are those of OpenAI's API reference; what is a server's own is i
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -77,7 +78,7 @@ def asked_for(generate: Generate, target: Target, begin: str = "", prompt: Any =
     _add_sampling(asked, generate.sampling, target)
     _add_logprobs(asked, generate, offer)
     _note_the_rest(asked, generate, offer)
-    return asked
+    return without(asked, target.refused)
 
 
 # --- what stands before the reply ---------------------------------------------------------------
@@ -439,11 +440,48 @@ def _add_logprobs(asked: Asked, generate: Generate, offer: EngineOffer) -> None:
         body["top_logprobs"] = n
 
 
-def without_logprobs(asked: Asked) -> Asked:
-    """The same, for a server that tells none after all."""
-    names = ("logprobs", "top_logprobs", "n_probs", "return_token_ids")
+MAY_BE_LEFT_OUT: Final = frozenset(
+    {
+        *("stream_options", "seed", "logit_bias", "parallel_tool_calls", "return_token_ids"),
+        *("temperature", "top_p", "top_k", "min_p", "frequency_penalty", "presence_penalty"),
+        *("repetition_penalty", "repeat_penalty", "logprobs", "top_logprobs", "n_probs"),
+        *("chat_template_kwargs", "reasoning_effort", "reasoning_content", "stop_token_ids"),
+    }
+)
+"""Fields without which a request is still the one that was asked for, but for what a note says."""
+_LOGPROBS: Final = frozenset({"logprobs", "top_logprobs", "n_probs"})
+
+
+def refused_fields(asked: Asked, said: str) -> frozenset[str]:
+    """The fields that an error names, of those that may be left out: servers that speak OpenAI's
+    protocol refuse what they do not know, or what a model of theirs does not take.
+
+    >>> body = {"model": "m", "seed": 1, "top_k": 3}
+    >>> sorted(refused_fields(Asked(CHAT, body), "HTTP 422: Unrecognized request argument: seed"))
+    ['seed']
+    """
+    words = set(re.findall(r"[a-z_]+", said.lower()))
+    found = {name for name in asked.body if name in MAY_BE_LEFT_OUT and name in words}
+    if "max_tokens" in asked.body and "max_completion_tokens" in words:
+        found.add("max_tokens")
+    if "logits_all" in words or found & _LOGPROBS:
+        found |= _LOGPROBS & asked.body.keys()
+    return frozenset(found)
+
+
+def without(asked: Asked, names: Collection[str]) -> Asked:
+    """The same without these fields; the limit has another name then."""
     body = {name: value for name, value in asked.body.items() if name not in names}
-    return Asked(asked.path, body, asked.notes, asked.seed)
+    if "max_tokens" in names and "max_tokens" in asked.body:
+        body["max_completion_tokens"] = asked.body["max_tokens"]
+    has_seed, has_logprobs = "seed" in body, bool(_LOGPROBS & body.keys())
+    return Asked(
+        asked.path,
+        body,
+        asked.notes,
+        asked.seed if has_seed else None,
+        asked.n_logprobs if has_logprobs else 0,
+    )
 
 
 def _note_the_rest(asked: Asked, generate: Generate, offer: EngineOffer) -> None:

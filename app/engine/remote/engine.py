@@ -61,7 +61,8 @@ from app.refusal import Refusal
 if TYPE_CHECKING:
     from app.hub.engines.calls import Server
 
-MAX_OPEN: Final = 64
+MAX_OPEN: Final = 24
+"""Fewer than the connections that the gate's client holds."""
 _REMEMBERED_ENDINGS: Final = 16
 _LOG_LINES: Final = 200
 

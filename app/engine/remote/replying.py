@@ -15,14 +15,14 @@ from app.engine.protocol.prompt_messages import ChatPrompt, IdsPrompt
 from app.engine.protocol.request_rules import check_request
 from app.engine.remote import questions
 from app.engine.remote.answer import ReplyReader
-from app.engine.remote.asking import Asked, asked_for, without_logprobs
+from app.engine.remote.asking import Asked, asked_for, refused_fields, without
 from app.engine.remote.target import Target
 from app.refusal import Refusal
 
 if TYPE_CHECKING:
     from app.hub.engines.calls import Server
 
-NO_LOGPROBS: Final = "“{}” tells no probabilities for this model: {}"
+REFUSED: Final = "“{}” doesn't take {} for this model, so it was asked without: {}"
 BEGINS_WITH_IDS: Final = (
     "“{}” doesn't tell what these tokens spell, so it can't go on behind them. Regenerate the "
     "reply."
@@ -52,15 +52,20 @@ def reply_to(
         for kind, sentence in asked.notes:
             reply.note(kind, sentence)
         reply.begin_with(begin)
-    try:
-        _read(generate, asked, server, reply, lock, clock)
-    except ServerFault as fault:
-        is_about = "logprob" in fault.evidence.lower() or "logits_all" in fault.evidence.lower()
-        if reply.has_begun or not asked.n_logprobs or not is_about:
-            raise
-        with lock:
-            reply.note("no_logprobs", NO_LOGPROBS.format(target.offer.name, fault.evidence))
-        _read(generate, without_logprobs(asked), server, reply, lock, clock)
+    while True:
+        try:
+            _read(generate, asked, server, reply, lock, clock)
+            break
+        except ServerFault as fault:
+            names = refused_fields(asked, fault.evidence)
+            if reply.has_begun or not 400 <= fault.status <= 500 or not names:
+                raise
+            target.refused.update(names)
+            asked = without(asked, names)
+            with lock:
+                listed = ", ".join(sorted(names))
+                reply.note(f"refused {listed}", REFUSED.format(server.name, listed, fault.evidence))
+                reply.ask_otherwise(asked)
     with lock:
         reply.close()
         return reply.summary()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from app.engine.protocol.remote_messages import EngineAddress, EngineOffer, RemoteModel
 
@@ -10,7 +10,8 @@ from app.engine.protocol.remote_messages import EngineAddress, EngineOffer, Remo
 @dataclass(frozen=True, slots=True)
 class Target:
     """`parameters`: the names of all that a request may set, where the server tells them.
-    `template`: the model's chat template, where it is told. `n_slots`: replies at once."""
+    `template`: the model's chat template, where it is told. `n_slots`: replies at once. `refused`:
+    fields that it has refused since, which are not sent any more."""
 
     address: EngineAddress
     offer: EngineOffer
@@ -18,6 +19,7 @@ class Target:
     parameters: frozenset[str] | None = None
     template: str = ""
     n_slots: int = 1
+    refused: set[str] = field(default_factory=set)
 
     def knows(self, name: str) -> bool:
         """Whether a request may set this, as far as the server says."""

@@ -17,7 +17,9 @@ wrong type is not there, and nothing is longer than its bound.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import msgspec
 
 from app.engine.protocol.remote_messages import (
     EngineAddress,
@@ -34,11 +36,18 @@ if TYPE_CHECKING:
     from app.hub.engines.calls import Server
     from app.hub.gate import Gate
 
+S = TypeVar("S", bound=msgspec.Struct)
 MAX_MODELS: Final = 2_000
 MAX_ID: Final = 512
 _MAX_VERSION: Final = 80
 _PROBE_S: Final = 10.0
 _MOST: Final = 2**31 - 1
+
+_OLLAMA_ABILITIES: Final = {
+    "tools": "{} can't call tools.",
+    "thinking": "{} doesn't think before it answers.",
+}
+"""By the names of its capabilities, which are ours as well."""
 
 _OWNERS: Final[dict[str, ServerKind]] = {
     "llamacpp": "llama-server",
@@ -106,6 +115,8 @@ class Look:
     def target(self, model_id: str) -> Target:
         """Raises ServerFault; Refusal where the server has no such model."""
         offer = self.offer(model_id)
+        if self.kind == "ollama":
+            offer = self._shown_by_ollama(offer, model_id)
         model = next((each for each in self._models if each.id == model_id), None)
         if model is None:
             raise Refusal(
@@ -114,6 +125,38 @@ class Look:
                 "from the model menu.",
             )
         return Target(self._address, offer, model, self._parameters, self._template, self._n_slots)
+
+    def _shown_by_ollama(self, offer: EngineOffer, model_id: str) -> EngineOffer:
+        """What it says of one model (its api.md, "Show Model Information")."""
+        from app.hub.engines.faults import ServerFault
+
+        try:
+            told = self._server.post("/api/show", {"model": model_id}, deadline_s=_PROBE_S)
+        except ServerFault as fault:
+            if fault.kind == "unreachable":
+                raise
+            return offer
+        told = told if isinstance(told, dict) else {}
+        info, can = told.get("model_info"), told.get("capabilities")
+        info = info if isinstance(info, dict) else {}
+        trained = (v for k, v in info.items() if str(k).endswith(".context_length"))
+        self._models = [
+            _with(
+                each,
+                n_ctx_train=_count(next(trained, 0)),
+                n_params=_count(info.get("general.parameter_count"), 2**53),
+                has_images=isinstance(can, list) and "vision" in can,
+            )
+            if each.id == model_id
+            else each
+            for each in self._models
+        ]
+        lacks = [
+            Lack(ability, words.format(f"“{model_id}”"))
+            for ability, words in _OLLAMA_ABILITIES.items()
+            if isinstance(can, list) and ability not in can
+        ]
+        return _with(offer, missing=[*offer.missing, *lacks], models=self._models)
 
     def _say_clear(self) -> None:
         from app.hub.transport import is_loopback
@@ -262,10 +305,8 @@ def _model(row: dict[str, Any]) -> RemoteModel:
     )
 
 
-def _with(model: RemoteModel, **fields: Any) -> RemoteModel:
-    import msgspec
-
-    return msgspec.structs.replace(model, **fields)
+def _with(told: S, **fields: Any) -> S:
+    return msgspec.structs.replace(told, **fields)
 
 
 def _count(value: Any, most: int = _MOST) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import pytest
@@ -281,13 +282,36 @@ def test_an_answer_that_is_no_stream_is_read_too(talk):
     assert (summary.text, one.text(), summary.prompt_tokens) == ("Whole.", "Whole.", 3)
 
 
-def test_a_server_that_tells_none_is_asked_without_log_probabilities(talk):
-    one = talk(servers.llama_cpp_python())
-    said = b'{"error":{"message":"logprobs is not supported for models created with logits_all"}}'
-    one.server.answers[CHAT] = [Reply(500, said), streamed(delta("Hi"), finish("stop"))]
-    assert one.reply().text == "Hi"
-    assert "logprobs" not in one.body
-    assert one.notes[0].startswith("“Mine” tells no probabilities for this model: ")
+@pytest.mark.parametrize(
+    ("status", "said", "gone", "left"),
+    [
+        (500, "logprobs is not supported for models created with logits_all=False",
+         {"logprobs", "top_logprobs"}, {"seed", "temperature"}),
+        (422, "Unrecognized request argument supplied: seed", {"seed"}, {"logprobs"}),
+        (400, "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.",
+         {"max_tokens"}, {"max_completion_tokens", "seed"}),
+    ],
+)  # fmt: skip
+def test_what_a_server_refuses_by_name_is_left_out_and_told(talk, status, said, gone, left):
+    one = talk(servers.plain())
+    refusal = Reply(status, json.dumps({"error": {"message": said}}).encode())
+    one.server.answers[CHAT] = [refusal, streamed(delta("Hi"), finish("stop"))]
+    wish = {"sampling": Sampling([]), "max_tokens": 5}
+    summary = one.reply(**wish)
+    assert summary.text == "Hi"
+    assert not gone & one.body.keys()
+    assert left <= one.body.keys()
+    assert ("seed" in summary.unknown) == ("seed" in gone)
+    assert f"doesn't take {', '.join(sorted(gone))} for this model" in one.notes[0]
+    one.reply(**wish)  # it is not asked with them again
+    assert len(one.server.asked(CHAT)) == 3
+
+
+def test_a_refusal_without_a_name_or_end_is_a_failure(talk):
+    one = talk(servers.plain())
+    one.server.answers[CHAT] = Reply(400, b'{"error": {"message": "seed"}}')
+    assert one.failed(sampling=Sampling([])).kind == "bad_setting"  # named again, and not sent
+    assert len(one.server.asked(CHAT)) == 2
 
 
 def test_stop_closes_the_request(talk):

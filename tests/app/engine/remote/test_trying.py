@@ -144,6 +144,21 @@ def test_nobody_there(ask):
     gate.shut_down()
 
 
+def test_ollama_is_asked_about_the_model_that_is_loaded(talk):
+    answers = servers.ollama()
+    answers["/api/show"] = {
+        "model_info": {"general.parameter_count": 7, "llama.context_length": 131072},
+        "capabilities": ["completion", "thinking"],
+    }
+    one = talk(answers)
+    loaded = one.engine.loaded
+    assert (loaded.n_ctx, loaded.n_ctx_train, loaded.n_params) == (0, 131072, 7)
+    assert loaded.remote.can("thinking")
+    assert loaded.remote.why_not("tools") == "“m” can't call tools."
+    answers["/api/show"] = [7]
+    assert talk(answers).engine.loaded.remote.can("tools")
+
+
 def test_damaged_rows_are_a_list_without_them(ask):
     rows = [{"id": 7}, {"id": "m" * 600}, "x", None, {"id": "a\x1bb"}, {"owned_by": "vllm"}]
     good = {"id": "good", "max_model_len": "many", "meta": [], "owned_by": 5}

@@ -87,6 +87,8 @@ REST: Final = (
     "ui.chat.temporary",
     "ui.chat.engine_menu",
     "ui.chat.thinking_control",
+    "ui.tools.call_acts",
+    "ui.tools.tools_control",
     "ui.chat.text_mode_following",
     "ui.tokens.token_bar",
     "ui.tokens.token_view_acts",

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ui.chat.find_bar import FindBar
     from ui.tokens.step_bar import StepBar
     from ui.tokens.token_bar import TokenBar
+    from ui.tools.call_bar import CallBar
 
 
 class ChatColumn(Plane):
@@ -66,7 +67,7 @@ class ChatColumn(Plane):
         self._find_bar: FindBar | None = None
         self._token_bar: TokenBar | None = None
         self._is_token_bar_wanted = False
-        self._step_bar: StepBar | None = None
+        self._bars: list[StepBar | CallBar] = []
         self.composer = composer
         self.status = StatusLine(theme, self)
         self._column = QVBoxLayout(self)
@@ -98,8 +99,8 @@ class ChatColumn(Plane):
         if self._token_bar is not None:
             self._token_bar.set_sides(side, right)
             self._show_token_bar()
-        if self._step_bar is not None:
-            self._step_bar.set_place(side, right, self.height())
+        for bar in self._bars:
+            bar.set_place(side, right, self.height())
         self.composer.setContentsMargins(side, px(4 if is_short else 8), right, px(4))
         self.status.setContentsMargins(side, px(4), right, px(12))
         self.status.setVisible(not is_short)
@@ -139,11 +140,12 @@ class ChatColumn(Plane):
         self._is_token_bar_wanted = bar is not None
         self._choose()
 
-    def add_step_bar(self, bar: StepBar) -> None:
-        """The bar of step mode, above the composer; it shows and hides itself."""
+    def add_bar(self, bar: StepBar | CallBar) -> None:
+        """A bar above the composer, of step mode or for calls of tools; it shows and hides
+        itself."""
         from ui.shell.tab_order import put_in_order
 
-        self._step_bar = bar
+        self._bars.append(bar)
         self._column.insertWidget(self._column.indexOf(self.composer), bar)
         put_in_order([self.transcript, *bar.stops()], self.transcript)
         self._arrange()
@@ -185,8 +187,8 @@ class ChatColumn(Plane):
         self._choose()
 
     def go_on_writing(self) -> None:
-        """As `focus_writing`, unless tokens are being chosen by keyboard."""
-        if self._step_bar is None or not self._is_in_focus(self._step_bar):
+        """As `focus_writing`, unless somebody is at work in a bar above the composer."""
+        if not any(map(self._is_in_focus, self._bars)):
             self.focus_writing()
 
     def focus_writing(self) -> None:

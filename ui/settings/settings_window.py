@@ -39,6 +39,7 @@ from ui.settings.fields import (
 )
 from ui.settings.rows import Page, SettingRow
 from ui.settings.server_page import ServerPage
+from ui.settings.tool_list import ToolRows
 from ui.shell.dialogs import show_folder
 from ui.shell.window_toasts import WindowToasts
 from ui.widgets.figures import known_device_text, loaded_details
@@ -55,6 +56,10 @@ SIZE_PX = (680, 580)
 ENGINES_WORDS = (
     "Models run on this computer, or on servers that speak OpenAI's protocol. Their models stand "
     "in the model menu beside those on this computer."
+)
+TOOLS_WORDS = (
+    "Tool servers (MCP) let the model look things up and act. Each call asks you first, until you "
+    "allow a tool for good."
 )
 SAMPLING_SETTINGS = (
     "temperature",
@@ -121,6 +126,7 @@ class SettingsWindow(WindowBeside):
         self._add_page("engine", "Engines", self._engine())
         self.server_page = ServerPage(self._desk, self._bridge, self._theme, self._row, self)
         self._add_page("server", "Server", self.server_page)
+        self._add_page("tools", "Tools", self._tools(self._bridge))
         self._add_page("log", "Log", self.log_view)
         self._add_page("data", "Data", self._data())
 
@@ -336,6 +342,20 @@ class SettingsWindow(WindowBeside):
             act=self._on_defaults,
         )
         page.add_card(_beside("Resets all of the above.", self.defaults_button, self))
+        return page
+
+    def _tools(self, bridge: Bridge) -> Page:
+        page = Page(self._theme, "tools", self)
+        self.tool_rows = ToolRows(self._desk, bridge, self._theme, self)
+        page.add_card(plain_label(TOOLS_WORDS, self, "small", wraps=True), self.tool_rows)
+        page.add_card(
+            self._row(
+                "tool_rounds",
+                "Rounds in a row",
+                "After so many replies that call tools you are asked whether to go on.",
+                NumberField(is_whole=True),
+            )
+        )
         return page
 
     def _engine(self) -> Page:

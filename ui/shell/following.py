@@ -139,7 +139,7 @@ class Following(QObject):
         self._show_waiting(self._desk.replies.is_waiting)
         self._chat.status.set_reply()
         self._show_body()
-        self._look_whether_generating()
+        self.look_whether_generating()
 
     def _on_earlier_arrived(self, event: EarlierArrived) -> None:
         if event.conversation_id == self._open_id:
@@ -178,14 +178,14 @@ class Following(QObject):
             self._chat.transcript.set_conversation(event.messages)
             self._chat.status.set_reply()  # what it says is of a reply that may have left
             self._show_body()
-            self._look_whether_generating()
+            self.look_whether_generating()
 
     def _on_message_added(self, event: MessageAdded) -> None:
         if event.message.conversation_id == self._open_id:
             self._has_messages = True
             self._chat.transcript.add_message(event.message)
             self._show_body()
-        self._look_whether_generating()
+        self.look_whether_generating()
 
     def _on_message_changed(self, event: MessageChanged) -> None:
         message = event.message
@@ -194,13 +194,14 @@ class Following(QObject):
             is_last = bool(self._desk.shelf.path) and self._desk.shelf.path[-1].id == message.id
             if is_last and message.state is not MessageState.STREAMING:
                 self._chat.status.set_reply(message.counts if self._is_text else NO_FIGURES)
-        self._look_whether_generating()
+        self.look_whether_generating()
 
     def _on_text_arrived(self, event: TextArrived) -> None:
         if event.conversation_id == self._open_id:
             self._chat.transcript.append_text(event.message_id, event.text, event.part)
 
-    def _look_whether_generating(self) -> None:
+    def look_whether_generating(self) -> None:
+        """Stop in the place of Send, while something is under way."""
         is_generating = self._desk.replies.is_generating
         if is_generating != self._is_generating:
             self._is_generating = is_generating
@@ -227,7 +228,7 @@ class Following(QObject):
     def _on_send_queued(self, event: SendQueued) -> None:
         if event.conversation_id == self._open_id:
             self._show_waiting(event.waiting, event.place)
-        self._look_whether_generating()
+        self.look_whether_generating()
 
     def _show_waiting(self, is_waiting: bool, place: int = 0) -> None:
         """That the last message waits, and what for."""
@@ -301,7 +302,7 @@ class Following(QObject):
             self._chat.toasts.dismiss(notice.sentence)
         if not self._has_messages:
             self._show_body()
-        self._look_whether_generating()
+        self.look_whether_generating()
 
     def _engine_notice(self, event: EngineStateChanged) -> Notice | None:
         """Why nothing answers, as long as that is so."""

@@ -123,6 +123,8 @@ class MainWindow(QMainWindow):
         from ui.tokens.step_acts import StepActs
         from ui.tokens.token_view_acts import TokenViewActs
         from ui.tokens.word_acts import WordActs
+        from ui.tools.call_acts import CallActs
+        from ui.tools.tools_control import ToolsControl
         from ui.tour.tour_acts import TourActs
         from ui.windows.exchange_acts import ExchangeActs
         from ui.windows.page_acts import PageActs
@@ -147,6 +149,11 @@ class MainWindow(QMainWindow):
         self.following = Following(desk, bridge, self.sidebar, self.chat)
         self.composing = Composing(desk, bridge, theme, self.chat)
         self.thinking = ThinkingControl(desk, bridge, theme, self.chat)
+        look_again = self.following.look_whether_generating
+        self.call_acts = CallActs(desk, bridge, theme, self.chat, look_again)
+        self.tools_control = ToolsControl(
+            desk, bridge, theme, self.chat, self.composing, lambda: self.show_settings("tools")
+        )
         self.temporary = TemporaryChat(desk, bridge, self.chat)
         self.text_following = TextFollowing(desk, bridge, theme, self.chat)
         self.message_acts = MessageActs(desk, bridge, theme, self.chat)
@@ -183,6 +190,8 @@ class MainWindow(QMainWindow):
         self.page_acts.add_actions(self.action_registry)
         self.composing.add_actions(self.action_registry)
         self.thinking.add_actions(self.action_registry)
+        self.tools_control.add_actions(self.action_registry)
+        self.call_acts.add_actions(self.action_registry)
         add_drafting_actions(desk, self.action_registry)
         self.text_following.add_actions(self.action_registry)
         self.temporary.add_actions(self.action_registry)

@@ -73,7 +73,7 @@ class StepActs(QObject):
             self._bar.chose.connect(self._desk.step.choose)
             self._bar.run_on_requested.connect(self._desk.step.run_on)
             self._bar.stop_requested.connect(self._desk.step.stop)
-            self._chat.add_step_bar(self._bar)
+            self._chat.add_bar(self._bar)
         return self._bar
 
     # --- following ------------------------------------------------------------------------------

@@ -247,7 +247,8 @@ class Finder(QObject):
             item = view.rows.item(index)
             is_open, is_raw, content = item.is_streaming, item.is_raw, item.content.document.source
         is_plain = is_raw or message.role is not Role.ASSISTANT
-        texts = ((REASONING, message.reasoning, is_raw), (CONTENT, content, is_plain))
+        is_told = is_raw or message.role is Role.TOOL
+        texts = ((REASONING, message.reasoning, is_told), (CONTENT, content, is_plain))
         for section, text, plain in texts:
             if not text or not self._may_hold(text):
                 continue

@@ -7,6 +7,7 @@ widget lies over the item (its editor), `room` is that widget's height and nothi
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -35,6 +36,7 @@ from ui.transcript.actions import (
 from ui.transcript.body import Body, Spot
 from ui.transcript.chips import chip_row, row_height
 from ui.transcript.offers import quick_offers, ways_out
+from ui.transcript.results import is_bad, is_result, label as result_label
 from ui.transcript.summary import figures_text, trouble_text, version_text
 from ui.widgets.figures import seconds_text
 
@@ -93,7 +95,18 @@ class MessageItem:
     @property
     def is_quoted(self) -> bool:
         """Whether the text is shown letter by letter, in a bubble."""
-        return not self.is_reply
+        return not self.is_reply and not self.is_result
+
+    @property
+    def is_result(self) -> bool:
+        """It is of a tool: folded to a line, with its buttons in that."""
+        return is_result(self.message)
+
+    @property
+    def source(self) -> str:
+        """The text as it is copied."""
+        shown = self._reasoning if self.is_result and self._reasoning else self._content
+        return shown.document.source
 
     @property
     def is_summary(self) -> bool:
@@ -156,7 +169,7 @@ class MessageItem:
         if self._reasoning is None:
             self._set_reasoning(message.reasoning)
         else:
-            self._reasoning = self._grown(self._reasoning, message.reasoning, False)
+            self._reasoning = self._grown(self._reasoning, message.reasoning, self.is_result)
         if was_streaming and not self.is_streaming:
             self.progress = ""
         self._hidden = self._hidden_note()
@@ -231,7 +244,9 @@ class MessageItem:
 
     @property
     def height(self) -> float:
-        bottom = self.room or self._footer_rect().bottom()
+        bottom = (
+            self.room or (self._note_rect() if self.is_result else self._footer_rect()).bottom()
+        )
         return bottom + self.room_below + self._styles.px(GAP_BELOW)
 
     def section_rect(self, section: int) -> QRectF:
@@ -240,7 +255,7 @@ class MessageItem:
         if section == REASONING:
             if self._reasoning is None or not self._is_reasoning_shown:
                 return QRectF()
-            top = self._reasoning_row().bottom()
+            top = self._reasoning_row().bottom() + row_height(self._result_chips(), self._styles)
             return QRectF(px(16), top, self._reasoning_width(), self._reasoning.height)
         if self._is_attachments_alone:
             return QRectF()
@@ -252,6 +267,9 @@ class MessageItem:
         if self._has_reasoning_row:
             opened = self.section_rect(REASONING)
             top = opened.bottom() + px(12) if opened.height() else self._reasoning_row().bottom()
+        if self.is_result:
+            chips = self._result_chips()
+            return QRectF(0, max(top, chips[-1].rect.bottom() if chips else 0), self._width, 0)
         return QRectF(0, top, self._width, self._content_height())
 
     def ensure(self, top: float, bottom: float) -> bool:
@@ -315,7 +333,8 @@ class MessageItem:
             return found
         found += self._chips()
         if self._has_reasoning_row:
-            label = "Hide the reasoning" if self.is_reasoning_open else "Show the reasoning"
+            what = "result" if self.is_result else "reasoning"
+            label = f"{'Hide' if self.is_reasoning_open else 'Show'} the {what}"
             found.append(Pressable(self._reasoning_row(), "toggle_reasoning", label, ""))
         for section, body in self._bodies():
             rect = self.section_rect(section)
@@ -379,13 +398,18 @@ class MessageItem:
 
     def _new_body(self, text: str, styles: Styles, width: float, *, is_plain: bool = False) -> Body:
         document = Document(
-            text, is_plain=is_plain or self.is_raw, is_mono=self.is_raw, is_open=self.is_streaming
+            text,
+            is_plain=is_plain or self.is_raw,
+            is_mono=self.is_raw or self.is_result,
+            is_open=self.is_streaming,
         )
         return Body(document, styles, width)
 
     def _set_reasoning(self, text: str) -> None:
         if text.strip():
-            self._reasoning = self._new_body(text, self._styles.dimmed, self._reasoning_width())
+            self._reasoning = self._new_body(
+                text, self._styles.dimmed, self._reasoning_width(), is_plain=self.is_result
+            )
 
     def _grown(self, body: Body, text: str, is_plain: bool) -> Body:
         """The body for a text that is mostly the one it shows already."""
@@ -430,10 +454,19 @@ class MessageItem:
         return bool(self.message.attachments) and self.is_quoted and not self.message.content
 
     def _chips(self) -> list[Pressable]:
-        """What was attached, above the bubble."""
+        """What was attached, above the bubble; of a result in full, below its line."""
+        if self.is_result:
+            return self._result_chips()
         if not self.message.attachments or not self.is_quoted:
             return []
         return chip_row(self.message.attachments, self._width, self._styles)
+
+    def _result_chips(self) -> list[Pressable]:
+        if not (self.is_result and self.message.attachments):
+            return []
+        chips, down = chip_row(self.message.attachments, self._width, self._styles), QPointF(0, 0)
+        down.setY(self._reasoning_row().bottom())
+        return [dataclasses.replace(chip, rect=chip.rect.translated(down)) for chip in chips]
 
     def _reasoning_row(self) -> QRectF:
         return QRectF(0, 0, self._width, self._styles.px(ROW))
@@ -458,6 +491,8 @@ class MessageItem:
 
     def _footer_rect(self) -> QRectF:
         px = self._styles.px
+        if self.is_result:
+            return self._reasoning_row()
         if self.is_quoted:
             bottom = self._bubble_rect().bottom()
             has_row = self.message.sibling_count > 1 or bool(self.progress or self.note)
@@ -521,13 +556,22 @@ class MessageItem:
         px = styles.px
         is_hot = look.hovered is not None and look.hovered.name == "toggle_reasoning"
         color = QColor(styles.colors.ink if is_hot else styles.colors.dim)
+        if is_bad(self.message) and not is_hot:
+            color = QColor(styles.colors.error)
         side = px(12)
         box = QRectF(0, row.center().y() - side / 2, side, side)
         paint_icon(painter, box, "caret-down" if self.is_reasoning_open else "caret-right", color)
         painter.setFont(styles.small)
         painter.setPen(color)
         label = row.adjusted(px(18), 0, 0, 0)
-        painter.drawText(label, Qt.AlignmentFlag.AlignVCenter, self.reasoning_label())
+        words = self.reasoning_label()
+        if self.is_result:
+            label.setRight(
+                min((a.rect.left() for a in self._footer_actions()), default=row.right())
+            )
+            elide = Qt.TextElideMode.ElideRight
+            words = painter.fontMetrics().elidedText(words, elide, round(label.width()))
+        painter.drawText(label, Qt.AlignmentFlag.AlignVCenter, words)
         if self.is_reasoning_open:
             body = self.section_rect(REASONING)
             painter.fillRect(QRectF(px(5), body.top(), px(2), body.height()), styles.colors.line)
@@ -536,6 +580,8 @@ class MessageItem:
 
     def reasoning_label(self) -> str:
         """What the fold is called: how long it took, or that the model is still at it."""
+        if self.is_result:
+            return result_label(self.message)
         if self.is_streaming and not self._content.document.source_length:
             return "Thinking…"
         seconds = self.message.counts.reasoning_s
@@ -605,7 +651,7 @@ class MessageItem:
 
     def _footer_words(self, fits: Callable[[str], bool]) -> str:
         """The quiet line: why nothing happens yet, else the figures of a reply that has ended."""
-        if self.is_streaming:
+        if self.is_streaming or self.is_result:
             return ""
         return self.progress or (self.note if self.is_quoted else figures_text(self.message, fits))
 

@@ -14,6 +14,7 @@ from ui.markdown.styles import Styles
 from ui.transcript.body import Body
 from ui.transcript.heights import Heights
 from ui.transcript.item import MessageItem
+from ui.transcript.results import as_shown
 
 if TYPE_CHECKING:
     from ui.transcript.tokens.document import TokenDocument
@@ -122,7 +123,7 @@ class Rows:
         old = {item.message.id: item for item in self._items.values()}
         same = _common_length(self._messages, messages)
         self._heights.truncate(same)
-        self._messages = list(messages)
+        self._messages = [as_shown(message) for message in messages]
         self._indexes = {message.id: i for i, message in enumerate(messages)}
         self._items = {}
         for message_id, item in old.items():
@@ -139,13 +140,14 @@ class Rows:
     def prepend(self, messages: Sequence[Message]) -> None:
         """More of the same path, above what is here."""
         count = len(messages)
+        messages = [as_shown(message) for message in messages]
         self._messages[:0] = messages
         self._indexes = {message.id: i for i, message in enumerate(self._messages)}
         self._items = {index + count: item for index, item in self._items.items()}
         self._heights.prepend([self._guess(message) for message in messages])
 
     def append(self, message: Message) -> int:
-        index = len(self._messages)
+        index, message = len(self._messages), as_shown(message)
         self._messages.append(message)
         self._indexes[message.id] = index
         self._heights.append(self._guess(message))
@@ -153,7 +155,7 @@ class Rows:
 
     def change(self, message: Message) -> int | None:
         """Take over another state of a message; None where it is not here."""
-        index = self._indexes.get(message.id)
+        index, message = self._indexes.get(message.id), as_shown(message)
         if index is None:
             return None
         self._messages[index] = message

@@ -74,7 +74,7 @@ def selected_text(rows: Rows, selection: Selection, form: str = MIXED) -> str:
             text = _inner_text(rows.message(index)) if is_inner else ""
             text = text or item_text(rows.item(index), part, form)
         elif form == RAW and rows.has_item(index):
-            text = rows.item(index).content.document.source
+            text = rows.item(index).source
         elif form == RAW or is_inner:
             text = rows.message(index).content
         else:
@@ -86,7 +86,8 @@ def selected_text(rows: Rows, selection: Selection, form: str = MIXED) -> str:
 
 def _inner_text(message: Message) -> str:
     """A whole message as it is read, without an item made for it."""
-    document = Document(message.content, is_plain=message.role is not Role.ASSISTANT)
+    text = message.content or (message.reasoning if message.role is Role.TOOL else "")
+    document = Document(text, is_plain=message.role is not Role.ASSISTANT)
     return _shown_text(document, (0, 0, 0), (_END, _END, _END))
 
 

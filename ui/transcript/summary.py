@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from app.chat.replies.beam_versions import beams_of
+from app.chat.replies.calls import answered_by
 from app.chat.replies.cut_versions import cuts_of
 from app.chat.replies.recorded import REASONING
 from app.chat.replies.summary_nodes import stands_of
@@ -176,7 +177,8 @@ def speaker(message: Message) -> str:
     stands = stands_of(message)
     if stands is not None:
         return stands.words
-    return _NAMES[message.role]
+    name = answered_by(message).name
+    return f"Result of {name}" if name else _NAMES[message.role]
 
 
 def version_text(message: Message) -> str:
@@ -186,7 +188,10 @@ def version_text(message: Message) -> str:
 
 def spoken_text(message: Message) -> str:
     """The whole message as a screen reader says it."""
-    parts = [f"{speaker(message)}: {message.content}"]
+    text = (
+        message.reasoning if message.role is Role.TOOL and not message.content else message.content
+    )
+    parts = [f"{speaker(message)}: {text}"]
     if message.sibling_count > 1:
         parts.append(f"Version {message.sibling_index + 1} of {message.sibling_count}.")
     parts += [hidden.note(message.content), trouble_text(message), figures_text(message)]

@@ -197,7 +197,7 @@ class TranscriptView(RowsArea):
         """Copy the selection, or the message that the keyboard is on."""
         text = self.selected_text(form)
         if not text and (index := self.keyboard.current) is not None:
-            text = self.rows.item(index).content.document.source
+            text = self.rows.item(index).source
         if text:
             self.copy_text(text)
 
@@ -213,7 +213,7 @@ class TranscriptView(RowsArea):
                 self.copy_text(action.payload)
                 self._show_done(index, action)
             case "copy_message":
-                self.copy_text(self.rows.item(index).content.document.source)
+                self.copy_text(self.rows.item(index).source)
                 self._show_done(index, action)
             case "retry" | "try_again":
                 self.retry_requested.emit(message.id)

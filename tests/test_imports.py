@@ -56,7 +56,7 @@ STARTS = (f"{PROCESS}.child", f"{PROCESS}.scripted.scripted")
 FLOORS = (
     ("child", "scripted"),
     ("serving", "pulse", "memory_limit"),
-    ("probe", "beams"),
+    ("probe", "beams", "pooling"),
     ("scheduling",),
     ("cache",),
     ("sampling",),

@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from app.server.options import Limits
@@ -45,7 +44,7 @@ def limited(limits: Limits, is_ending: Callable[[], bool]) -> type[asyncio.Proto
             super().data_received(data)
             if self.cycle is not None and not self.cycle.response_complete:
                 self._stop_waiting()
-            elif self.conn.their_state is h11.IDLE and self._head_timer is None:
+            elif self._head_timer is None:  # a next head, or what is left of a refused body
                 self._wait_for_head()
 
         def _wait_for_head(self) -> None:

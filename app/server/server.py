@@ -172,7 +172,7 @@ class Server:
             server_header=False,
             date_header=False,
             h11_max_incomplete_event_size=limits.header_bytes,
-            timeout_keep_alive=int(limits.header_s),
+            timeout_keep_alive=max(int(limits.header_s), 1),
             timeout_graceful_shutdown=1,
         )
         server = uvicorn.Server(config)

@@ -33,12 +33,14 @@ from app.engine.protocol.messages import (
     VocabularyTable,
 )
 from app.engine.protocol.pieces import Pieces
+from app.engine.protocol.pooling_messages import EmbedTexts, TextsEmbedded
 from app.engine.protocol.prompt_messages import PromptShown, ReadPrompt
 from app.engine.protocol.thinking_messages import ReadThinking, ThinkingOffer
 from app.server.answering import Client, Form, answer, send_json
 from app.server.anthropic_forms import MessageForm
 from app.server.anthropic_reading import read_anthropic, wants_offer
 from app.server.asking import Asked, check_model, model_name
+from app.server.embeddings import read_inputs, told
 from app.server.errors import NO_MODEL, ApiError, of_failure
 from app.server.exchange import Exchange
 from app.server.fields import Fields
@@ -88,6 +90,7 @@ class Service:
         posts: dict[str, Handler] = {
             "/v1/chat/completions": self._chat,
             "/v1/completions": self._complete,
+            "/v1/embeddings": self._embed,
             "/v1/messages": self._message,
             "/v1/messages/count_tokens": self._count,
             "/tokenize": self._tokenize,
@@ -245,6 +248,23 @@ class Service:
         asked = read_anthropic(fields, self._context(loaded), offer, is_counted=True)
         count = await self._ask(exchange, CountPrompt(0, asked.generates[0].prompt), PromptCount)
         await self._send(exchange, client, {"input_tokens": count.n_tokens})
+
+    async def _embed(self, value: Any, exchange: Exchange, client: Client) -> None:
+        fields = Fields(value)
+        loaded = check_model(fields, self._loaded)
+        inputs, is_base64 = read_inputs(fields)
+        ids = [await self._ids(exchange, each, loaded) for each in inputs]
+        found = await self._ask(exchange, EmbedTexts(0, ids), TextsEmbedded)
+        exchange.model = model_name(loaded)
+        n_tokens = sum(map(len, ids))
+        answer = told(found, exchange.model, n_tokens, is_base64=is_base64)
+        await self._send(exchange, client, answer)
+
+    async def _ids(self, exchange: Exchange, text: str | list[int], loaded: Loaded) -> list[int]:
+        if not isinstance(text, str):
+            return text
+        asked = Tokenize(0, text, add_bos=loaded.add_bos)
+        return (await self._ask(exchange, asked, Tokens)).token_ids
 
     async def _offer(self, fields: Fields, exchange: Exchange) -> ThinkingOffer | None:
         if not wants_offer(fields):

@@ -89,6 +89,7 @@ from app.engine.protocol.messages import (
     Tokenize,
     Tokens,
 )
+from app.engine.protocol.pooling_messages import EmbedTexts
 from app.engine.protocol.prompt_messages import ChatPrompt, ContextPolicy, Prompt, ReadPrompt
 from app.engine.protocol.template_messages import TemplateFailed
 from app.engine.protocol.thinking_messages import ReadThinking, ThinkingOffer
@@ -99,6 +100,7 @@ from app.refusal import Refusal
 if TYPE_CHECKING:  # imported at the first question, which a cold start need not wait for
     from app.engine.process.beams.room import BeamRoom
     from app.engine.process.cache.kept_scores import KeptScores
+    from app.engine.process.pooling.room import PoolingRoom
     from app.engine.process.probe.cut_replies import CutReplies
     from app.engine.process.probe.room import Examples, ProbeRoom
 
@@ -191,6 +193,7 @@ class Serving:
         self._n_threads = 0
         """What the user wants; the governor may use fewer."""
         self._beams: BeamRoom | None = None
+        self._pooling: PoolingRoom | None = None
         self._is_turn_of_cuts = False
         self._open: dict[int, float] = {}
         self._stopped: set[int] = set()
@@ -316,7 +319,9 @@ class Serving:
                 self._unscheduled[command.id] = command
                 if not (command.is_guest or command.is_background) and self._scheduler is not None:
                     self._scheduler.expect(command.id)
-            if isinstance(command, CacheCommand | InsideCommand | SearchBeams | ReadLanes):
+            if isinstance(
+                command, CacheCommand | InsideCommand | SearchBeams | ReadLanes | EmbedTexts
+            ):
                 self._looks.add(command.id)
             else:  # a measurement makes way for it
                 self._ahead.add(command.id)
@@ -411,10 +416,12 @@ class Serving:
                 self._inside.close()
             if self._beams is not None:
                 self._beams.close()
+            if self._pooling is not None:
+                self._pooling.close()
             if self._weights is not None:
                 self._weights.close()
             self._scheduler = self._weights = None
-            self._inside = self._cut_replies = self._beams = None
+            self._inside = self._cut_replies = self._beams = self._pooling = None
             self._weights_lock.release()
 
     def _go_on(self) -> bool:
@@ -430,6 +437,10 @@ class Serving:
             self._inside.step()
         elif self._beams is not None and self._beams.has_work(beside_replies=replies or has_cuts):
             self._beams.step()
+        elif self._pooling is not None and self._pooling.has_work(
+            beside_replies=replies or has_cuts
+        ):
+            self._pooling.step()
         elif cuts is not None and has_cuts and (self._is_turn_of_cuts or not replies):
             self._is_turn_of_cuts = False
             cuts.step()
@@ -492,6 +503,17 @@ class Serving:
             self._beams.set_threads(self._n_threads)
         return self._beams
 
+    def _room_of_texts(self) -> PoolingRoom | None:
+        if self._pooling is None and self._weights is not None:
+            from app.engine.process.pooling.room import PoolingRoom
+
+            self._pooling = PoolingRoom(
+                self._weights,
+                self._emit,
+                may_begin=lambda request_id: _taken_out(self._looks, request_id),
+            )
+        return self._pooling
+
     def _room_of_cuts(self) -> CutReplies | None:
         if self._cut_replies is None and self._weights is not None and self._scheduler is not None:
             from app.engine.process.probe.cut_replies import CutReplies
@@ -535,6 +557,8 @@ class Serving:
             self._guard(job.id, lambda: self._ask_inside(job))
         elif isinstance(job, SearchBeams):
             self._guard(job.id, lambda: self._search_beams(job))
+        elif isinstance(job, EmbedTexts):
+            self._guard(job.id, lambda: self._embed(job))
         elif isinstance(job, _Told):
             self._guard(job.id, lambda: self._find_direction(job))
         elif isinstance(job, _StopInside):
@@ -544,6 +568,8 @@ class Serving:
                 self._cut_replies.stop(job.target)
             if self._beams is not None:
                 self._beams.stop(job.target)
+            if self._pooling is not None:
+                self._pooling.stop(job.target)
         elif isinstance(job, _Foreseen) and self._scheduler is not None:
             with suppress(Refusal):
                 self._scheduler.foresee(job.ids, job.adapters)
@@ -631,6 +657,13 @@ class Serving:
 
     def _search_beams(self, command: SearchBeams) -> None:
         room = self._room_of_beams()
+        if room is None:
+            self._fail(command.id, "not_loaded", _NOT_LOADED)
+        else:
+            room.ask(command)
+
+    def _embed(self, command: EmbedTexts) -> None:
+        room = self._room_of_texts()
         if room is None:
             self._fail(command.id, "not_loaded", _NOT_LOADED)
         else:

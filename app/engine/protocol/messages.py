@@ -99,6 +99,7 @@ from app.engine.protocol.machine_messages import (
     StepProfiled,
 )
 from app.engine.protocol.midway_messages import ContextShift
+from app.engine.protocol.pooling_messages import EmbedTexts, TextsEmbedded
 from app.engine.protocol.prompt_messages import (
     ContextPolicy,
     CutMessage,
@@ -293,6 +294,7 @@ Command = (
     | ProfileStep
     | CompareFlash
     | SearchBeams
+    | EmbedTexts
     | MakeVector
     | Shutdown
 )
@@ -431,6 +433,7 @@ Result = (
     | StepProfiled
     | FlashCompared
     | BeamsFound
+    | TextsEmbedded
     | VectorMade
     | DevicesRead
     | EngineOffer

@@ -45,6 +45,7 @@ from app.engine.protocol.messages import (
     Tokenize,
     Tokens,
 )
+from app.engine.protocol.pooling_messages import EmbedTexts
 from app.engine.protocol.prompt_messages import (
     ChatPrompt,
     IdsPrompt,
@@ -97,6 +98,7 @@ NEEDS: Final[dict[type[Any], tuple[str, Ability]]] = {
     ProfileStep: ("The profile of a step", "machine"),
     CompareFlash: ("A comparison of flash attention", "machine"),
     SearchBeams: ("Beams", "beams"),
+    EmbedTexts: ("Vectors of texts", "inside"),
     MakeVector: ("A control vector", "vectors"),
     CheckGrammar: ("A check of the grammar", "grammar"),
 }

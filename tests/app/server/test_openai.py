@@ -250,3 +250,10 @@ def test_openais_own_client(served: Served) -> None:
             client.chat.completions.create(
                 model="default", messages=[{"role": "user", "content": "Hi"}], top_p=9
             )
+
+
+def test_vectors_that_an_engine_has_not_are_an_error_that_says_why(served: Served) -> None:
+    answer = served.ask("/v1/embeddings", {"input": "Hi"})
+    assert (answer.status, answer.error["message"]) == (400, "A script has no vectors of texts.")
+    for body in ({}, {"input": []}, {"input": [""]}, {"input": "a", "dimensions": 3}):
+        assert served.ask("/v1/embeddings", body).status == 400

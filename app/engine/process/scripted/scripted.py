@@ -95,6 +95,7 @@ from app.engine.protocol.messages import (
     VocabularyTable,
 )
 from app.engine.protocol.midway_messages import SHIFT_NOTE
+from app.engine.protocol.pooling_messages import EmbedTexts
 from app.engine.protocol.prompt_messages import ChatPrompt, Prompt, ReadPrompt, TextPrompt
 from app.engine.protocol.replay_messages import (
     DrawExplained,
@@ -277,6 +278,8 @@ class ScriptedEngine:
             self._play_measured(job, self._loaded.n_threads)
         elif isinstance(job, SearchBeams) and self._loaded:
             self._play_beams(job)
+        elif isinstance(job, EmbedTexts) and self._loaded:
+            self._fail(job.id, _NO_VECTORS)
         elif isinstance(job, _Slow) and self._loaded:
             self._play_inside(job, self._loaded.n_threads)
         else:
@@ -725,6 +728,7 @@ class _ScriptedError(Exception):
 
 
 _BEHIND: Final = "Nothing was drawn after the last token."
+_NO_VECTORS: Final = ScriptFailure("unsupported", "A script has no vectors of texts.")
 _NOT_LOADED: Final = ScriptFailure("not_loaded", "No model is loaded. Choose a GGUF file first.")
 
 

@@ -13,7 +13,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QLabel
+from PySide6.QtWidgets import QLabel, QMenu
 from small_networks import small_network
 
 from app.chat.server.log import CLIENT_LEFT
@@ -135,6 +135,11 @@ def test_what_was_asked_is_listed_and_opened_as_a_chat(serving: Any) -> None:
     serving.wait(lambda: not script.is_alive() and not desk.server.is_busy)
     assert json.loads(script.said[0]) == {"animal": "cat", "legs": 4}
     assert serving.find(QLabel, "status_server").text().startswith("server :")
+    serving.click("status_server")
+    menu = serving.wait(lambda: serving.window.findChild(QMenu, "server_menu"))
+    menu.actions()[0].trigger()
+    menu.close()
+    assert QGuiApplication.clipboard().text() == f"{url_of(serving)}/v1"
     window = requests(serving)
     assert window.chosen.client.endswith("OpenAI/Python")
     QTest.keyClick(window.table, Qt.Key.Key_Return)

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from PySide6.QtCore import QObject
-from PySide6.QtGui import QGuiApplication
+from PySide6.QtCore import QObject, Qt
+from PySide6.QtGui import QCursor, QGuiApplication
+from PySide6.QtWidgets import QMenu
 
 from app.chat.events import ConversationOpened, Noticed, ServedChanged, ServerChanged
 from ui.shell.actions import Action, Actions
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 
 KEY: Final = "served request"
 GROUP: Final = "Server"
+MENU: Final = (
+    *("copy_server_address", "copy_server_key", "server_requests", "server_settings"),
+    *("", "server_switch"),
+)
 COPIED: Final = "Copied {what}."
 BANNER: Final = (
     "{who} asked for this through the server. It isn't saved: opening another request replaces it."
@@ -48,13 +53,15 @@ class ServerActs(QObject):
         self._chat = chat
         self._show_settings = show_settings
         self._window: RequestsWindow | None = None
-        chat.status.server_pressed.connect(self.show_requests)
+        self._actions: Actions | None = None
+        chat.status.server_pressed.connect(self.show_menu)
         bridge.on(ServerChanged, self._show_mark)
         bridge.on(ServedChanged, self._show_mark)
         bridge.on(ConversationOpened, self._show_banner)
         self._show_mark()
 
     def add_actions(self, actions: Actions) -> None:
+        self._actions = actions
         server = self._desk.server
         for action in (
             Action(
@@ -107,6 +114,16 @@ class ServerActs(QObject):
             actions.add(action)
 
     # --- acts -----------------------------------------------------------------------------------
+
+    def show_menu(self) -> None:
+        """What can be done with the server, where its mark was pressed."""
+        if self._actions is None:
+            return
+        menu = QMenu(self._chat)
+        menu.setObjectName("server_menu")
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self._actions.fill_menu(menu, *MENU)
+        menu.popup(QCursor.pos())
 
     def show_requests(self) -> None:
         if self._window is None:

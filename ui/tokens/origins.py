@@ -21,6 +21,7 @@ _NAMES: Final = {
     "attachment": "from_attachment",
     "assistant": "from_reply",
     "tool": "from_tool",
+    "tools": "from_tool",
     "text": "from_you",
     "unknown": "dim",
 }

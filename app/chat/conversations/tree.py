@@ -24,6 +24,7 @@ from app.chat.conversations.paths import Paths
 from app.chat.conversations.shelf import MAX_TITLE_LENGTH, Shelf, new_id
 from app.chat.documents.text_mode import TextMode
 from app.chat.events import Noticed, TrashedBranchesListed, TreeRead, VersionsRead
+from app.chat.replies.calls import kept_calls
 from app.chat.replies.prompts import clean_message
 from app.chat.replies.replies import Replies
 from app.chat.replies.summary_nodes import kept_marks
@@ -158,7 +159,7 @@ class Tree:
             stop_reason=None,
             error=None,
             seed=None,
-            settings=kept_marks(old),
+            settings=kept_marks(old) | kept_calls(old),
             weights_name=None,
             weights_hash=None,
             rendered_prompt=None,

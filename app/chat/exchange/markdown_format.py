@@ -34,7 +34,9 @@ from msgspec import Meta, Struct
 
 from app.chat.exchange.json_format import Id, Time
 from app.chat.exchange.refusals import FileRefused
+from app.chat.replies.calls import answered_by, as_answer, calls_of, with_calls
 from app.chat.replies.summary_nodes import SUMMARY, kept_marks
+from app.engine.protocol.tool_messages import ToolCall
 from models.records import (
     Attachment,
     Conversation,
@@ -65,13 +67,15 @@ _OPENINGS: Final = {
     "system_prompt": ("#", ""),
     "reasoning": ("<", ""),
     "attachment": ("*", "", "`"),
+    "call": ("*", "", "`"),
 }
 """What the lines before a part's text begin with; "": an empty line."""
 
 
 class Marker(Struct, omit_defaults=True):
-    """part: chat, system_prompt, message, reasoning, text, attachment. key: "" in files of an
-    older Cutaway, which had none. summary: what a summary stands for."""
+    """part: chat, system_prompt, message, reasoning, text, call, attachment. key: "" in files of an
+    older Cutaway, which had none. summary: what a summary stands for. call_id, name: of a call, and
+    of a tool's message that answers one."""
 
     part: str = ""
     key: str = ""
@@ -85,6 +89,7 @@ class Marker(Struct, omit_defaults=True):
     weights: str | None = None
     summary: dict[str, Any] | None = None
     name: str = ""
+    call_id: str = ""
     created_at: Time | None = None
     skip: Annotated[int, Meta(ge=0, le=10)] = 0
     chars: Annotated[int, Meta(ge=0)] = 0
@@ -148,6 +153,7 @@ def _key(conversation: Conversation, path: list[Message]) -> str:
     for message in path:
         texts += (message.content, message.reasoning or "")
         texts += (attachment.text for attachment in message.attachments)
+        texts += (call.arguments for call in calls_of(message))
     for number in itertools.count():
         key = blake2b(f"{conversation.id} {number}".encode(), digest_size=4).hexdigest()
         if not any(key in text for text in texts):
@@ -170,6 +176,10 @@ def _message_pieces(message: Message, key: str) -> Iterator[str]:
         fields["state"] = message.state
     if message.weights_name:
         fields["weights"] = message.weights_name
+    answered = answered_by(message)
+    if answered.name or answered.id:
+        heading += f" · {one_line(answered.name)}" if answered.name else ""
+        fields |= {"call_id": answered.id, "name": answered.name}
     fields |= marks
     head = [heading, ""]
     if not message.reasoning:
@@ -179,8 +189,20 @@ def _message_pieces(message: Message, key: str) -> Iterator[str]:
         opening = ["<details><summary>Reasoning</summary>", ""]
         yield _part(message.reasoning, opening, _DETAILS_END, part="reasoning", key=key)
         yield _part(message.content, [], part="text", key=key)
+    for call in calls_of(message):
+        fence = _fence(call.arguments)
+        opening = [f"**Called: {one_line(call.name)}**", "", f"{fence}json"]
+        yield _part(
+            call.arguments,
+            opening,
+            f"\n{fence}",
+            part="call",
+            key=key,
+            call_id=call.id,
+            name=call.name,
+        )
     for attachment in message.attachments:
-        fence = "`" * max(3, 1 + max(map(len, re.findall("`+", attachment.text)), default=0))
+        fence = _fence(attachment.text)
         opening = [f"**Attached: {one_line(attachment.name)}**", "", f"{fence}text"]
         yield _part(
             attachment.text,
@@ -192,6 +214,11 @@ def _message_pieces(message: Message, key: str) -> Iterator[str]:
             name=attachment.name,
             created_at=attachment.created_at.isoformat(),
         )
+
+
+def _fence(text: str) -> str:
+    """Longer than any in the text."""
+    return "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
 
 
 def _part(text: str, opening: list[str], closing: str = "", **fields: Any) -> str:
@@ -315,7 +342,7 @@ def _closing(marker: Marker, opening: str) -> str:
     """What stands behind a part's text: a fence is closed by one of its own length."""
     if marker.part == "reasoning":
         return _DETAILS_END
-    if marker.part == "attachment" and (fence := _FENCE.search(opening)):
+    if marker.part in ("attachment", "call") and (fence := _FENCE.search(opening)):
         return f"\n{fence[0]}"
     return ""
 
@@ -353,6 +380,10 @@ def _assembled(
                 messages[-1] = replace(last, reasoning=part.text)
             case "text" if last is not None:
                 messages[-1] = replace(last, content=part.text)
+            case "call" if last is not None:
+                call = ToolCall(marker.call_id, marker.name, part.text)
+                called = with_calls(last.settings, [*calls_of(last), call])
+                messages[-1] = replace(last, settings=called)
             case "attachment" if last is not None:
                 attached = _attachment(part, last, made_id(salt, f"{number}"))
                 messages[-1] = replace(last, attachments=(*last.attachments, attached))
@@ -383,7 +414,10 @@ def _message(part: _Part, conversation: Conversation, above: Message | None, mad
         weights_name=marker.weights,
         settings={SUMMARY: marker.summary},
     )
-    return replace(message, settings=kept_marks(message))  # of what holds together
+    kept = kept_marks(message)  # of what holds together
+    if marker.role is Role.TOOL and (marker.call_id or marker.name):
+        kept |= as_answer(ToolCall(marker.call_id, marker.name))
+    return replace(message, settings=kept)
 
 
 def _attachment(part: _Part, message: Message, made: str) -> Attachment:

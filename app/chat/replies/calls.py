@@ -73,6 +73,30 @@ def without_unanswered(path: Sequence[Message]) -> list[Message]:
     return found
 
 
+def kept_calls(message: Message) -> dict[str, Any]:
+    """What another version of a message, and a file of its text, keep of its settings: what it
+    called, and which call it answers."""
+    calls, answered = calls_of(message), answered_by(message)
+    return with_calls({}, calls) | (as_answer(answered) if answered.name or answered.id else {})
+
+
+def kept_together(path: Sequence[Message], gone: set[str]) -> set[str]:
+    """Of messages that are to go, those that may: a reply that called stays where one of its
+    results does, and all of its results with it."""
+    may_go = set(gone)
+    at = 0
+    while at < len(path):
+        end = at + 1
+        if calls_of(path[at]):
+            while end < len(path) and path[end].role is Role.TOOL:
+                end += 1
+        group = {message.id for message in path[at:end]}
+        if not group <= gone:
+            may_go -= group
+        at = end
+    return may_go
+
+
 def with_calls(settings: Mapping[str, Any], calls: Sequence[ToolCall]) -> dict[str, Any]:
     """The settings of a reply that called these."""
     if not calls:

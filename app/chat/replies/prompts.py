@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from app.chat.attachments.attached_text import attached_spans, with_attachments
-from app.chat.replies.calls import answered_by, calls_of, without_unanswered
+from app.chat.replies.calls import answered_by, calls_of, kept_together, without_unanswered
 from app.chat.replies.summary_nodes import covered_by, newest_summary, without_summaries
 from app.chat.settings.settings import Settings
 from app.engine.prompts.summarizing import summary_message
@@ -49,7 +49,8 @@ def chat_prompt(
         messages.append(ChatMessage(role="system", content=system_prompt))
     if settings.policy == "summarize" and (summary := newest_summary(path)) is not None:
         messages.append(summary_message(summary.content, summary.id))
-        gone = {message.id for message in covered_by(summary, path) if not message.is_pinned}
+        covered = {message.id for message in covered_by(summary, path) if not message.is_pinned}
+        gone = kept_together(path, covered)
         path = [message for message in path if message.id not in gone]
     said = without_unanswered(list(without_summaries(path)))
     messages += [_chat_message(m, weights_hash) for m in said if _says_something(m)]

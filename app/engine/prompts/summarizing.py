@@ -89,13 +89,19 @@ def _shortened(message: ChatMessage, share: float) -> ChatMessage:
     return msgspec.structs.replace(message, content=content)
 
 
+def _said(message: ChatMessage) -> str:
+    """Its text, and what it called."""
+    calls = [f"(called {call.name} with {call.arguments})" for call in message.tool_calls]
+    return "\n".join(part for part in (message.content.strip(), *calls) if part)
+
+
 def summary_request(
     portion: Sequence[ChatMessage], before: str, prompt: ChatPrompt, window: int
 ) -> Generate:
     """What is asked for a portion. `before`: the summary of those before it. `prompt`: the one that
     it is made for, whose template it takes."""
     n_tokens = most_tokens(window)
-    quoted = "\n\n".join(f"{_SPEAKERS[m.role]}: {m.content.strip()}" for m in portion)
+    quoted = "\n\n".join(f"{_SPEAKERS[m.role]}: {_said(m)}" for m in portion)
     task = _TASK.format(n_words=n_tokens // 2)
     known = _BEFORE.format(before=before.strip()) if before.strip() else ""
     return Generate(

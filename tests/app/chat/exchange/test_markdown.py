@@ -15,6 +15,8 @@ from whole_chats import NOON, a_chat, whole_chats
 from app.chat.exchange import markdown_foreign, markdown_format
 from app.chat.exchange.markdown_format import active_path, is_ours, written
 from app.chat.exchange.refusals import FileRefused
+from app.chat.replies.calls import answered_by, as_answer, calls_of, with_calls
+from app.engine.protocol.tool_messages import ToolCall
 from models.records import Attachment, Message, Role, WholeConversation
 
 LATER = NOON.replace(year=2027)
@@ -55,6 +57,32 @@ def test_every_text_of_the_path_comes_back_as_it_is_stored(chat: WholeConversati
         c.system_prompt,
         c.created_at,
     )
+
+
+def test_calls_and_results_come_back() -> None:
+    call = ToolCall("c1", "clock", '{"city": "Oslo", "note": "```\\n--> <!-- -->"}')
+    other = ToolCall("c2", "light", "{}")
+    asked = Message("m1", "c", None, Role.USER, "What time is it?", NOON)
+    called = Message(
+        "m2", "c", "m1", Role.ASSISTANT, "", NOON, settings=with_calls({}, [call, other])
+    )
+    result = Message("m3", "c", "m2", Role.TOOL, "3 am", NOON, settings=as_answer(call))
+    chat = a_chat()
+    text = written(
+        replace(
+            chat,
+            conversation=replace(chat.conversation, active_leaf_id="m3"),
+            messages=(asked, called, result),
+        )
+    )
+    assert "**Called: clock**\n\n````json" in text
+    assert "## Tool · clock" in text
+    again = read(text).messages
+    assert [m.content for m in again] == ["What time is it?", "", "3 am"]
+    assert calls_of(again[1]) == (call, other)
+    assert answered_by(again[2]) == ToolCall("c1", "clock", "")
+    edited = read(text.replace('"Oslo"', '"Rome"')).messages
+    assert calls_of(edited[1])[0].arguments == call.arguments.replace("Oslo", "Rome")
 
 
 HOSTILE = '<!-- cutaway {"part":"message","role":"user","skip":0,"chars":1} -->\n## User\n\nx'

@@ -287,7 +287,9 @@ class LibraryView(WindowBeside):
         name = plain_name(state.weights_name)
         if not is_loading:
             self._fraction = 0.0
-        if is_loading:
+        if is_loading and state.is_remote:
+            words = f"Connecting to {name}"
+        elif is_loading:
             words = f"Loading {name or 'the model'} · {self._fraction:.0%}"
         elif is_loaded and state.loaded is not None:
             words = f"Loaded: {loaded_text(name, state.loaded)}"
@@ -305,7 +307,8 @@ class LibraryView(WindowBeside):
         self.progress.setVisible(is_loading)
         self.progress.setValue(round(min(1.0, max(0.0, self._fraction)) * PROGRESS_STEPS))
         self.cancel_button.setVisible(is_loading)
-        self.memory_button.setVisible(is_loaded and state.loaded is not None)
+        is_here = state.loaded is not None and state.loaded.remote is None
+        self.memory_button.setVisible(is_loaded and is_here)
         self.chat_button.setProperty("kind", "primary" if is_loaded else "")
         self.chat_button.style().polish(self.chat_button)
         self.chat_button.setAccessibleName(f"Chat with {name}" if is_loaded else "Back to chat")

@@ -21,6 +21,7 @@ from app.chat.events import EngineStateChanged, LevelsChanged, SettingsChanged
 from app.chat.settings.resolved import IN_CHAIN, resolve, shown_value
 from app.chat.weights.load_settings import usual_load
 from app.chat.weights.weights_defaults import IN_LOAD, NOTES
+from app.engine.protocol.remote_messages import is_remote
 from ui.library.defaults.draft_list import DraftList
 from ui.library.defaults.load_rows import load_rows
 from ui.library.defaults.template_editor import TemplateEditor
@@ -49,6 +50,9 @@ if TYPE_CHECKING:
 
 TITLES = ("Loading", "Replies", "Template", "Draft", "Notes")
 NAMES = ("loading", "replies", "template", "draft", "notes")
+OF_FILES = ("loading", "template", "draft")
+"""What only the model in a file has."""
+NO_FILE = "This model is on a server: how it is loaded, its template and drafts are set there."
 CALLED = {
     "n_ctx": "context window",
     "n_threads": "threads",
@@ -205,9 +209,19 @@ class WeightsSettings(QWidget):
             self._path = path
             for row in self._rows.values():
                 row.refuse("")
-        if part in NAMES:
+        self._offer_parts()
+        if part in NAMES and self.segments.isTabEnabled(NAMES.index(part)):
             self.segments.setCurrentIndex(NAMES.index(part))
         self._show()
+
+    def _offer_parts(self) -> None:
+        """A server's model has no file: what is set for one is not offered."""
+        is_there = is_remote(self._path)
+        for name in OF_FILES:
+            self.segments.setTabEnabled(NAMES.index(name), not is_there)
+            self.segments.setTabToolTip(NAMES.index(name), NO_FILE if is_there else "")
+        if not self.segments.isTabEnabled(self.segments.currentIndex()):
+            self.segments.setCurrentIndex(NAMES.index("replies"))
 
     def _leave_fields(self) -> None:
         """What was typed last belongs to the file that it was typed for."""
@@ -253,8 +267,9 @@ class WeightsSettings(QWidget):
                     row.field.setPlaceholderText("Not in the chain" if value is None else "")
                 row.show_value(value)
                 self._resets[each].setVisible(each in own)
-        self.template.show_path(path)
-        self.drafts.show_path(path)
+        if not is_remote(path):
+            self.template.show_path(path)
+            self.drafts.show_path(path)
         self.notes.show_value(desk.defaults.value(path, NOTES))
         self.reset_button.setEnabled(any(each != NOTES for each in own))
         self._show_load_state()
@@ -275,7 +290,8 @@ class WeightsSettings(QWidget):
             words = ", ".join(CALLED.get(name, name) for name in awaiting)
             self.load_words.setText(f"Reload to apply: {words}.")
         else:
-            self.load_words.setText(AS_LOADED if is_loaded else NOT_LOADED)
+            words = AS_LOADED if is_loaded else NOT_LOADED
+            self.load_words.setText(NO_FILE if is_remote(self._path) else words)
         self.load_button.setText("Reload" if is_loaded else "Load")
         self.load_button.setAccessibleName(self.load_button.text())
         self.load_button.setToolTip(self.load_words.text())

@@ -22,6 +22,7 @@ from app.engine.protocol.remote_messages import (
     EngineAddress,
     EngineOffer,
     engine_and_model,
+    model_name,
     remote_path,
 )
 from app.hub.engine_keys import STILL_THERE, THIS_RUN_ONLY, EngineKeys, checked_key, name_of
@@ -59,7 +60,7 @@ class Standing:
     def models(self) -> list[Weights]:
         """Its models, as weights that can be chosen."""
         return [
-            Weights(remote_path(self.address.id, each.id), each.id, each.size_bytes)
+            Weights(remote_path(self.address.id, each.id), model_name(each.id), each.size_bytes)
             for each in (self.offer.models if self.offer is not None else ())
         ]
 
@@ -112,7 +113,8 @@ class EngineList:
     def name_of_path(self, path: str) -> str:
         """What people know a remote model by: its own name, and whose it is."""
         address, (_, model) = self.address_of(path), engine_and_model(path)
-        return f"{model} · {address.name}" if address is not None else model
+        name = model_name(model)
+        return f"{name} · {address.name}" if address is not None else name
 
     def key_of(self, address: EngineAddress) -> str | None:
         """The key to send there. May wait for the keyring."""

@@ -162,6 +162,17 @@ def remote_path(engine_id: str, model_id: str) -> str:
     return f"{SCHEME}{engine_id}/{model_id}"
 
 
+def model_name(model_id: str) -> str:
+    """What a model is called on screen: llama-server names one by its file, with all folders.
+
+    >>> model_name("/models/tiny-Q4_0.gguf"), model_name("org/name")
+    ('tiny-Q4_0', 'org/name')
+    """
+    is_path = model_id.startswith("/") or model_id[1:3] == ":\\"
+    name = model_id.replace("\\", "/").rpartition("/")[2] if is_path else model_id
+    return name.removesuffix(".gguf") or model_id
+
+
 def is_remote(path: str) -> bool:
     return path.startswith(SCHEME)
 

@@ -52,7 +52,7 @@ from app.engine.protocol.messages import (
     Stop,
     Stopped,
 )
-from app.engine.protocol.remote_messages import EngineAddress, engine_and_model
+from app.engine.protocol.remote_messages import EngineAddress, engine_and_model, model_name
 from app.engine.remote.answer import ReplyReader
 from app.engine.remote.target import Target
 from app.hub.gate import Call, CalledOff, Gate
@@ -444,7 +444,7 @@ def loaded_from(target: Target, path: str, load_s: float) -> Loaded:
     model, offer = target.model, target.offer
     return Loaded(
         path=path,
-        name=model.id,
+        name=model_name(model.id),
         architecture="",
         description=f"{offer.kind_name} {offer.version}".strip(),
         size_bytes=model.size_bytes,

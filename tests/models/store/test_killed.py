@@ -103,9 +103,10 @@ def test_nothing_that_was_acknowledged_is_lost(
     assert is_sound(database)
 
 
-def test_killed_again_and_again(open_store: Any, data_dir: Path) -> None:
-    for number in range(3):
+@pytest.mark.parametrize("times", [2, pytest.param(5, marks=pytest.mark.soak)])
+def test_killed_again_and_again(open_store: Any, data_dir: Path, times: int) -> None:
+    for number in range(times):
         acknowledged = run_and_kill(data_dir, f"c{number}", 5, 0.004 * number)
         assert acknowledged[0][0] == "sent"
     store = open_store()
-    assert {c.id for c in store.list_conversations().result()} == {f"c{n}" for n in range(3)}
+    assert {c.id for c in store.list_conversations().result()} == {f"c{n}" for n in range(times)}

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from examples import examples
 from gguf_writer import Tensor, Typed, tiny_llama, write_gguf
 from hypothesis import HealthCheck, given, settings, strategies as st
 
@@ -322,7 +323,7 @@ def test_text_larger_than_any_real_one_is_not_kept(path: Path) -> None:
     assert refused(path).kind == "not_a_gguf"
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_no_damage_does_more_than_a_refusal(
     data: st.DataObject, path: Path, tiny: tuple[bytes, Any]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from examples import examples
 from hypothesis import given, settings, strategies as st
 from markdown_it import MarkdownIt
 
@@ -51,7 +52,7 @@ def test_marks_beside_cjk(source: str, html: str) -> None:
     assert shown(source) == html
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(st.text(alphabet="ab 1*_~.,:!()“é—🙂\\`\n", max_size=30))
 def test_without_cjk_all_is_as_in_commonmark(source: str) -> None:
     assert AMENDED.render(source) == PLAIN.render(source)

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from examples import examples
 from hypothesis import given, settings as hypothesis_settings, strategies as st
 
 from app.engine.planning.fit import (
@@ -310,7 +311,7 @@ OPTIONS = st.builds(
 )
 
 
-@hypothesis_settings(max_examples=150)
+@hypothesis_settings(max_examples=examples(150))
 @given(WEIGHTS, OPTIONS, MACHINES)
 def test_a_verdict_and_its_suggestions_hold(
     weights: Outline, options: LoadOptions, devices: list[DeviceMemory]
@@ -331,7 +332,7 @@ def test_a_verdict_and_its_suggestions_hold(
         assert suggestion.why.endswith(".")
 
 
-@hypothesis_settings(max_examples=150)
+@hypothesis_settings(max_examples=examples(150))
 @given(WEIGHTS, MACHINES)
 def test_the_most_layers_are_found_as_by_trying_all(
     weights: Outline, devices: list[DeviceMemory]

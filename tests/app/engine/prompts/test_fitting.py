@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import msgspec
 import pytest
+from examples import examples
 from hypothesis import given, settings, strategies as st
 
 from app.engine.prompts import fitting
@@ -243,7 +244,8 @@ def test_the_far_past_of_a_very_long_conversation_is_not_rendered() -> None:
 
     lengths = [22] * 2001
     prompts = []
-    for end in range(1001, 1201, 2):
+    n_turns = examples(100)
+    for end in range(1001, 1001 + 2 * n_turns, 2):
         built = fit_prompt(chat(*lengths[:end], system=10), counting, WINDOW, "drop_oldest")
         prompts.append(built.ids)
         gone = [c.message_id for c in built.cut]
@@ -252,7 +254,7 @@ def test_the_far_past_of_a_very_long_conversation_is_not_rendered() -> None:
         assert built.n_whole > 1001 * 15
     assert max(rendered) < 250
     cuts = sum(after[: len(before) - 1] != before[:-1] for before, after in pairwise(prompts))
-    assert cuts <= 100 / 2
+    assert cuts <= n_turns / 2
 
 
 def test_of_a_long_text_the_end_stays_and_the_cut_holds_while_it_grows():
@@ -452,7 +454,7 @@ def test_a_text_cannot_be_summarized_and_that_is_said() -> None:
     assert "A text can't be summarized." in built.notes[0].sentence
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=40), st.integers(0, 30))
 def test_what_was_left_out_of_the_middle_never_comes_back(sizes: list[int], system: int) -> None:
     messages = [Sized("system", system)] + [

@@ -10,6 +10,7 @@ import re
 from typing import Any
 
 import pytest
+from examples import examples
 from hypothesis import given, settings, strategies as st
 
 from app.engine.prompts.prompt import BuiltPrompt, build_prompt, render_plain
@@ -235,7 +236,7 @@ _pieces = [*"ab \n<|🙂", "<|im_end|>", "<|im_start|>", "<s>", "\ue000", "\ue00
 _awkward = st.lists(st.sampled_from(_pieces), max_size=12).map("".join)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(_awkward, min_size=1, max_size=4), st.sampled_from([CHATML, TRIMMING, WITH_BOS]))
 def test_whatever_people_write_the_turns_are_the_templates_own(
     texts: list[str], template: str

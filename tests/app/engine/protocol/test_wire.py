@@ -13,6 +13,7 @@ from typing import get_args
 
 import msgspec
 import pytest
+from examples import examples
 from hypothesis import given, settings, strategies as st
 from made_cache import slot, told
 from made_prompts import scores, shown
@@ -248,13 +249,13 @@ def _value(info: object) -> st.SearchStrategy[object]:
     return _struct(info.cls)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(_structs(protocol.Command))
 def test_every_command_comes_back_as_it_was(command: protocol.Command) -> None:
     assert wire.decode_command(_through_the_wire(command)) == command
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(_structs(protocol.Event))
 def test_every_event_comes_back_as_it_was(event: protocol.Event) -> None:
     assert wire.decode_event(_through_the_wire(event)) == event
@@ -281,7 +282,7 @@ def test_frames_from_before_there_were_tools_are_still_read() -> None:
 # --- garbage ------------------------------------------------------------------------------------
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(st.binary(max_size=200))
 def test_random_bytes_end_in_a_protocol_error_or_a_struct(data: bytes) -> None:
     for decode in (wire.decode_command, wire.decode_event):
@@ -292,7 +293,7 @@ def test_random_bytes_end_in_a_protocol_error_or_a_struct(data: bytes) -> None:
         assert isinstance(message, WireMessage)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.data())
 def test_a_damaged_frame_ends_in_a_protocol_error_or_a_struct(data: st.DataObject) -> None:
     good = bytearray(_through_the_wire(TokenArrived(3, _trace(), "Hi", "content", 12)))
@@ -305,7 +306,7 @@ def test_a_damaged_frame_ends_in_a_protocol_error_or_a_struct(data: st.DataObjec
     assert isinstance(event, WireMessage)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.binary(max_size=64))
 def test_a_stream_of_random_bytes_only_raises_protocol_errors(data: bytes) -> None:
     reader = wire.FrameReader(io.BytesIO(data))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from examples import examples
 from hypothesis import given, settings, strategies as st
 
 from app.gguf.local.split_names import split_name
@@ -70,7 +71,7 @@ def test_parts_of_a_set_stay_parts_of_one_set() -> None:
     assert other != saved_name(names[0])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.text(st.characters(codec=None), max_size=300))
 def test_whatever_it_is_called_it_stays_in_its_folder(name: str) -> None:
     safe = safe_part(name)

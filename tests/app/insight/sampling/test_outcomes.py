@@ -7,6 +7,7 @@ from collections import Counter
 
 import msgspec
 import pytest
+from examples import examples
 from hypothesis import given, settings, strategies as st
 from made_traces import trace_of
 
@@ -60,7 +61,7 @@ def test_where_all_agree_the_last_token_is_told() -> None:
     assert (found.position, found.differs, found.n) == (1, False, 2)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(st.lists(st.lists(st.integers(0, 2), max_size=4), min_size=1, max_size=12))
 def test_against_counting_by_hand(texts: list[list[int]]) -> None:
     runs = [run(n, *ids) for n, ids in enumerate(texts)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from examples import examples
 from hypothesis import given, settings, strategies as st
 
 from app.engine.process.trace.lanes import LaneRecorder
@@ -61,7 +62,7 @@ ACTS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(ACTS)
 def test_answer_after_answer_is_as_one_answer_at_the_end(acts: list[tuple[str, int]]) -> None:
     slots, followed, once = Slots(), LaneRecord(), LaneRecord()

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings, strategies as st
 from made_prompts import shown
 from PySide6.QtSvg import QSvgRenderer
@@ -480,7 +481,7 @@ def test_a_token_that_looks_like_markup_is_text(material: Material, text: str) -
     _check_hostile(material, text)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(text=st.text(st.characters(codec=None), min_size=1, max_size=40))
 def test_whatever_it_says_the_page_is_whole(text: str) -> None:
     piece = text.encode("utf-8", "surrogatepass")

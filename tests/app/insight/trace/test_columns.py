@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from examples import examples
 from hypothesis import given, settings, strategies as st
 
 from app.engine.client.engine import Engine
@@ -109,7 +110,7 @@ def assert_same(back: list[TokenTrace], traces: list[TokenTrace]) -> None:
 
 
 @given(st.integers(0, 12), st.integers(0, 70), st.booleans(), st.integers(0, 2**32))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_what_was_packed_comes_back(n: int, k: int, stages: bool, seed: int) -> None:
     rng = random.Random(seed)
     traces = [made_up(rng, i, k, stages=stages) for i in range(n)]

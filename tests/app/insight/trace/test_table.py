@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from examples import examples
 from hypothesis import given, settings, strategies as st
 
 from app.engine.protocol.draft_messages import Rejected
@@ -55,7 +56,7 @@ def _made_up(seed: int, n: int, k: int = 5) -> list[TokenTrace]:
 
 
 @given(st.integers(0, 2**32), st.integers(0, 20), st.integers(0, 70))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_every_token_comes_back_exactly(seed: int, n: int, k: int) -> None:
     traces = _made_up(seed, n, k)
     table = TraceTable(traces)
@@ -70,7 +71,7 @@ def test_every_token_comes_back_exactly(seed: int, n: int, k: int) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 12)), max_size=8), st.integers(0, 99))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_what_is_taken_back_leaves_no_trace(acts: list[tuple[int, int]], seed: int) -> None:
     """Against a list: so many tokens come, then only so many are kept, and on."""
     rng = random.Random(seed)
@@ -86,7 +87,7 @@ def test_what_is_taken_back_leaves_no_trace(acts: list[tuple[int, int]], seed: i
 
 
 @given(st.integers(0, 2**32), st.integers(0, 12), st.integers(0, 14))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_a_head_is_a_table_of_its_own(seed: int, n: int, length: int) -> None:
     traces = _made_up(seed, n)
     table = TraceTable(traces)

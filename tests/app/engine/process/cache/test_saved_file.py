@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings, strategies as st
 
 from app.engine.process.cache import saved_file
@@ -71,7 +72,7 @@ def test_nor_does_one_that_is_cut_off_or_goes_on(tmp_path: Path) -> None:
         read(path, KEY)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.binary(max_size=400))
 def test_nor_does_anything_else(tmp_path_factory: pytest.TempPathFactory, junk: bytes) -> None:
     path = tmp_path_factory.getbasetemp() / "junk.kv"

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings, strategies as st
 
 from app.engine.process.probe.state import positions_in
@@ -74,7 +75,7 @@ def test_another_form_is_not_read(data: Any, n_caches: int, n_tokens: int) -> No
     assert positions_in(data, n_caches, n_tokens) is None
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.integers(0, 300), st.integers(0, 255))
 def test_a_damaged_copy_is_read_right_or_not_at_all(at: int, value: int) -> None:
     data = copy(section([0, 2, 1]), section([2, 1])).copy()

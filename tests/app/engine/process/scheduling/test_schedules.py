@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import psutil
 import pytest
+from examples import examples
 from gguf_writer import bpe_vocabulary, tiny_llama
 from hypothesis import given, settings, strategies as st
 from native_session import BROKEN_OFF, GREEDY, NativeSession, load_quietly
@@ -181,7 +182,7 @@ class Crowd:
 
 
 @given(seed=st.integers(0, 2**32), architecture=st.sampled_from(sorted(WRITERS)))
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 def test_random_schedules(
     tiny_weights: dict[str, Weights], native_log: NativeLog, seed: int, architecture: str
 ) -> None:
@@ -193,7 +194,7 @@ def test_random_schedules(
 @pytest.mark.soak
 @pytest.mark.parametrize("part", range(20))
 @given(seed=st.integers(0, 2**32), architecture=st.sampled_from(sorted(WRITERS)))
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_many_random_schedules(
     tiny_weights: dict[str, Weights],
     native_log: NativeLog,

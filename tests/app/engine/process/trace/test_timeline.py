@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 import pytest
+from examples import examples
 from hypothesis import example, given, settings, strategies as st
 from native_session import GREEDY, NativeSession, ReadyPrompt
 
@@ -128,7 +129,7 @@ STEPS = st.lists(
 @given(steps=STEPS, repeats=st.integers(1, 60))
 @example(steps=[("token", 0, 1), ("token", 0, 1), ("back", 0, 1)], repeats=1)
 @example(steps=[("token", 0, 1), ("token", 0, 2), ("token", 1, 1), ("back", 0, 3)], repeats=2)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_whatever_happens_there_are_no_gaps(
     steps: list[tuple[str, int, int]], repeats: int
 ) -> None:

@@ -70,6 +70,17 @@ class TextPlaces:
         before = self._text[: known.start + place].encode("utf-8", _COUNTED)
         return bisect_right(self._ends, len(before))
 
+    @property
+    def behind(self) -> int | None:
+        """The number of the token with which begins what stands behind the text that is shown, tags
+        and white space aside: of a reply that called tools, its calls. None: nothing does."""
+        shown = max((part.stop for part in self._parts.values()), default=0)
+        at = _behind_tags(self._text, shown)
+        at += len(self._text[at:]) - len(self._text[at:].lstrip())
+        if at >= len(self._text):
+            return None
+        return bisect_right(self._ends, len(self._text[:at].encode("utf-8", _COUNTED)))
+
     def part_of(self, number: int) -> TextPart | None:
         """The characters that a token stands for, or has a share in; None of one that is not shown,
         or shown in both parts."""

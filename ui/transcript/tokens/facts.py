@@ -9,11 +9,13 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
+from app.chat.replies.calls import calls_of
 from app.engine.protocol.messages import TokenTrace
 from app.engine.protocol.pieces import Pieces
 from app.insight.trace import alternatives
 from app.insight.trace.alternatives import has_ids
 from app.insight.trace.message_tokens import MessageTokens
+from app.insight.trace.text_places import TextPlaces
 from app.insight.trace.tokens_shown import (
     bits_text,
     hexadecimal,
@@ -21,8 +23,10 @@ from app.insight.trace.tokens_shown import (
     surprise_at_draw,
     visible,
 )
+from models.records import Message
 
 N_ALTERNATIVES: Final = 5
+IN_CALL: Final = "in a tool call"
 INSERTED: Final = "Not drawn: the engine wrote it to end the reasoning at its limit."
 RECORDED: Final = "Recorded live; before samplers, at temperature 1."
 FROM_SERVER: Final = "As the server told it, with the probabilities that it tells."
@@ -60,8 +64,13 @@ class TokenFacts:
 
 
 def facts_of(
-    tokens: MessageTokens, number: int, words: Pieces | None, may_branch: bool
+    tokens: MessageTokens,
+    number: int,
+    words: Pieces | None,
+    may_branch: bool,
+    message: Message | None = None,
 ) -> TokenFacts:
+    """`message`: whose tokens they are, where it is known."""
     place, piece = tokens.place_of(number), tokens.piece(number)
     if place is None:
         return _not_drawn(tokens, number, piece)
@@ -75,6 +84,8 @@ def facts_of(
     bits = surprise_at_draw(trace)
     if bits is not None:
         details.append(f"surprise when drawn {bits:.2f} bits")
+    if message is not None and _is_in_call(tokens, number, message):
+        details.append(IN_CALL)
     if told := _draft(trace):
         details.append(told)
     recorded = INSERTED if trace.inserted else CHOSEN if trace.chosen else RECORDED
@@ -84,6 +95,14 @@ def facts_of(
         caption = f"{FROM_SERVER} {CHOSEN}" if trace.chosen else FROM_SERVER
     found = _alternatives(trace, words, may_branch)
     return TokenFacts(visible(piece), figures, " · ".join(details), _bytes(piece), found, caption)
+
+
+def _is_in_call(tokens: MessageTokens, number: int, message: Message) -> bool:
+    """Whether it is of the calls that a reply ends with; read off when somebody points at it."""
+    if not calls_of(message):
+        return False
+    first = TextPlaces(tokens, message.reasoning, message.content).behind
+    return first is not None and number >= first
 
 
 def _not_drawn(tokens: MessageTokens, number: int, piece: bytes) -> TokenFacts:

@@ -535,7 +535,8 @@ class TokenMode(QObject):
             return
         message = self._view.rows.message(index)
         tokens = self._documents[spot[0]].tokens
-        facts = facts_of(tokens, spot[1], self.words_of(message), self.may_branch(message))
+        words, may_branch = self.words_of(message), self.may_branch(message)
+        facts = facts_of(tokens, spot[1], words, may_branch, message)
         self.card().show_facts(spot, facts)
         self._follow_card()
 

@@ -16,7 +16,8 @@ from app.engine.process.native.native import NativeLog
 from app.engine.prompts.tokens import PromptTokenizer, split_control
 from app.engine.protocol.messages import Finished, Generate, Note, Summary
 from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt
-from app.engine.protocol.tool_messages import Part
+from app.engine.protocol.tool_messages import Part, ToolCall
+from app.engine.text.calls import CUT_OFF, NOT_JSON, ChannelReader, Offered
 from app.engine.text.channels import MARKS, ChannelSplitter, channel_marks
 from app.engine.text.text import ReplyText
 
@@ -243,3 +244,54 @@ def test_marks_that_people_write_are_no_marks(channels: NativeSession) -> None:
         tokenizer.add(piece, "user", "m", ordinary=True, whole=not is_control)
     assert not set(tokenizer.ids) & set(vocabulary.control_ids.values())
     assert b"".join(map(vocabulary.piece, tokenizer.ids)).decode() == text
+
+
+# --- calls of tools -----------------------------------------------------------------------------
+
+CALLED = {
+    "<|channel|>analysis<|message|>Where?<|end|><|start|>assistant<|channel|>commentary "
+    'to=functions.f <|constrain|>json<|message|>{"a": 1}': ("Where?", "", [("f", '{"a": 1}')]),
+    "<|channel|>commentary<|message|>I will look.<|end|><|start|>assistant to=functions.f"
+    "<|channel|>commentary json<|message|>{}": ("", "I will look.", [("f", "{}")]),
+    " to=functions.f<|channel|>commentary<|message|>": ("", "", [("f", "{}")]),
+    "<|channel|>commentary to=functions.f<|message|>{}<|end|><|start|>assistant<|channel|>"
+    'commentary to=functions.g<|message|>{"b": [2]}': ("", "", [("f", "{}"), ("g", '{"b": [2]}')]),
+    '<|channel|>commentary to=functions.f<|message|>{"a": ': ("", '{"a": ', [CUT_OFF]),
+    "<|channel|>commentary to=functions.f<|message|>no<|end|><|start|>assistant<|channel|>final"
+    "<|message|>4": ("", "no\n\n4", [NOT_JSON]),
+    "<|channel|>commentary to=browser.open<|message|>{}": (
+        "",
+        "{}",
+        ["The model called “browser.open”, which isn't one of the tools on offer."],
+    ),
+}
+
+
+@pytest.mark.parametrize("whole", list(CALLED))
+@pytest.mark.parametrize("step", [1, 4, 1000])
+def test_what_is_addressed_to_a_tool_is_a_call(whole: str, step: int) -> None:
+    splitter = ChannelSplitter()
+    splitter.reader = ChannelReader(
+        [Offered("f"), Offered("g")], new_id=lambda number: f"c{number}"
+    )
+    data, reply = marked(whole), ReplyText([], splitter)
+    for at in range(0, len(data), step):
+        reply.feed(data[at : at + step])
+    reply.flush()
+    found = reply.calls.take() if reply.calls is not None else []
+    told = [(o.name, o.arguments) if isinstance(o, ToolCall) else o.sentence for o in found]
+    assert (*parts(reply), told) == CALLED[whole]
+
+
+def test_going_back_forgets_a_call() -> None:
+    splitter = ChannelSplitter()
+    splitter.reader = ChannelReader([Offered("f")], new_id=str)
+    reply = ReplyText([], splitter)
+    reply.feed(marked("<|channel|>commentary to=functions.f<|message|>"))
+    mark = reply.mark()
+    reply.feed(marked('{"a": 1}'))
+    reply.restore(mark)
+    reply.feed(marked('{"b": 2}'))
+    reply.flush()
+    assert reply.calls is not None
+    assert [call.arguments for call in reply.calls.take()] == ['{"b": 2}']

@@ -101,3 +101,12 @@ def test_a_character_that_was_broken_off_moves_nothing_behind_it(pieces, expecte
 def test_bytes_that_are_no_text_keep_their_place():
     made = places([b"a", b"\xff", b"b"], "a\ufffdb")
     assert numbers(made, "a\ufffdb") == [0, 1, 2]
+
+
+def test_what_stands_behind_the_text_begins_with_a_token():
+    call = [b"\n", b"<tool_call>", b"\n{", b"}</tool_call>"]
+    assert places([b"Wait", b".", *call], "Wait.").behind == 3
+    thought = [b"<think>", b"Hm", b"</think>", b"\n\n"]
+    assert places([*thought, *call], "", "Hm").behind == 5
+    assert places(call, "").behind == 1
+    assert places([b"Wait", b".", b"\n"], "Wait.").behind is None

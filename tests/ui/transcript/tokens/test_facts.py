@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import struct
+from datetime import UTC, datetime
 
 import msgspec
 import pytest
 from made_traces import trace_of
 
+from app.chat.replies.calls import with_calls
 from app.engine.protocol.draft_messages import Rejected
 from app.engine.protocol.frames import Array
 from app.engine.protocol.messages import VocabularyTable
 from app.engine.protocol.pieces import Pieces
+from app.engine.protocol.tool_messages import ToolCall
 from app.insight.trace.message_tokens import MessageTokens, plain
+from models.records import Message, Role
 from ui.transcript.tokens.facts import (
     CHOSEN,
     CUT_NOW,
+    IN_CALL,
     NO_TOKENS,
     RECORDED,
     facts_of,
@@ -117,3 +123,15 @@ def test_a_screen_reader_hears_the_same_figures() -> None:
     assert spoken(MessageTokens(before=[b"a"], before_ids=[5]), 0).startswith(
         "a. ID 5. Not generated"
     )
+
+
+def test_a_token_of_a_call_is_called_so(words: Pieces) -> None:
+    pieces = [b"Wait.", b"<tool_call>", b"{}</tool_call>"]
+    tokens = MessageTokens(traces=trace_of(pieces, [0.5, 0.5, 0.5]))
+    settings = with_calls({}, [ToolCall("c1", "clock", "{}")])
+    now = datetime(2026, 11, 29, tzinfo=UTC)
+    message = Message("m", "c", None, Role.ASSISTANT, "Wait.", now, settings=settings)
+    told = [facts_of(tokens, i, words, may_branch=True, message=message).details for i in range(3)]
+    assert [IN_CALL in details for details in told] == [False, True, True]
+    bare = dataclasses.replace(message, settings={})
+    assert IN_CALL not in facts_of(tokens, 2, words, may_branch=True, message=bare).details

@@ -63,14 +63,14 @@ class _UnfinishedError(Exception):
     """More may come."""
 
 
-CUT_OFF: Final = "The reply ended in the middle of a tool call, so nothing was called."
-NOT_JSON: Final = "A tool call isn't valid JSON, so nothing was called."
-NO_OBJECT: Final = "The arguments of a tool call aren't a JSON object, so nothing was called."
-NO_NAME: Final = "A tool call doesn't name a tool, so nothing was called."
-NO_FORM: Final = "A tool call isn't written in a known format, so nothing was called."
-TOO_LONG: Final = "A tool call was too long, so nothing was called."
-TOO_DEEP: Final = "The arguments of a tool call are nested too deeply, so nothing was called."
-TOO_MANY: Final = f"The reply called more than {MAX_CALLS} tools. The rest was not called."
+CUT_OFF: Final = "The reply ended in the middle of a tool call, so that call wasn't made."
+NOT_JSON: Final = "A tool call isn't valid JSON, so it wasn't made."
+NO_OBJECT: Final = "The arguments of a tool call aren't a JSON object, so it wasn't made."
+NO_NAME: Final = "A tool call doesn't name a tool, so it wasn't made."
+NO_FORM: Final = "A tool call isn't written in a known format, so it wasn't made."
+TOO_LONG: Final = "A tool call was too long, so it wasn't made."
+TOO_DEEP: Final = "The arguments of a tool call are nested too deeply, so it wasn't made."
+TOO_MANY: Final = f"The reply called more than {MAX_CALLS} tools. The rest wasn't made."
 ONLY_ONE: Final = "The reply called more than one tool, but only one is allowed at a time."
 _UNKNOWN: Final = "The model called “{}”, which isn't one of the tools on offer."
 

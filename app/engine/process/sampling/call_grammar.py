@@ -27,6 +27,9 @@ from app.engine.text.call_form import ID, CallForm, Pairs, object_of
 WHOLE: Final = ""
 """The key of the grammar of a whole call; the others are those of one tool's arguments."""
 
+MOST_CALLS: Final = 16
+"""Of a reply that is bound: small weights repeat themselves, and would never end."""
+
 _MAX_CHARACTERS: Final = 3 * MAX_GRAMMAR_BYTES
 _MAX_SCHEMA: Final = 16 * 1024
 """Characters of one tool's schema; a larger one takes longer to convert than anybody waits."""
@@ -96,7 +99,7 @@ def _written(
         return {**each, WHOLE: _text(rules)}
     first = _literal((form.begin + form.opening).lstrip())
     rest = f"{_literal(form.between + form.opening)} call {_literal(form.closing)}"
-    more = f" ({rest})*" if is_many else ""
+    more = f" ({rest}){{0,{MOST_CALLS - 1}}}" if is_many else ""
     root = f"gap {first} call {_literal(form.closing)}{more} {_literal(form.end)}"
     rules |= {"root": root, "call": one, "gap": r"[ \n]{0,3}", "sp": r"[ \t\n]{0,8}"}
     return {WHOLE: _text(rules)}

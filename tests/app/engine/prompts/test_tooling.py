@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -49,6 +50,8 @@ CALL = ToolCall("a1b2c3d4e", "clock", '{"city": "Oslo", "n": 3}')
 ASK = ChatMessage("user", "What time is it?", message_id="u")
 SAID = ChatMessage("assistant", "", message_id="a", tool_calls=[CALL])
 TOLD = ChatMessage("tool", "3 am", message_id="t", tool_call_id=CALL.id, tool_name="clock")
+
+DOCS = Path(__file__).resolve().parents[4] / "docs" / "tools.md"
 
 families = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 NATIVE = [f for f in FAMILIES if f not in (GPT_OSS, GRANITE, PLAIN)]
@@ -148,6 +151,19 @@ def test_a_template_that_nobody_has_seen_is_read_as_any_other() -> None:
     reader = reader_of(form, [CALL])
     reader.feed('Hm.<|run|>clock with {"city": "Oslo"} <|done|>')
     assert [one.name for one in reader.take() if isinstance(one, ToolCall)] == ["clock"]
+
+
+def test_the_table_of_families_is_right() -> None:
+    """docs/tools.md."""
+    rows = [line.split("|") for line in DOCS.read_text("utf-8").splitlines() if "|" in line]
+    begins = {name: row for row in rows for name in row[1].strip().split(", ")}
+    for family in FAMILIES:
+        form = form_of(family)
+        told = "|".join(begins[family.name])
+        assert form.trigger.partition(" ")[0] in told
+        assert (form.keys[1] if form.kind == "object" else "") in told
+        if form.pairs is not None:
+            assert form.pairs.opening in told
 
 
 @pytest.mark.parametrize(

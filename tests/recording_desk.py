@@ -160,6 +160,10 @@ class FakeDesk:
         self.downloads.folder = data_dir / "weights"
         self.downloads.follow = self._follow_downloads
         self.local.follow = lambda follower: lambda: None
+        self.tools.all = ()
+        self.tools.known = lambda: ()
+        self.tools.offered = lambda _chat: ()
+        self.tool_calls.asked = None
         self.engines.all = ()
         self.engines.follow = lambda follower: lambda: None
         for part, method in (

@@ -432,6 +432,9 @@ class ReplyReader:
             unknown.add("context_used")
         if first is None:
             unknown.add("first_token_s")
+        reasoned = _reasoned(usage)
+        if not reasoned and self._texts["reasoning"]:
+            unknown.add("reasoning_tokens")
         rate = tokens_per_s(generated, decode_s)
         if rate <= 0:
             unknown.add("tokens_per_s")
@@ -446,7 +449,7 @@ class ReplyReader:
             "total_s": max(self._clock() - self._began_at, 0.0),
             "tokens_per_s": min(rate, 1e9),
             "context_used": prompt + generated if prompt and generated else 0,
-            "reasoning_tokens": _reasoned(usage),
+            "reasoning_tokens": reasoned,
         }
         return figures, unknown
 

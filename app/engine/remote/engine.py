@@ -156,7 +156,7 @@ class RemoteEngine:
         return None
 
     def log_tail(self) -> list[str]:
-        """What was asked, and how it ended; no text of a chat."""
+        """What was asked, and how it ended."""
         with self._lock:
             return list(self._lines)
 

@@ -181,7 +181,7 @@ class EventStream:
     def __iter__(self) -> Iterator[Any]:
         if self._is_whole:
             body = read_whole(self._response, MAX_ANSWER_BYTES, self._progress_s)
-            yield self._server.decoded(body)
+            yield self._event(b"", body)
             return
         data: list[bytes] = []
         size, name = 0, b""

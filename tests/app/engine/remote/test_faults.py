@@ -60,6 +60,7 @@ def kept(one: Talk, **fields) -> Failed:
             "answered with a web page",
         ),
         (Reply(200, b'{"choices": [', {}), "server_error", "sent a response that can't be read"),
+        (Reply(200, b'{"error": "quota"}'), "server_error", "It says: “quota”."),
         (Reply(307, b"", {"Location": "http://127.0.0.1:9/"}), "unreachable", "isn't followed"),
     ],
 )  # fmt: skip

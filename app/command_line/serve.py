@@ -41,7 +41,7 @@ from app.engine.protocol.messages import Failed, Finished, Stopped
 from app.paths import is_file, typed_path
 from app.refusal import Refusal, bad_setting
 from app.server.asking import model_name
-from app.server.options import DEFAULT_PORT, ServerOptions
+from app.server.options import DEFAULT_PORT, ServerOptions, is_loopback
 from app.server.server import Server, ServerState
 
 if TYPE_CHECKING:
@@ -85,6 +85,8 @@ def _run(options: argparse.Namespace) -> int:
         key=options.key if options.key is not None else os.environ.get(KEY_VARIABLE, ""),
         origins=tuple(argument_text(origin).rstrip("/") for origin in options.allow_origin),
     )
+    if options.offline and not is_loopback(options.host):
+        raise bad_setting("--offline listens on this computer alone. Remove it, or --host.")
     server_options.check()  # before the weights load for it
     load_options = _load_options(options)
     if options.gguf and not is_file(typed_path(options.gguf)):

@@ -65,6 +65,7 @@ def read_anthropic(
         [prompt],
         sampling,
         context.options,
+        context.loaded,
         max_tokens=read_max_tokens(fields, "max_tokens"),
         stop=read_stop(fields, "stop_sequences"),
         scores=None,

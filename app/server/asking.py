@@ -15,7 +15,7 @@ import msgspec
 from app.engine.protocol.bounds import BadSetting
 from app.engine.protocol.loading_messages import Loaded
 from app.engine.protocol.messages import Generate
-from app.engine.protocol.prompt_messages import ChatMessage, Prompt
+from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt, Prompt, TextPrompt
 from app.engine.protocol.request_rules import MAX_STOPS, MAX_TOKENS, check_request
 from app.engine.protocol.stages import Sampling
 from app.server.errors import NO_MODEL, ApiError, bad_request
@@ -26,6 +26,8 @@ from app.server.sampling import check_sampling, seeds_of
 MAX_CHOICES: Final = 16
 MAX_SCORES: Final = 20
 MAX_MESSAGES: Final = 4096
+LONGEST_TOKEN: Final = 64
+"""Characters: longer ones are rare, so a text with so many for each token does not fit."""
 HARMLESS: Final = (
     "user",
     "metadata",
@@ -87,6 +89,7 @@ def read_generates(
     prompts: Sequence[Prompt],
     sampling: Sampling,
     options: ServerOptions,
+    loaded: Loaded,
     *,
     max_tokens: int,
     stop: list[str],
@@ -94,6 +97,7 @@ def read_generates(
     conversation: str,
 ) -> list[Generate]:
     """`n` choices of each prompt. Raises ApiError for what no engine could do."""
+    _check_size(prompts, loaded.n_ctx)
     count = fields.whole("n", 1, 1, MAX_CHOICES)
     if count * len(prompts) > MAX_CHOICES:
         name = "n" if len(prompts) == 1 else "prompt"
@@ -125,6 +129,22 @@ def read_generates(
     except BadSetting as error:
         raise bad_request(error.sentence, error.field) from error
     return generates
+
+
+def _check_size(prompts: Sequence[Prompt], n_ctx: int) -> None:
+    """What can't fit is not even tokenised: the composer waits for the same thread."""
+    for prompt in prompts:
+        size = 0
+        if isinstance(prompt, ChatPrompt):
+            size = sum(len(message.content) for message in prompt.messages)
+        elif isinstance(prompt, TextPrompt):
+            size = len(prompt.text)
+        if size > n_ctx * LONGEST_TOKEN:
+            sentence = (
+                f"The prompt has {size:,} characters, far more than the context window of "
+                f"{n_ctx:,} tokens holds."
+            )
+            raise bad_request(sentence, code="context_length_exceeded")
 
 
 def read_max_tokens(fields: Fields, *names: str) -> int:

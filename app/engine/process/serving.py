@@ -689,7 +689,8 @@ class Serving:
                 self._scheduler.arrived(command.id)
             return
         arrived = self._open.get(command.id, time.perf_counter())
-        self._texts.put((0, next(self._counter), command, arrived))
+        order = 1 if command.is_guest else 0
+        self._texts.put((order, next(self._counter), command, arrived))
 
     def _schedule(self, prepared: _Prepared) -> None:
         if self._scheduler is not None:

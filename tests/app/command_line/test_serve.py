@@ -82,6 +82,7 @@ def test_it_says_its_address_and_ctrl_c_ends_it_in_mid_stream(
     ("arguments", "sentence"),
     [
         (["--host", "0.0.0.0"], "needs a key"),
+        (["--host", "0.0.0.0", "--key", "a-long-key", "--offline"], "this computer alone"),
         (["--port", "99999"], "between 0 and 65535"),
         (["--key", "abc"], "The key must have"),
         (["--gguf", "no/such/file.gguf"], "File not found"),

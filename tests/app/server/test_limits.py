@@ -170,6 +170,18 @@ def test_a_body_that_does_not_come_is_not_waited_for(tight: Served) -> None:
     connection.close()
 
 
+def test_what_cannot_fit_is_not_even_tokenised(served: Served) -> None:
+    answer = served.chat("long " * 100_000)
+    assert (answer.status, answer.error["code"]) == (400, "context_length_exceeded")
+    assert not served.last().replies
+
+
+def test_beside_a_window_its_requests_are_guests(tight: Served, served: Served) -> None:
+    assert _chat(tight).status == 200
+    assert served.chat().status == 200
+    assert (tight.generates()[-1].is_guest, served.generates()[-1].is_guest) == (True, False)
+
+
 def test_more_requests_than_can_wait_are_asked_to_come_again(tight: Served) -> None:
     waiting = [_stream(tight) for _ in range(2)]  # one has the slot, one waits
     tight.wait_until(lambda: tight.server.open_count == 2)

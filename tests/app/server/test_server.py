@@ -55,6 +55,18 @@ def test_it_ends_in_mid_stream_and_frees_its_port(forked_children: None, tmp_pat
         assert served.chat().status == 200
 
 
+def test_an_engine_that_crashes_is_told_and_answers_the_next_one(
+    forked_children: None, tmp_path: Path
+) -> None:
+    tokens = [{"text": "a", "ms": 0}, {"exit": 3}]
+    replies = [{"match": "die", "tokens": tokens}, *SCRIPT["replies"]]
+    with scripted_server(tmp_path, {"load": {"ms": 1}, "replies": replies}) as served:
+        assert served.chat("die").status == 500
+        assert served.last().sentence
+        answer = served.chat()
+        assert answer.json["choices"][0]["message"]["content"] == "Hello"
+
+
 def test_a_port_that_is_taken_and_an_open_door_are_refused_in_words(
     forked_children: None, tmp_path: Path
 ) -> None:

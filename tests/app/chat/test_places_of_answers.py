@@ -364,7 +364,7 @@ PLACES = {
     ),
     "app/chat/replies/branch_at.py at_piece": (
         "the reply is on the path still",
-        "app/chat/replies/test_branch_by_text.py",
+        "app/chat/replies/test_server_replies.py",
         "test_a_trace_that_comes_after_another_version_was_shown_branches_nothing",
     ),
     "app/chat/replies/branch_at.py at_text": (

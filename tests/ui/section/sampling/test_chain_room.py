@@ -30,6 +30,7 @@ from app.chat.settings.settings import SELECTING, as_stored
 from app.chat.surroundings import Still
 from app.engine.protocol.frames import Array
 from app.engine.protocol.messages import SURVIVED, StageEffect, TokenTrace
+from app.engine.protocol.remote_messages import EngineOffer, Lack
 from app.engine.protocol.stages import (
     Dist,
     Dry,
@@ -864,3 +865,35 @@ def test_every_control_has_its_names(panel: ChainRoom, desk: SamplingDesk) -> No
         if stop.isVisibleTo(panel) and stop.window() is panel.window():
             assert stop.objectName(), stop
             assert stop.accessibleName() or stop.property("text"), stop.objectName()
+
+
+# --- a server's model -----------------------------------------------------------------------------
+
+
+def test_what_a_server_does_not_take_is_grey_with_the_reason_and_stays_set(
+    panel: ChainRoom, desk: SamplingDesk, bridge: FakeBridge
+) -> None:
+    offer = EngineOffer(
+        "e1",
+        "Box",
+        "vllm",
+        missing=[Lack("order", "Box has its own order."), Lack("seed", "Box takes no seed.")],
+        stages=[Lack("top-k", "Box has no top-k."), Lack("penalties.last_n", "Box has no window.")],
+    )
+    before = desk.asked()
+    desk.loader.remote = offer
+    bridge.emit_event(desk.loader.state)
+    top_k, penalties = card(panel, TopK), card(panel, Penalties)
+    assert (top_k.away.text(), top_k.fields["k"].isEnabled()) == ("Box has no top-k.", False)
+    assert top_k.accessibleDescription() == "Box has no top-k."
+    assert penalties.away.text() == "Box has no window."
+    assert not penalties.fields["last_n"].isEnabled()
+    assert penalties.fields["repeat"].isEnabled()
+    assert card(panel, TopP).away.isHidden()
+    assert panel.server.text() == "Box has its own order. Box takes no seed."
+    assert desk.asked() == before
+    desk.loader.remote = None
+    bridge.emit_event(desk.loader.state)
+    assert top_k.away.isHidden()
+    assert top_k.fields["k"].isEnabled()
+    assert panel.server.isHidden()

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 from recording_desk import FakeBridge
 from sampling_desk import SamplingDesk
 
 from app.engine.process.scripted.grammar import scripted_check
 from app.engine.protocol.messages import CheckGrammar
+from app.engine.protocol.remote_messages import EngineOffer, Lack
 from ui.look.theme import Theme
 from ui.section.looking import Looking
 from ui.section.panel import Tools
@@ -101,3 +102,21 @@ def test_nothing_is_wider_than_a_narrow_section(room: RulesRoom, theme: Theme) -
         room.grammar.kind.show_value(kind)
         room.grammar._arrange()
         assert room.area.body.minimumSizeHint().width() <= theme.px(266)
+
+
+def test_rules_that_a_server_does_not_take_are_grey_with_the_reason(
+    room: RulesRoom, desk: SamplingDesk, bridge: FakeBridge
+) -> None:
+    lacks = [Lack("grammar", "Box takes no grammar."), Lack("banned_strings", "Nor banned texts.")]
+    desk.loader.remote = EngineOffer("e1", "Box", "openai", missing=lacks)
+    bridge.emit_event(desk.loader.state)
+    assert not room.rules.banned.isEnabled()
+    assert room.rules.least.isEnabled()
+    assert room.rules.away.text() == "Nor banned texts."
+    kinds = {each.text(): each.isEnabled() for each in room.grammar.kind.findChildren(QPushButton)}
+    assert kinds == {"None": True, "GBNF": False, "JSON schema": True}
+    assert room.grammar.away.text() == "Box takes no grammar."
+    desk.loader.remote = None
+    bridge.emit_event(desk.loader.state)
+    assert room.rules.banned.isEnabled()
+    assert room.grammar.away.isHidden()

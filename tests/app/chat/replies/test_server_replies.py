@@ -1,8 +1,12 @@
-"""Replies of a server, on a real store: who wrote them, what is unknown, and branching by text."""
+"""Replies of a server, on a real store: who wrote them, what is unknown, and branching by text.
+
+Nothing of this asks a server for what nobody has sent.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,7 +29,8 @@ from app.chat import events
 from app.chat.replies import branch_at
 from app.chat.replies.branch_at import text_branch
 from app.chat.replies.reply import Beginning, TextBranch
-from app.chat.replies.written_by import writer_of
+from app.chat.replies.written_by import not_taken_of, writer_of
+from app.engine.protocol.stages import Temperature, TopK
 from app.insight.trace.message_tokens import first_chosen, n_given, n_taken_over
 from app.insight.trace.table import TraceTable
 from models.records import Message
@@ -255,3 +260,51 @@ def test_the_beginning_is_told_from_the_text_and_its_tokens() -> None:
     asked = text_branch(loud, 8, b"?", table, "p")
     assert isinstance(asked, TextBranch)
     assert (asked.content, len(asked.head), asked.head[8].chosen) == ("It is 4?", 9, True)
+
+
+def test_several_answers_an_attachment_and_thinking_go_as_they_do_here(
+    on: Any, server: ScriptedServer
+) -> None:
+    server.answers[CHAT] = Stream(
+        sse(delta(reasoning_content="A city."), delta("Paris"), finish("stop"), usage(9, 4), DONE)
+    )
+    room = on(server)
+    room.desk.attachments.add_paste("line\n" * 2_000)
+    room.until(lambda: room.desk.attachments.of_open, "the attachment")
+    assert room.desk.attachments.of_open[0].tokens is None  # no server is asked before it is sent
+    reply = room.ask("Which city is in it?")
+    assert (reply.reasoning, reply.content) == ("A city.", "Paris")
+    assert "line\nline" in server.asked(CHAT)[-1].body["messages"][-1]["content"]
+    room.desk.replies.ask_several(reply.id, [{"temperature": 0.1}, {"temperature": 0.9}])
+    room.until(lambda: len(server.asked(CHAT)) == 3, "both")
+    room.until(lambda: not room.desk.replies.is_generating, "their ends")
+    assert sorted(each.body["temperature"] for each in server.asked(CHAT)[1:]) == [0.1, 0.9]
+    assert room.desk.shelf.path[-1].sibling_count == 3
+
+
+def test_who_wrote_it_goes_along_into_an_export_and_comes_back(
+    on: Any, server: ScriptedServer, tmp_path: Path
+) -> None:
+    room = on(server)
+    reply = room.ask("Which city?")
+    exported = tmp_path / "chat.json"
+    room.desk.exchange.export([room.desk.shelf.open.id], str(exported), "json")
+    room.until(exported.exists, "the file")
+    text = exported.read_text()
+    assert '"engine"' in text
+    assert "m · Box" in text
+    assert server.url not in text  # where it was is nobody's business
+    assert reply.content in text
+
+
+def test_what_is_stored_of_a_writer_is_untrusted() -> None:
+    assert writer_of({}) is None
+    assert writer_of({"engine": "Box"}) is None
+    odd = writer_of({"engine": {"name": "B\nx" + "y" * 9_000, "kind": 7, "not_taken": []}})
+    assert odd is not None
+    assert odd.name.startswith("B xy")
+    assert len(odd.name) <= 200
+    assert (odd.kind, odd.model, odd.has_timings) == ("", "", False)
+    assert not_taken_of({"engine": {"not_taken": {"top-k": 7}}}, [TopK()]) == {}
+    told = not_taken_of({"engine": {"not_taken": {"top-k": "No."}}}, [Temperature(), TopK()])
+    assert {at: each.sentence for at, each in told.items()} == {1: "No."}

@@ -17,6 +17,7 @@ Requests are worked on by threads of their own, and all that they tell goes thro
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import itertools
 import logging
@@ -28,7 +29,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -53,12 +54,14 @@ from app.engine.protocol.messages import (
     Stopped,
 )
 from app.engine.protocol.remote_messages import EngineAddress, engine_and_model, model_name
+from app.engine.protocol.thinking_messages import TemplateInspected
 from app.engine.remote.answer import ReplyReader
 from app.engine.remote.target import Target
 from app.hub.gate import Call, CalledOff, Gate
 from app.refusal import Refusal
 
 if TYPE_CHECKING:
+    from app.engine.templates.client import TemplateClient
     from app.hub.engines.calls import Server
 
 MAX_OPEN: Final = 24
@@ -129,6 +132,7 @@ class RemoteEngine:
         self._endings: OrderedDict[int, Ending] = OrderedDict()
         self._ended = threading.Condition(self._lock)
         self._lines: list[str] = []
+        self._templates: TemplateClient | None = None
         self._told: queue.SimpleQueue[tuple[Listener, EngineEvent] | None] = queue.SimpleQueue()
         self._teller: threading.Thread | None = None
 
@@ -231,6 +235,10 @@ class RemoteEngine:
                 self._stop(each)
             self._is_closed = True
             threads, teller = list(self._threads), self._teller
+            templates, self._templates = self._templates, None
+        if templates is not None:
+            templates.abandon()
+            templates.close()
         self._told.put(None)
         ends_at = time.monotonic() + (2.0 if timeout_s is None else timeout_s)
         for thread in [*threads, *([teller] if teller is not None else [])]:
@@ -398,6 +406,7 @@ class RemoteEngine:
             raise Refusal("missing_file", NOT_LISTED)
         began_at = self._clock()
         target = target_of(self._server(address), address, engine_and_model(path)[1])
+        target = dataclasses.replace(target, inspect=self._inspect)
         loaded = loaded_from(target, path, self._clock() - began_at)
         with self._lock:
             if opened.id not in self._open:
@@ -409,6 +418,16 @@ class RemoteEngine:
             waiting, self._waiting = self._waiting, []
             for each in waiting:
                 self._begin(each)
+
+    def _inspect(self, template: str, **words: Any) -> TemplateInspected:
+        """In the template process: a server's template is somebody's program, too."""
+        from app.engine.templates.client import TemplateClient
+
+        with self._lock:
+            if self._templates is None and not self._is_closed:
+                self._templates = TemplateClient()
+            templates = self._templates
+        return TemplateInspected() if templates is None else templates.inspect(template, **words)
 
     def _answer(self, opened: _Open, target: Target) -> None:
         from app.engine.remote.questions import answered

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from app.engine.prompts.thinking import inspected
 from app.engine.protocol.adapter_messages import MakeVector
 from app.engine.protocol.beam_messages import SearchBeams
 from app.engine.protocol.cache_messages import ChangeCache, MeasureStep, ReadCache
@@ -57,7 +58,7 @@ from app.engine.protocol.prompt_messages import (
 from app.engine.protocol.remote_messages import Ability
 from app.engine.protocol.replay_messages import ReplayDraws
 from app.engine.protocol.saved_messages import DropSaved, ForgetChats, SaveChats, UseSaved
-from app.engine.protocol.thinking_messages import OFF, ON, ReadThinking, ThinkingOffer
+from app.engine.protocol.thinking_messages import OFF, ReadThinking, ThinkingOffer
 from app.engine.remote.asking import messages_of
 from app.engine.remote.target import Target
 from app.engine.text.reasoning import KNOWN
@@ -112,7 +113,7 @@ def cannot(what: str, why: str, name: str) -> Refusal:
 def answered(command: Command, server: Server, target: Target) -> Result:
     """Raises ServerFault, Refusal, CalledOff."""
     if isinstance(command, ReadThinking):
-        return thinking(target)
+        return thinking(command, target)
     offer = target.offer
     what, ability = NEEDS.get(type(command), ("This", "inside"))
     why_not = offer.why_not(ability)
@@ -361,17 +362,16 @@ def _shown(command: ReadPrompt, server: Server, target: Target) -> PromptShown:
     )
 
 
-def thinking(target: Target) -> ThinkingOffer:
-    """What can be chosen: by the variables that the template reads, where it is told."""
-    offer = target.offer
-    if not offer.can("thinking"):
+def thinking(command: ReadThinking, target: Target) -> ThinkingOffer:
+    """What can be chosen: found out in the template, where it is told."""
+    if not target.offer.can("thinking"):
         return ThinkingOffer()
-    if offer.kind == "ollama":  # `reasoning_effort` of "OpenAI compatibility"
+    if target.offer.kind == "ollama":  # `reasoning_effort` of "OpenAI compatibility"
         return ThinkingOffer([OFF, "low", "medium", "high"], has_reasoning=True)
-    choices = [ON, OFF] if "enable_thinking" in target.template else []
-    if "reasoning_effort" in target.template:
-        choices = [*choices, "low", "medium", "high"]
-    return ThinkingOffer(choices, has_reasoning=bool(choices))
+    if target.inspect is None or not target.template.strip():
+        return ThinkingOffer()
+    tags, variables = command.reasoning_tags, command.variables
+    return inspected(target.template, target, target.inspect, tags, variables).offer
 
 
 # --- scores of a prompt -------------------------------------------------------------------------

@@ -10,6 +10,9 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
+from app.engine.prompts.thinking import with_thinking
 from app.engine.protocol.messages import Event, Generate, Summary
 from app.engine.protocol.prompt_messages import ChatPrompt, IdsPrompt
 from app.engine.protocol.request_rules import check_request
@@ -44,12 +47,13 @@ def reply_to(
     check_request(generate)
     if generate.score_prompt:
         return questions.scored(generate, server, target, tell)
+    generate, said = _with_thinking(generate, target)
     begin = _spelled(generate, server, target)
     asked = asked_for(generate, target, begin, _rendered(generate, server, target))
     reply = ReplyReader(generate, asked, target, tell, clock)
     begun(reply)
     with lock:
-        for kind, sentence in asked.notes:
+        for kind, sentence in (*said, *asked.notes):
             reply.note(kind, sentence)
         reply.begin_with(begin)
     while True:
@@ -69,6 +73,18 @@ def reply_to(
     with lock:
         reply.close()
         return reply.summary()
+
+
+def _with_thinking(generate: Generate, target: Target) -> tuple[Generate, list[tuple[str, str]]]:
+    """What was chosen of thinking, as variables of the server's template."""
+    prompt = generate.prompt
+    if target.inspect is None or not target.template or not isinstance(prompt, ChatPrompt):
+        return generate, []
+    found, notes = with_thinking(prompt, target.template, target, target.inspect)
+    assert isinstance(found, ChatPrompt)
+    prompt = msgspec.structs.replace(found, thinking="")
+    told = [(note.kind, note.sentence) for note in notes]
+    return msgspec.structs.replace(generate, prompt=prompt), told
 
 
 def _read(

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from app.engine.protocol.remote_messages import EngineAddress, EngineOffer, RemoteModel
+from app.engine.protocol.thinking_messages import TemplateInspected
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
     """`parameters`: the names of all that a request may set, where the server tells them.
-    `template`: the model's chat template, where it is told. `n_slots`: replies at once. `refused`:
-    fields that it has refused since, which are not sent any more."""
+    `template`: the model's chat template, where it is told, and its first and last token; `inspect`
+    finds out what it knows of thinking (`TemplateClient.inspect`). `n_slots`: replies at once.
+    `refused`: fields that it has refused since, which are not sent any more."""
 
     address: EngineAddress
     offer: EngineOffer
@@ -20,10 +23,18 @@ class Target:
     template: str = ""
     n_slots: int = 1
     refused: set[str] = field(default_factory=set)
+    bos_text: str = ""
+    eos_text: str = ""
+    inspect: Callable[..., TemplateInspected] | None = None
 
     def knows(self, name: str) -> bool:
         """Whether a request may set this, as far as the server says."""
         return self.parameters is None or name in self.parameters
+
+    @property
+    def control_texts(self) -> list[str]:
+        """A server does not tell its control tokens."""
+        return []
 
     @property
     def is_openai(self) -> bool:

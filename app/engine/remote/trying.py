@@ -79,7 +79,7 @@ class Look:
         self._address = address
         self._models: list[RemoteModel] = []
         self._parameters: frozenset[str] | None = None
-        self._template = ""
+        self._template = self._bos = self._eos = ""
         self._n_slots = 1
         self._version = ""
         self._notes: list[str] = []
@@ -105,7 +105,7 @@ class Look:
             kind=kind,
             version=self._version[:_MAX_VERSION],
             models=self._models,
-            missing=[*lacks_of(kind, name), *self._more_lacks()],
+            missing=lacks_of(kind, name),
             stages=stage_lacks(kind, name, self._parameters),
             n_logprobs=KINDS[kind].most_logprobs,
             model_id=model_id,
@@ -124,7 +124,16 @@ class Look:
                 f"“{self._address.name}” has no model “{model_id}” any more. Choose another one "
                 "from the model menu.",
             )
-        return Target(self._address, offer, model, self._parameters, self._template, self._n_slots)
+        return Target(
+            self._address,
+            offer,
+            model,
+            self._parameters,
+            self._template,
+            self._n_slots,
+            bos_text=self._bos,
+            eos_text=self._eos,
+        )
 
     def _shown_by_ollama(self, offer: EngineOffer, model_id: str) -> EngineOffer:
         """What it says of one model (its api.md, "Show Model Information")."""
@@ -168,16 +177,6 @@ class Look:
                 "http://. Use https:// outside your own network."
             )
 
-    def _more_lacks(self) -> list[Lack]:
-        who = f"“{self._address.name}”"
-        if self.kind == "llama-server" and not self._can_think:
-            return [Lack("thinking", f"The chat template on {who} has no switch for thinking.")]
-        return []
-
-    @property
-    def _can_think(self) -> bool:
-        return any(name in self._template for name in ("enable_thinking", "reasoning_effort"))
-
     # --- which program --------------------------------------------------------------------------
 
     def _kind_of(self, rows: Sequence[dict[str, Any]]) -> ServerKind:
@@ -218,6 +217,7 @@ class Look:
             return False
         self._version = _text(props.get("build_info"))
         self._template = _text(props.get("chat_template"), 1 << 20)
+        self._bos, self._eos = _text(props.get("bos_token")), _text(props.get("eos_token"))
         self._n_slots = max(_count(props.get("total_slots")), 1)
         params = settings.get("params", settings)
         if isinstance(params, dict) and "top_k" in params:

@@ -166,12 +166,27 @@ def test_a_reply_that_begins_with_tokens_begins_with_what_they_spell(talk):
     assert "doesn't tell what these tokens spell" in plain.failed(prompt, sampling=PLAIN).sentence
 
 
-def test_thinking_by_what_is_known_of_it(talk):
-    one = talk(servers.llama_server("{% if enable_thinking %}{{ reasoning_effort }}"))
+QWEN = (
+    "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% endfor %}<|assistant|>"
+    "{% if enable_thinking is defined and not enable_thinking %}<think>\n\n</think>\n\n{% endif %}"
+)
+
+
+@pytest.mark.usefixtures("forked_children")
+def test_thinking_is_found_out_in_the_servers_template_and_sent(talk):
+    one = talk(servers.llama_server(QWEN))
     offer = one.answer(ReadThinking(0))
-    assert offer == ThinkingOffer(["on", "off", "low", "medium", "high"], has_reasoning=True)
-    assert talk(servers.llama_server()).answer(ReadThinking(0)) == ThinkingOffer()
+    assert (offer.choices, offer.has_reasoning) == (["off", "on"], True)
+    one.server.answers[CHAT] = Stream(sse(delta("Hi"), finish("stop")))
+    one.reply(msgspec.structs.replace(HI, thinking="off"), sampling=PLAIN)
+    assert one.body["chat_template_kwargs"] == {"enable_thinking": False}
+    one.reply(msgspec.structs.replace(HI, thinking="high"), sampling=PLAIN)
+    assert "has no thinking mode “high”, only off, on" in one.notes[-1]
+    assert "chat_template_kwargs" not in one.body
+    assert talk(servers.llama_server()).answer(ReadThinking(0)).choices == []
     assert talk(servers.plain()).answer(ReadThinking(0)) == ThinkingOffer()
+    choices = talk(servers.ollama()).answer(ReadThinking(0)).choices
+    assert choices == ["off", "low", "medium", "high"]
 
 
 STEERING = (Stop, Hold, Choose, Resume)

@@ -89,11 +89,6 @@ def test_an_older_llama_server_lacks_what_its_settings_lack(ask):
     assert not offer.why_not_stage("xtc")
 
 
-def test_thinking_is_offered_where_the_template_has_a_switch(ask):
-    assert ask(servers.llama_server("{% if enable_thinking %}")).can("thinking")
-    assert not ask(servers.llama_server()).can("thinking")
-
-
 def test_a_key_goes_along_and_is_in_no_sentence(ask):
     ask(servers.plain(), key="sk-secret")
     assert ask.requests[0].headers["authorization"] == "Bearer sk-secret"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import string
 from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -20,6 +21,8 @@ from starlette.requests import Request
 from app.server.errors import ApiError, bad_request
 from app.server.options import LOOPBACK_NAMES, Limits, ServerOptions, is_loopback
 
+_MAX_ASKED: Final = 2000
+_OF_NAMES: Final = frozenset(string.ascii_letters + string.digits + "-_")
 _SENT_BY_PAGES: Final = "authorization, content-type, x-api-key, anthropic-version"
 _PAGES: Final = ("cross-site", "same-site")
 _FOREIGN_HOST: Final = (
@@ -39,10 +42,19 @@ def cors_headers(headers: Mapping[str, str], options: ServerOptions) -> dict[str
     return {
         "access-control-allow-origin": origin,
         "access-control-allow-methods": "GET, POST",
-        "access-control-allow-headers": _SENT_BY_PAGES,
+        "access-control-allow-headers": _asked_for(headers),
+        "access-control-allow-private-network": "true",
         "access-control-max-age": "600",
         "vary": "Origin",
     }
+
+
+def _asked_for(headers: Mapping[str, str]) -> str:
+    """The libraries send a dozen headers of their own; none of them does anything here."""
+    asked = headers.get("access-control-request-headers", "")
+    names = [name.strip() for name in asked.split(",")]
+    is_plain = len(asked) <= _MAX_ASKED and all(set(name) <= _OF_NAMES for name in names)
+    return asked if asked and is_plain else _SENT_BY_PAGES
 
 
 def check_sender(

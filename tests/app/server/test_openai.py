@@ -80,6 +80,11 @@ def test_several_choices_have_seeds_of_their_own(served: Served) -> None:
     assert answer.json["usage"]["completion_tokens"] == 6
     prompts = served.ask("/v1/completions", {"prompt": ["Hi", [77, 110]], "n": 2})
     assert len(prompts.json["choices"]) == 4
+    texts = ["", ""]
+    for chunk in served.chat(n=2, stream=True).chunks:
+        (choice,) = chunk["choices"]
+        texts[choice["index"]] += choice["delta"].get("content", "")
+    assert texts == ["Hello", "Hello"]
 
 
 def test_reasoning_is_told_apart(served: Served) -> None:

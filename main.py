@@ -47,6 +47,7 @@ READABLE: Final = (
     "app.chat.replies.replies",
     "app.chat.documents.text_mode",
     "app.chat.conversations.searching",
+    "app.chat.tools.results",
     "app.insight.time.drafts",
     "app.engine.planning.estimate",
     "ui.sidebar.conversation_delegate",

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from ui.tools.call_bar import CallBar
 
 KEY: Final = "Ctrl+Alt+A"
+RUN_KEY: Final = "Ctrl+Alt+Shift+X"
+SKIP_KEY: Final = "Ctrl+Alt+Shift+N"
+GO_ON_KEY: Final = "Ctrl+Alt+Shift+Y"
 
 
 class CallActs(QObject):
@@ -57,9 +60,9 @@ class CallActs(QObject):
 
         for name, title, key, run, is_enabled in (
             ("tool_call", "Answer the tool call", KEY, self.go_there, self._is_there),
-            ("tool_call_run", "Run the tool call once", "", lambda: self._run(), is_asking),
-            ("tool_call_skip", "Skip the tool call", "", lambda: self._skip(), is_asking),
-            ("tool_calls_go_on", "Continue after tool calls", "", self._go_on, can_go_on),
+            ("tool_call_run", "Run the tool call once", RUN_KEY, self._run_button, is_asking),
+            ("tool_call_skip", "Skip the tool call", SKIP_KEY, self._skip_button, is_asking),
+            ("tool_calls_go_on", "Continue after tool calls", GO_ON_KEY, self._go_on, can_go_on),
         ):
             actions.add(Action(name, title, key, run, is_enabled, group="Tools"))
 
@@ -98,6 +101,13 @@ class CallActs(QObject):
         sentence = self._desk.tool_calls.run(bar.form.text(), always=always, rest=rest)
         if sentence:
             bar.show_trouble(sentence)
+
+    def _run_button(self) -> None:
+        """As a click: not in the moment after another call has come."""
+        self.bar().run_button.click()
+
+    def _skip_button(self) -> None:
+        self.bar().skip_button.click()
 
     def _skip(self, *, never: bool = False) -> None:
         self._desk.tool_calls.decline(never=never)

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from ui.look.theme import Theme
 
 KEY: Final = "Ctrl+Alt+T"
+SERVERS_KEY: Final = "Ctrl+Alt+Shift+T"
+SWITCH_KEY: Final = "Ctrl+Alt+Q"
+ATTACH_KEY: Final = "Ctrl+Alt+I"
 MOST_ROWS: Final = 40
 """Of one menu; more would be higher than the screen."""
 
@@ -71,9 +74,15 @@ class ToolsControl(QObject):
 
         for name, title, key, run, is_enabled in (
             ("tools", "Tools…", KEY, self.open, lambda: self.button.isVisible()),
-            ("tools_switch", "Use tools in this chat", "", self._switch_all, has_servers),
-            ("tool_servers", "Tool servers…", "", self._show_servers, lambda: True),
-            ("attach_from_server", "Attach from a tool server…", "", self.attach, has_texts),
+            ("tools_switch", "Use tools in this chat", SWITCH_KEY, self._switch_all, has_servers),
+            ("tool_servers", "Tool servers…", SERVERS_KEY, self._show_servers, lambda: True),
+            (
+                "attach_from_server",
+                "Attach from a tool server",
+                ATTACH_KEY,
+                self.attach,
+                has_texts,
+            ),
         ):
             actions.add(Action(name, title, key, run, is_enabled, group="Tools"))
 

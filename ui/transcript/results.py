@@ -10,8 +10,7 @@ import dataclasses
 from typing import Final
 
 from app.chat.replies.calls import answered_by
-from app.chat.tools.results import Result, result_of
-from app.chat.tools.servers import laid_out
+from app.chat.tools.results import Result, laid_out, result_of
 from models.records import Message, Role
 from ui.widgets.figures import seconds_text
 

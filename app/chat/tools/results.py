@@ -7,6 +7,7 @@ settings, which are read as untrusted.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -126,3 +127,11 @@ def _rounds(path: Sequence[Message]) -> int:
             break
         n_rounds += bool(calls_of(message))
     return n_rounds
+
+
+def laid_out(arguments: str) -> str:
+    """Arguments as JSON that people read; as they are where they are none."""
+    try:
+        return json.dumps(json.loads(arguments or "{}"), ensure_ascii=False, indent=2)
+    except (ValueError, RecursionError):
+        return arguments

@@ -11,7 +11,6 @@ them. What must hold:
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -423,11 +422,3 @@ class ToolServers:
             arguments,
             lambda found: self._around.hand_over(lambda: take(found), is_open),
         )
-
-
-def laid_out(arguments: str) -> str:
-    """Arguments as JSON that people read; as they are where they are none."""
-    try:
-        return json.dumps(json.loads(arguments or "{}"), ensure_ascii=False, indent=2)
-    except (ValueError, RecursionError):
-        return arguments

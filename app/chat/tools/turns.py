@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Final, Literal
 from app.chat.conversations.shelf import Shelf, new_id
 from app.chat.events import CallsChanged, Noticed
 from app.chat.surroundings import Surroundings, now
-from app.chat.tools.results import Ended, Open, Result, open_calls, result_message
-from app.chat.tools.servers import OfferedTool, ToolServers, laid_out
+from app.chat.tools.results import Ended, Open, Result, laid_out, open_calls, result_message
+from app.chat.tools.servers import OfferedTool, ToolServers
 from app.engine.protocol.tool_messages import ToolCall
 from app.tools.records import Outcome, ServerState
 from app.tools.schemas import read_arguments, trouble

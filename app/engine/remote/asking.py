@@ -84,6 +84,17 @@ def asked_for(generate: Generate, target: Target, begin: str = "", prompt: Any =
 # --- what stands before the reply ---------------------------------------------------------------
 
 
+def template_fields(prompt: ChatPrompt, offer: EngineOffer) -> dict[str, Any]:
+    """What a chat is rendered from, for who only wants to see or count it."""
+    asked = Asked(CHAT, {"messages": messages_of(prompt, offer)})
+    kwargs = _template_variables(asked, prompt, offer)
+    if kwargs:
+        asked.body["chat_template_kwargs"] = kwargs
+    if prompt.tools and prompt.tool_choice != NONE and offer.can("tools"):
+        _add_tools(asked, prompt, offer)
+    return asked.body
+
+
 def _add_chat(asked: Asked, prompt: ChatPrompt, offer: EngineOffer, begin: str) -> None:
     messages = messages_of(prompt, offer)
     goes_on = prompt.continue_last and bool(prompt.messages)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from app.engine.prompts.thinking import inspected
+from app.engine.prompts.thinking import inspected, with_thinking
 from app.engine.protocol.adapter_messages import MakeVector
 from app.engine.protocol.beam_messages import SearchBeams
 from app.engine.protocol.cache_messages import ChangeCache, MeasureStep, ReadCache
@@ -59,7 +59,7 @@ from app.engine.protocol.remote_messages import Ability
 from app.engine.protocol.replay_messages import ReplayDraws
 from app.engine.protocol.saved_messages import DropSaved, ForgetChats, SaveChats, UseSaved
 from app.engine.protocol.thinking_messages import OFF, ReadThinking, ThinkingOffer
-from app.engine.remote.asking import messages_of
+from app.engine.remote.asking import template_fields
 from app.engine.remote.target import Target
 from app.engine.text.reasoning import KNOWN
 from app.refusal import Refusal
@@ -270,10 +270,20 @@ def _as_bytes(piece: Any) -> bytes:
 # --- prompts ------------------------------------------------------------------------------------
 
 
+def with_choice(prompt: Prompt, target: Target) -> tuple[Prompt, list[tuple[str, str]]]:
+    """What was chosen of thinking, as variables of the server's template where that is told; and
+    what is to be said of it."""
+    if target.inspect is None or not target.template or not isinstance(prompt, ChatPrompt):
+        return prompt, []
+    found, notes = with_thinking(prompt, target.template, target, target.inspect)
+    assert isinstance(found, ChatPrompt)
+    told = [(note.kind, note.sentence) for note in notes]
+    return msgspec.structs.replace(found, thinking=""), told
+
+
 def rendered(prompt: ChatPrompt, server: Server, target: Target) -> str:
     """The chat as llama-server's template makes it."""
-    body: dict[str, Any] = {"messages": messages_of(prompt, target.offer)}
-    told = server.post("/apply-template", body)
+    told = server.post("/apply-template", template_fields(prompt, target.offer))
     found = told.get("prompt") if isinstance(told, dict) else None
     if not isinstance(found, str):
         raise _unreadable(server, "/apply-template")
@@ -299,6 +309,7 @@ def rendered_inside(prompt: ChatPrompt, server: Server, target: Target) -> str:
 def _prompt_ids(prompt: Prompt, server: Server, target: Target) -> tuple[list[int], int]:
     """The IDs of a whole prompt, and the size of the window."""
     n_ctx = target.model.n_ctx
+    prompt, _ = with_choice(prompt, target)
     if isinstance(prompt, IdsPrompt):
         return list(prompt.token_ids), n_ctx
     if target.offer.kind == "llama-server":
@@ -314,7 +325,7 @@ def _prompt_ids(prompt: Prompt, server: Server, target: Target) -> tuple[list[in
 def _vllm_prompt(prompt: Prompt, target: Target) -> dict[str, Any]:
     body: dict[str, Any] = {"model": target.model.id, "return_token_strs": True}
     if isinstance(prompt, ChatPrompt):
-        body["messages"] = messages_of(prompt, target.offer)
+        body |= template_fields(prompt, target.offer)
         body["add_generation_prompt"] = not prompt.continue_last
         body["continue_final_message"] = prompt.continue_last
     elif not isinstance(prompt, IdsPrompt):
@@ -324,7 +335,7 @@ def _vllm_prompt(prompt: Prompt, target: Target) -> dict[str, Any]:
 
 def _shown(command: ReadPrompt, server: Server, target: Target) -> PromptShown:
     """Whose each token is, only this program's own rendering knows."""
-    prompt = command.prompt
+    prompt, _ = with_choice(command.prompt, target)
     if isinstance(prompt, IdsPrompt):
         raise cannot("The prompt", "it was given as token IDs.", target.offer.name)
     text, origin = "", "unknown"

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from app.engine.prompts.thinking import with_thinking
 from app.engine.protocol.messages import Event, Generate, Summary
 from app.engine.protocol.prompt_messages import ChatPrompt, IdsPrompt
 from app.engine.protocol.request_rules import check_request
@@ -47,7 +46,8 @@ def reply_to(
     check_request(generate)
     if generate.score_prompt:
         return questions.scored(generate, server, target, tell)
-    generate, said = _with_thinking(generate, target)
+    prompt, said = questions.with_choice(generate.prompt, target)
+    generate = msgspec.structs.replace(generate, prompt=prompt)
     begin = _spelled(generate, server, target)
     asked = asked_for(generate, target, begin, _rendered(generate, server, target))
     reply = ReplyReader(generate, asked, target, tell, clock)
@@ -73,18 +73,6 @@ def reply_to(
     with lock:
         reply.close()
         return reply.summary()
-
-
-def _with_thinking(generate: Generate, target: Target) -> tuple[Generate, list[tuple[str, str]]]:
-    """What was chosen of thinking, as variables of the server's template."""
-    prompt = generate.prompt
-    if target.inspect is None or not target.template or not isinstance(prompt, ChatPrompt):
-        return generate, []
-    found, notes = with_thinking(prompt, target.template, target, target.inspect)
-    assert isinstance(found, ChatPrompt)
-    prompt = msgspec.structs.replace(found, thinking="")
-    told = [(note.kind, note.sentence) for note in notes]
-    return msgspec.structs.replace(generate, prompt=prompt), told
 
 
 def _read(

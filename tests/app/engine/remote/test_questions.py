@@ -37,6 +37,7 @@ from app.engine.protocol.prompt_messages import (
 )
 from app.engine.protocol.stages import Sampling
 from app.engine.protocol.thinking_messages import ReadThinking, ThinkingOffer
+from app.engine.protocol.tool_messages import Tool
 from app.engine.remote.questions import NEEDS
 
 HI = ChatPrompt([ChatMessage("user", "Hi")])
@@ -183,6 +184,13 @@ def test_thinking_is_found_out_in_the_servers_template_and_sent(talk):
     one.reply(msgspec.structs.replace(HI, thinking="high"), sampling=PLAIN)
     assert "has no thinking mode “high”, only off, on" in one.notes[-1]
     assert "chat_template_kwargs" not in one.body
+    one.server.answers["/apply-template"] = {"prompt": "x"}
+    one.server.answers["/tokenize"] = {"tokens": [{"id": 1, "piece": "x"}]}
+    tools = msgspec.structs.replace(HI, thinking="off", tools=[Tool("time")])
+    assert one.answer(CountPrompt(0, tools)) == PromptCount(1, 4096)
+    asked = one.server.asked("/apply-template")[-1].body
+    assert asked["chat_template_kwargs"] == {"enable_thinking": False}
+    assert asked["tools"][0]["function"]["name"] == "time"
     assert talk(servers.llama_server()).answer(ReadThinking(0)).choices == []
     assert talk(servers.plain()).answer(ReadThinking(0)) == ThinkingOffer()
     choices = talk(servers.ollama()).answer(ReadThinking(0)).choices

@@ -18,6 +18,16 @@ _FILE_TYPE = "general.file_type"
 _ALL_FLOAT32 = 0
 
 
+CHAT_TEMPLATE = "tokenizer.chat_template"
+TURNS = (
+    "{{ bos_token }}{% for message in messages %}<start_of_turn>"
+    "{{ 'model' if message.role == 'assistant' else message.role }}\n"
+    "{{ message.content }}<end_of_turn>\n{% endfor %}"
+    "{% if add_generation_prompt %}<start_of_turn>model\n{% endif %}"
+)
+"""For a base model, which has none."""
+
+
 def in_float32(source: Path, target: Path) -> Path:
     """The same network, tensor by tensor."""
     reader = GGUFReader(source)
@@ -30,6 +40,8 @@ def in_float32(source: Path, target: Path) -> Path:
         of = field.types[-1] if kind is GGUFValueType.ARRAY else None
         writer.add_key_value(field.name, field.contents(), kind, sub_type=of)
     writer.add_file_type(_ALL_FLOAT32)
+    if CHAT_TEMPLATE not in reader.fields:
+        writer.add_chat_template(TURNS)
     for tensor in reader.tensors:
         values = dequantize(tensor.data, tensor.tensor_type).astype(np.float32)
         writer.add_tensor(tensor.name, values)

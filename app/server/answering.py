@@ -22,6 +22,7 @@ from app.server.errors import ApiError
 from app.server.exchange import Exchange, Served
 from app.server.options import Limits
 from app.server.replying import Job, Replies, TooSlow
+from app.server.sampling import sent_as
 
 Message = MutableMapping[str, Any]
 _NOT_YET: Final = (Queued, Note, Log, Alive, Progress)
@@ -97,6 +98,10 @@ async def answer(
         await follow(
             job, [Choice(replies.why_stopped) for _ in asked.generates], form, client, noted
         )
+    except ApiError as error:
+        if error.param is not None:  # the engine's place of it
+            error.param = sent_as(asked.generates[0].sampling, error.param)
+        raise
     finally:
         job.leave()
 

@@ -151,15 +151,17 @@ def check_sampling(sampling: Sampling) -> None:
     try:
         check_stages(sampling)
     except BadSetting as error:
-        raise bad_request(error.sentence, _field_of(sampling, error.field)) from error
+        raise bad_request(error.sentence, sent_as(sampling, error.field)) from error
 
 
-def _field_of(sampling: Sampling, place: str) -> str:
+def sent_as(sampling: Sampling, place: str) -> str:
     """`filters[2].k` → top_k: the name that was sent."""
     head, _, attribute = place.partition(".")
     stage: object = sampling.select
     if head.startswith("filters["):
-        stage = sampling.filters[int(head[8:].partition("]")[0])]
+        number = head[8:].partition("]")[0]
+        at = int(number) if number.isdigit() else len(sampling.filters)
+        stage = sampling.filters[at] if at < len(sampling.filters) else None
     return _SENT_AS.get((type(stage), attribute.partition("[")[0]), place)
 
 

@@ -208,10 +208,10 @@ class Service:
 
     @property
     def _loaded(self) -> Loaded | None:
-        """The loaded weights; after a crash those that the next reply loads again."""
+        """The loaded weights; after a crash, and while they load again, those that they were."""
         engine = self._replies.engine
         loaded = engine.loaded
-        if loaded is None and engine.state is EngineState.CRASHED:
+        if loaded is None and engine.state is not EngineState.STOPPED:
             return self._latest
         self._latest = loaded
         return loaded

@@ -44,6 +44,18 @@ SCRIPT: Final[dict[str, Any]] = {
             ],
         },
         {"match": "12:00", "ms": 0, "text": "It is noon."},
+        {
+            "match": "biased",
+            "tokens": [
+                {
+                    "fail": {
+                        "kind": "bad_setting",
+                        "sentence": "The token of a logit bias must be a token's ID.",
+                        "evidence": "filters[0].biases[0].token_id",
+                    }
+                },
+            ],
+        },
         {"match": "long", "tokens": [{"text": "a ", "ms": 5, "repeat": 4000}]},
         {
             "match": "fail",

@@ -153,6 +153,12 @@ def test_what_is_not_taken_is_named(served: Served, fields: dict[str, Any], para
     assert len(answer.error["message"]) > 15
 
 
+def test_what_the_engine_refuses_is_named_as_it_was_sent(served: Served) -> None:
+    answer = served.chat("biased", logit_bias={"7": 1})
+    assert (answer.status, answer.error["param"]) == (400, "logit_bias")
+    assert answer.error["message"].startswith("logit_bias: The token of")
+
+
 def test_another_model_than_the_loaded_one_is_refused(served: Served) -> None:
     answer = served.chat(model="gpt-5")
     assert (answer.status, answer.error["code"]) == (404, "model_not_found")

@@ -101,16 +101,20 @@ def test_other_texts_of_a_call_and_its_result_keep_what_they_belong_to(make_room
     def texts() -> list[str]:
         return [message.content for message in room.desk.shelf.path]
 
-    room.until(lambda: len(texts()) == 4 and texts()[3] == "It is 3 am.", "the answer")
+    def is_at_rest() -> bool:
+        return not room.desk.replies.is_occupied(room.desk.shelf.open.id)
+
+    room.until(lambda: len(texts()) == 4 and is_at_rest(), "the answer")
+    assert texts()[3] == "It is 3 am."
     path = room.desk.shelf.path
     assert calls_of(path[1]) == (ToolCall("c1", "clock", "{}"),)
     assert answered_by(path[2]).id == "c1"
 
     room.desk.tree.edit(path[1].id, "Just a moment.")
-    room.until(lambda: texts()[1] == "Just a moment.", "the edited reply")
+    room.until(lambda: texts()[1] == "Just a moment." and is_at_rest(), "the edited reply")
     assert calls_of(room.desk.shelf.path[1]) == (ToolCall("c1", "clock", "{}"),)
     assert len(texts()) == 4
     room.desk.tree.edit(room.desk.shelf.path[2].id, "4 am")
-    room.until(lambda: texts()[2] == "4 am", "the edited result")
+    room.until(lambda: texts()[2] == "4 am" and is_at_rest(), "the edited result")
     assert answered_by(room.desk.shelf.path[2]).id == "c1"
     assert [calls_of(m) for m in room.stored()] == [calls_of(m) for m in room.desk.shelf.path]

@@ -88,6 +88,8 @@ class ReplyReader:
         self._n_characters = 0
         self._ids: list[int] = []
         self._has_gap = False
+        self._held: list[_Entry] = []
+        """A token that spells nothing: the end token, if nothing follows (llama-server)."""
         self._usage: Mapping[str, Any] = {}
         self._timings: Mapping[str, Any] = {}
         self._calls: dict[int, dict[str, str]] = {}
@@ -174,9 +176,12 @@ class ReplyReader:
         reasoning = _first_text(delta, "reasoning_content", "reasoning", "thinking")
         content = _first_text(delta, "content") or _first_text(choice, "text")
         finish = choice.get("finish_reason")
-        entries = list(_entries(choice.get("logprobs"), self._asked.n_logprobs))
+        entries = [*self._held, *_entries(choice.get("logprobs"), self._asked.n_logprobs)]
+        self._held = []
         if finish == "stop":
             entries = _without_end(entries, reasoning + content)
+        elif entries and not entries[-1].piece and not finish:
+            self._held = [entries.pop()]
         ids = choice.get("token_ids")
         now = self._clock()
         if reasoning or content or entries:
@@ -548,9 +553,10 @@ def _nats(told: Any) -> float | None:
 
 
 def _without_end(entries: list[_Entry], text: str) -> list[_Entry]:
-    """Without the end token, which vLLM and SGLang list and which spells nothing."""
+    """Without the end token, which vLLM and SGLang list by its name and llama-server with none."""
     spelled = [entry.text for entry in entries]
-    ends = bool(entries) and "".join(spelled) != text and "".join(spelled[:-1]) == text
+    is_named = "".join(spelled) != text and "".join(spelled[:-1]) == text
+    ends = bool(entries) and (is_named or not entries[-1].piece)
     return entries[:-1] if ends else entries
 
 

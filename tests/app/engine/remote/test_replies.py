@@ -128,6 +128,21 @@ def test_llama_servers_probability_of_0_is_minus_infinity(talk):
     assert one.tokens[0].alternative_logprobs.numbers().tolist() == [0.0, -math.inf]
 
 
+def test_llama_servers_end_token_is_no_part_of_a_reply(talk):
+    one = talk(servers.llama_server())
+    nothing = token("", -0.25, id=2)
+    one.server.answers[CHAT] = streamed(
+        delta("", logprobs(nothing)),  # a control token in the middle is
+        delta("a", logprobs(token("a", -1.0, id=5))),
+        delta("", logprobs(nothing)),
+        finish("stop"),
+        usage(4, 3),
+    )
+    summary = one.reply(sampling=Sampling([]))
+    assert [(each.piece, each.token_id) for each in one.tokens] == [(b"", 2), (b"a", 5)]
+    assert (summary.generated, summary.token_ids) == (2, [2, 5])
+
+
 def test_vllms_shape(talk):
     one = talk(servers.vllm())
     end = token("<|im_end|>", -0.1, ("<|im_end|>", -0.1))

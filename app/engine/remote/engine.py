@@ -406,7 +406,7 @@ class RemoteEngine:
             raise Refusal("missing_file", NOT_LISTED)
         began_at = self._clock()
         target = target_of(self._server(address), address, engine_and_model(path)[1])
-        target = dataclasses.replace(target, inspect=self._inspect)
+        target = dataclasses.replace(target, inspect=self._inspect, render=self._render)
         loaded = loaded_from(target, path, self._clock() - began_at)
         with self._lock:
             if opened.id not in self._open:
@@ -420,14 +420,21 @@ class RemoteEngine:
                 self._begin(each)
 
     def _inspect(self, template: str, **words: Any) -> TemplateInspected:
-        """In the template process: a server's template is somebody's program, too."""
+        return self._template_client().inspect(template, **words)
+
+    def _render(self, template: str, messages: list[dict[str, Any]], **words: Any) -> str:
+        return self._template_client().render(template, messages, **words)
+
+    def _template_client(self) -> TemplateClient:
+        """The template process: a server's template is somebody's program, too."""
         from app.engine.templates.client import TemplateClient
 
         with self._lock:
-            if self._templates is None and not self._is_closed:
+            if self._is_closed:
+                raise CalledOff
+            if self._templates is None:
                 self._templates = TemplateClient()
-            templates = self._templates
-        return TemplateInspected() if templates is None else templates.inspect(template, **words)
+            return self._templates
 
     def _answer(self, opened: _Open, target: Target) -> None:
         from app.engine.remote.questions import answered

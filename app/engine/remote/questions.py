@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from app.engine.prompts.prompt import build_prompt
 from app.engine.prompts.thinking import inspected, with_thinking
 from app.engine.protocol.adapter_messages import MakeVector
 from app.engine.protocol.beam_messages import SearchBeams
@@ -58,6 +59,7 @@ from app.engine.protocol.prompt_messages import (
 from app.engine.protocol.remote_messages import Ability
 from app.engine.protocol.replay_messages import ReplayDraws
 from app.engine.protocol.saved_messages import DropSaved, ForgetChats, SaveChats, UseSaved
+from app.engine.protocol.template_messages import TemplateFailed
 from app.engine.protocol.thinking_messages import OFF, ReadThinking, ThinkingOffer
 from app.engine.remote.asking import template_fields
 from app.engine.remote.target import Target
@@ -71,6 +73,9 @@ MAX_TOKENS: Final = 1 << 22
 _CHUNK: Final = 512
 _CONTROL: Final = 8
 """llama.cpp's attribute of a control token (LLAMA_TOKEN_ATTR_CONTROL)."""
+
+RENDERED: Final = "Rendered and tokenised by “{}”"
+UNSAID: Final = ", which doesn't say whose a token is"
 
 NEEDS: Final[dict[type[Any], tuple[str, Ability]]] = {
     Tokenize: ("Tokens of a text", "tokenize"),
@@ -270,6 +275,56 @@ def _as_bytes(piece: Any) -> bytes:
 # --- prompts ------------------------------------------------------------------------------------
 
 
+class _ServerVocabulary:
+    """A server's vocabulary as far as it tells it. `pieces`: of the tokens that it has named."""
+
+    control_texts: Final[list[str]] = []
+    bos_id: Final = None
+    add_bos: Final = False
+
+    def __init__(self, server: Server, target: Target) -> None:
+        self._server = server
+        self._pieces: dict[int, bytes] = {}
+        self.bos_text, self.eos_text = target.bos_text, target.eos_text
+
+    def tokenize(self, text: str, special: bool = False, add_bos: bool = False) -> list[int]:
+        ids, pieces = _llama_tokens(self._server, text, special=special, add_bos=add_bos)
+        self._pieces.update(zip(ids, pieces, strict=True))
+        return ids
+
+    def piece(self, token_id: int, /) -> bytes:
+        """Raises IndexError for one that it has not named."""
+        if token_id not in self._pieces:
+            raise IndexError(token_id)
+        return self._pieces[token_id]
+
+
+def _parts_by_own_rendering(
+    prompt: Prompt, ids: list[int], server: Server, target: Target
+) -> list[ShownPart]:
+    """Where each token comes from: the server's template rendered here, the server's tokens of it.
+    Nothing, unless these are the very tokens that the server makes of the chat itself."""
+    if not isinstance(prompt, ChatPrompt) or target.render is None or not target.template:
+        return []
+    as_text = [msgspec.structs.replace(m, token_ids=None) for m in prompt.messages]
+    ours = msgspec.structs.replace(prompt, messages=as_text, template=None)
+    try:
+        built = build_prompt(
+            ours, _ServerVocabulary(server, target), target.template, target.render
+        )
+    except (Refusal, TemplateFailed, IndexError):
+        return []
+    n_before = len(ids) - len(built.ids)  # a BOS, perhaps
+    if n_before not in (0, 1) or ids[n_before:] != built.ids:
+        return []
+    found = [ShownPart(0, n_before, "scaffold")] if n_before else []
+    for part in built.parts:
+        origin = "unknown" if part.origin == "scaffold" and not built.is_known else part.origin
+        start, end = part.start + n_before, part.end + n_before
+        found.append(ShownPart(start, end, origin, part.message_id))
+    return found
+
+
 def with_choice(prompt: Prompt, target: Target) -> tuple[Prompt, list[tuple[str, str]]]:
     """What was chosen of thinking, as variables of the server's template where that is told; and
     what is to be said of it."""
@@ -334,11 +389,13 @@ def _vllm_prompt(prompt: Prompt, target: Target) -> dict[str, Any]:
 
 
 def _shown(command: ReadPrompt, server: Server, target: Target) -> PromptShown:
-    """Whose each token is, only this program's own rendering knows."""
+    """Whose each token is, this program's own rendering knows; it is told where both are the
+    same."""
     prompt, _ = with_choice(command.prompt, target)
     if isinstance(prompt, IdsPrompt):
         raise cannot("The prompt", "it was given as token IDs.", target.offer.name)
     text, origin = "", "unknown"
+    parts: list[ShownPart] = []
     if target.offer.kind == "llama-server":
         is_chat = isinstance(prompt, ChatPrompt)
         if isinstance(prompt, ChatPrompt):
@@ -346,6 +403,7 @@ def _shown(command: ReadPrompt, server: Server, target: Target) -> PromptShown:
         else:
             text, origin = prompt.text, "text"
         ids, pieces = _llama_tokens(server, text, special=is_chat, add_bos=True)
+        parts = _parts_by_own_rendering(prompt, ids, server, target)
     else:
         ids, pieces = _vllm_tokens(server, _vllm_prompt(prompt, target), target)
         text = b"".join(pieces).decode("utf-8", "replace")
@@ -360,12 +418,10 @@ def _shown(command: ReadPrompt, server: Server, target: Target) -> PromptShown:
         blob=b"".join(pieces),
         attributes=Array.of("i4", [0] * len(ids)),
         controls=Array.of("u1", [0] * len(ids)),
-        parts=[ShownPart(0, len(ids), origin)],
+        parts=parts or [ShownPart(0, len(ids), origin)],
         rendered=text,
         n_ctx=target.model.n_ctx,
-        notes=[
-            f"Rendered and tokenised by “{target.offer.name}”, which doesn't say whose a token is."
-        ],
+        notes=[f"{RENDERED.format(target.offer.name)}{'' if parts else UNSAID}."],
         cut=[],
         n_whole=len(ids),
         returned=[],

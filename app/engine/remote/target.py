@@ -13,7 +13,8 @@ from app.engine.protocol.thinking_messages import TemplateInspected
 class Target:
     """`parameters`: the names of all that a request may set, where the server tells them.
     `template`: the model's chat template, where it is told, and its first and last token; `inspect`
-    finds out what it knows of thinking (`TemplateClient.inspect`). `n_slots`: replies at once.
+    finds out what it knows of thinking, `render` renders with it (both as `TemplateClient`'s).
+    `n_slots`: replies at once.
     `refused`: fields that it has refused since, which are not sent any more."""
 
     address: EngineAddress
@@ -26,6 +27,7 @@ class Target:
     bos_text: str = ""
     eos_text: str = ""
     inspect: Callable[..., TemplateInspected] | None = None
+    render: Callable[..., str] | None = None
 
     def knows(self, name: str) -> bool:
         """Whether a request may set this, as far as the server says."""

@@ -65,6 +65,7 @@ def test_tokens_that_make_no_sense_are_refused(talk, told):
     assert "can't be read" in one.answer(Tokenize(0, "Hello"))
 
 
+@pytest.mark.usefixtures("forked_children")
 def test_llama_server_shows_and_counts_its_prompt(talk):
     one = talk(servers.llama_server())
     one.server.answers["/apply-template"] = {"prompt": "<user>Hi<end>"}
@@ -72,9 +73,13 @@ def test_llama_server_shows_and_counts_its_prompt(talk):
     rows = [{"id": token_id, "piece": piece} for token_id, piece in told.items()]
     one.server.answers["/tokenize"] = {"tokens": rows}
     assert one.answer(CountPrompt(0, HI)) == PromptCount(3, 4096)
+    # Rendered here it would be other tokens, so nobody knows whose they are.
+    one.server.answers["/tokenize"] = [{"tokens": rows}, {"tokens": rows[:1]}]
     shown = one.answer(ReadPrompt(0, HI))
     assert isinstance(shown, PromptShown)
     shown.check()
+    assert "doesn't say whose a token is" in shown.notes[0]
+    one.server.answers["/tokenize"] = {"tokens": rows}
     assert unpack(shown.token_ids) == (1, 5, 2)
     assert (shown.blob, shown.rendered) == (b"<user>Hi<end>", "<user>Hi<end>")
     assert [part.origin for part in shown.parts] == ["unknown"]

@@ -174,6 +174,7 @@ def test_both_real_files_on_a_real_llama_server(file, request, tmp_path):
             told = asked.answer(ReadPrompt(0, QUESTION))
             assert unpack(told.token_ids) == unpack(shown.token_ids)
             assert told.rendered == shown.rendered
+            assert told.parts == shown.parts
             count = asked.answer(CountPrompt(0, QUESTION))
             assert count == PromptCount(shown.token_ids.size, 1024)
         prompt = QUESTION if is_chat else IdsPrompt([2, 818, 5279, 529, 7001, 563])

@@ -203,10 +203,7 @@ def ascii_runs(text: str) -> list[str]:
 
 
 ALL_CHAINS = range(len(CHAINS))
-OF_STARTER = [
-    pytest.param("starter", number, marks=() if number == 2 else pytest.mark.soak)
-    for number in ALL_CHAINS
-]
+OF_STARTER = [pytest.param("starter", number, marks=pytest.mark.soak) for number in ALL_CHAINS]
 
 
 @pytest.mark.parametrize(

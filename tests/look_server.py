@@ -42,7 +42,7 @@ SCHEMA = {
     "type": "object",
     "properties": {
         "animal": {"type": "string", "maxLength": 20},
-        "legs": {"type": "integer", "minimum": 0, "maximum": 8},
+        "legs": {"enum": [0, 2, 4, 6, 8]},
     },
     "required": ["animal", "legs"],
     "additionalProperties": False,
@@ -136,8 +136,10 @@ def growing(app: App, url: str) -> None:
     settle(app)
     take(app, window, "lanes", is_live=True)
     last = list(desk.server.log)[-1]
+    wait_for(app, lambda: (last.tokens_out or 0) > 20)
     desk.server.open(last.number)
     window.section_acts.go_to("Tokens")
+    settle(app)
     settle(app)
     take(app, window, "growing", is_live=True)
     wait_for(app, lambda: not any(script.is_alive() for script in scripts))

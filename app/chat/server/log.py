@@ -22,6 +22,7 @@ from app.engine.client.supervisor import EngineEvent
 from app.engine.protocol.messages import (
     Failed,
     Finished,
+    Note,
     Progress,
     Queued,
     Stopped,
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 MAX_REQUESTS: Final = 500
 MAX_BYTES: Final = 64_000_000
 MAX_NAME: Final = 80
+MAX_NOTES: Final = 8
+"""Of a reply: what the engine has to say of how it does what was asked for."""
 
 WAITING: Final = "waiting"
 RUNNING: Final = "running"
@@ -59,6 +62,7 @@ class LoggedReply:
     chat_name: str
     reply_name: str
     is_reading: bool = False
+    notes: list[str] = field(default_factory=list)
     ended: Message | None = None
 
     @property
@@ -122,6 +126,11 @@ class Logged:
         if self.is_stop_wanted and self.is_over:
             return STOPPED_HERE
         return self.sentence or (CLIENT_LEFT if self.is_cut else "")
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the engine noted, each once."""
+        return tuple(dict.fromkeys(note for each in self.replies for note in each.notes))
 
     @property
     def tokens_in(self) -> int | None:
@@ -284,6 +293,8 @@ class RequestLog:
             reply.unshown.clear()
         if isinstance(event, Progress):
             logged.is_reading = True
+        elif isinstance(event, Note) and len(logged.notes) < MAX_NOTES:
+            logged.notes.append(event.sentence)
         elif isinstance(event, Finished | Stopped | Failed):
             logged.ended = reply.ended(event)
 

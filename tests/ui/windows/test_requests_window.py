@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,10 +15,12 @@ from recording_desk import NOON, FakeBridge, FakeDesk
 
 from app.chat.events import ServedChanged, ServerChanged
 from app.chat.server.log import Logged
+from models.records import MessageCounts
 from ui.look.theme import Theme
 from ui.windows.server import window as window_module
 from ui.windows.server.model import CLIENT, ENDPOINT, IN, MODEL, STATE, TIME, RequestsModel
 from ui.windows.server.window import RequestsWindow
+from ui.windows.server.words import row_words
 
 Key = Qt.Key
 
@@ -102,6 +105,21 @@ def test_a_line_says_how_it_is(window: RequestsWindow, desk: FakeDesk) -> None:
         f"{(NOON + timedelta(seconds=1)).astimezone():%H:%M:%S}"
     )
     assert "HTTP 503 after 1.5 s\nNo model is loaded." in window.words.text()
+    noted = over(2)
+    reply = SimpleNamespace(snapshot=None, n_generated=1, figures=None)
+    noted.replies = [
+        SimpleNamespace(
+            ended=SimpleNamespace(
+                state="complete",
+                counts=MessageCounts(prompt_tokens=9, reused=4, tokens_per_s=12.5),
+            ),
+            reply=reply,
+            has_begun=True,
+            notes=["A grammar can't enforce “minimum”."] * 2,
+        )
+    ]
+    assert row_words(noted).count("A grammar can't enforce “minimum”.") == 1
+    assert "9 prompt tokens, 4 cached; 1 generated" in row_words(noted)
     assert not window.open_button.isEnabled()
     assert not window.stop_button.isEnabled()
 

@@ -111,4 +111,5 @@ def row_words(row: Logged) -> str:
         lines.append(f"HTTP {row.status} after {row.seconds:,.1f} s")
     if row.why:
         lines.append(row.why)
+    lines += row.notes
     return "\n".join(lines)

@@ -147,7 +147,12 @@ class FakeDesk:
         self.server.key = ""
         self.server.log = RequestLog(Surroundings(_nothing, _nothing, None), None, bool, _nothing)
         self.server.opened = SimpleNamespace(
-            row=None, is_on_screen=False, engine_name="", keep=_nothing, close=_nothing
+            row=None,
+            has_own=False,
+            is_on_screen=False,
+            engine_name="",
+            keep=_nothing,
+            close=_nothing,
         )
         self.loader.path = ""
         self.loader.known_weights = self.local.for_menu = lambda: self.weights

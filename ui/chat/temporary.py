@@ -65,14 +65,16 @@ class TemporaryChat(QObject):
 
     def warn_before_close(self) -> bool:
         """Whether the window has to wait: the user is asked, and closes it again if they want."""
-        if self._may_close or not self._desk.temporary.is_begun:
+        is_of_request = not self._desk.temporary.is_begun and self._desk.server.opened.has_own
+        if self._may_close or not (self._desk.temporary.is_begun or is_of_request):
             return False
 
         def close() -> None:
             self._may_close = True
             self._chat.window().close()
 
-        self._ask("Close Cutaway and discard the temporary chat?", "Close", close)
+        what = "what you wrote in the server's request" if is_of_request else "the temporary chat"
+        self._ask(f"Close Cutaway and discard {what}?", "Close", close)
         return True
 
     def _ask(self, question: str, word: str, act: Callable[[], object]) -> None:

@@ -54,12 +54,22 @@ class OpenedRequest:
         self._beams = beams
         self._temporary = temporary
         self._row: Logged | None = None
+        self._n_moves = 0
         self._is_being_kept = False
 
     @property
     def row(self) -> Logged | None:
         """The request that there is a chat of."""
         return self._row
+
+    @property
+    def has_own(self) -> bool:
+        """Whether somebody has gone on in it, or has begun to: that would be lost."""
+        chat = self._shelf.conversation(self._shelf.served_id) if self._shelf.served_id else None
+        if chat is None:
+            return False
+        typed = self._shelf.draft if self.is_on_screen else chat.draft
+        return bool(typed) or self._shelf.n_moves(chat.id) != self._n_moves
 
     @property
     def engine_name(self) -> str:
@@ -96,6 +106,7 @@ class OpenedRequest:
             if served.ended is None:
                 self._replies.growing.adopt(served.reply, served.engine_id)
         self._shelf.open_served(chat, (*first.asked.above, self._placed(row.replies)))
+        self._n_moves = self._shelf.n_moves(chat.id)
 
     def _put(self, chat: Conversation, replies: list[LoggedReply]) -> None:
         store, saved = self._store, self._around.saved

@@ -10,6 +10,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QMessageBox
 from pytestqt.qtbot import QtBot
 from recording_desk import NOON, FakeBridge, FakeDesk
 
@@ -37,6 +38,18 @@ def row(number: int, **fields: Any) -> Logged:
 
 def over(number: int, **fields: Any) -> Logged:
     return row(number, **{"status": 200, "seconds": 1.5, **fields})
+
+
+def answered(number: int, notes: list[str] | None = None) -> Logged:
+    """One whose reply has ended."""
+    counts = MessageCounts(prompt_tokens=9, reused=4, tokens_per_s=12.5)
+    reply = SimpleNamespace(
+        ended=SimpleNamespace(state="complete", counts=counts),
+        reply=SimpleNamespace(n_generated=1),
+        has_begun=True,
+        notes=notes or [],
+    )
+    return over(number, replies=[reply])
 
 
 @pytest.fixture
@@ -105,19 +118,7 @@ def test_a_line_says_how_it_is(window: RequestsWindow, desk: FakeDesk) -> None:
         f"{(NOON + timedelta(seconds=1)).astimezone():%H:%M:%S}"
     )
     assert "HTTP 503 after 1.5 s\nNo model is loaded." in window.words.text()
-    noted = over(2)
-    reply = SimpleNamespace(snapshot=None, n_generated=1, figures=None)
-    noted.replies = [
-        SimpleNamespace(
-            ended=SimpleNamespace(
-                state="complete",
-                counts=MessageCounts(prompt_tokens=9, reused=4, tokens_per_s=12.5),
-            ),
-            reply=reply,
-            has_begun=True,
-            notes=["A grammar can't enforce “minimum”."] * 2,
-        )
-    ]
+    noted = answered(2, notes=["A grammar can't enforce “minimum”."] * 2)
     assert row_words(noted).count("A grammar can't enforce “minimum”.") == 1
     assert "9 prompt tokens, 4 cached; 1 generated" in row_words(noted)
     assert not window.open_button.isEnabled()
@@ -139,6 +140,19 @@ def test_keys_and_buttons_do_it(window: RequestsWindow, desk: FakeDesk) -> None:
         ("server.set_on", True),
     ]
     assert QGuiApplication.clipboard().text() == "curl 2"
+
+
+def test_what_was_written_in_another_request_is_asked_about(
+    window: RequestsWindow, desk: FakeDesk, qtbot: QtBot
+) -> None:
+    show(window, desk, over(1), answered(2))
+    desk.server.opened.has_own = True
+    window.open_chosen()
+    box = window.findChild(QMessageBox, "discard_request_dialog")
+    assert box is not None
+    assert desk.calls == []
+    next(each for each in box.buttons() if each.text() == "Discard").click()
+    assert desk.calls == [("server.open", 2)]
 
 
 def test_the_address_that_is_copied_is_the_one_listened_on(

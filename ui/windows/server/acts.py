@@ -136,6 +136,16 @@ class ServerActs(QObject):
             self._window.settings_requested.connect(self._show_settings)
         self._window.open()
 
+    def close_request(self) -> None:
+        """The chat of it goes. What somebody wrote there is asked about."""
+        opened = self._desk.server.opened
+        if opened.has_own:
+            from ui.windows.server.discarding import ask_to_discard
+
+            ask_to_discard(self._chat, opened.close)
+        else:
+            opened.close()
+
     def close(self) -> None:
         """The main window closes."""
         if self._window is not None:
@@ -178,7 +188,7 @@ class ServerActs(QObject):
         acts = (
             Act("Save as a chat", opened.keep),
             Act("Requests", self.show_requests),
-            Act("Close", opened.close),
+            Act("Close", self.close_request),
         )
         self._chat.composer.set_temporary(True)
         self._chat.banners.show_notice(

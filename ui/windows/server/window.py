@@ -29,6 +29,7 @@ from ui.widgets.flow import FlowLayout
 from ui.widgets.kit import plain_label, push_button, rest_timer
 from ui.widgets.zoomed_size import ZoomedSize
 from ui.windows.beside import WindowBeside
+from ui.windows.server.discarding import ask_to_discard
 from ui.windows.server.model import (
     CACHED,
     CLIENT,
@@ -257,11 +258,19 @@ class RequestsWindow(WindowBeside):
     # --- acts -----------------------------------------------------------------------------------
 
     def open_chosen(self) -> None:
-        row = self.chosen
-        if row is not None:
+        row, opened = self.chosen, self._desk.server.opened
+        if row is None:
+            return
+
+        def open_it() -> None:
             self._desk.server.open(row.number)
             if row.replies:
                 self.opened.emit()
+
+        if opened.has_own and opened.row is not row and row.replies:
+            ask_to_discard(self, open_it)
+        else:
+            open_it()
 
     def stop_chosen(self) -> None:
         row = self.chosen

@@ -251,6 +251,25 @@ def test_what_was_kept_meanwhile_does_not_come_over_another_chat(
     assert room.desk.shelf.open.id == new
 
 
+def test_what_somebody_wrote_there_is_known(room: Any, server: FakeServer) -> None:
+    first, second = server.ask("The capital?"), server.ask("And more?")
+    answered(room, first)
+    answered(room, second)
+    is_own = lambda: room.desk.server.opened.has_own  # noqa: E731
+    show(room, first)
+    assert not is_own()
+    room.desk.shelf.save_draft("Hm")
+    assert is_own()
+    room.desk.shelf.open_new()
+    assert is_own()
+    show(room, second)
+    assert not is_own()
+    room.ask("Go on")
+    assert is_own()
+    room.desk.server.opened.close()
+    assert not is_own()
+
+
 def test_while_it_grows_it_is_not_kept(room: Any, server: FakeServer) -> None:
     exchange = server.ask("slow")
     row_of(room, exchange)

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from app.engine.protocol.bounds import BadSetting
+from app.engine.protocol.bounds import BadSetting, shown_text
 from app.engine.protocol.loading_messages import Loaded
 from app.engine.protocol.messages import Generate
 from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt, Prompt, TextPrompt
@@ -77,7 +77,7 @@ def check_model(fields: Fields, loaded: Loaded | None) -> Loaded:
     known = (name, f"{name}.gguf", loaded.path, loaded.name, *DEFAULT_NAMES, "")
     if wanted not in known:
         sentence = (
-            f"The model “{wanted[:100]}” isn't loaded. The loaded model is called “{name}”; "
+            f"The model “{shown_text(wanted)}” isn't loaded. The loaded model is called “{name}”; "
             "“default” always names it."
         )
         raise ApiError(404, sentence, "model", "model_not_found")

@@ -104,14 +104,16 @@ class Service:
         }
         routes = [Route(path, _Endpoint(self, "POST", h)) for path, h in posts.items()]
         routes += [Route(path, _Endpoint(self, "GET", h)) for path, h in gets.items()]
-        routes.append(Route("/{path:path}", _Endpoint(self, "", _not_found)))
-        return Starlette(routes=routes)
+        app = Starlette(routes=routes)
+        app.router.redirect_slashes = False
+        app.router.default = _Endpoint(self, "", _not_found)
+        return app
 
     # --- one request ----------------------------------------------------------------------------
 
     async def serve(self, method: str, handler: Handler, request: Request, send: Send) -> None:
         """Answer by `handler`, until the client goes."""
-        exchange = Exchange(request.url.path, _who(request))
+        exchange = Exchange(shown_text(request.scope["path"]), _who(request))
         abort = request.scope["state"].get("abort", _nothing)
         client = Client(send, self._options.limits, abort)
         try:

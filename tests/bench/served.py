@@ -143,5 +143,5 @@ def measure(gguf: str, rounds: int = 3, n_threads: int | None = None) -> tuple[f
 
 
 if __name__ == "__main__":
-    found = measure(sys.argv[1])
+    found = measure(sys.argv[1], rounds=3)
     print(found, found[0] / found[1])

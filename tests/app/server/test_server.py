@@ -23,6 +23,9 @@ def test_each_request_is_told_with_its_reply(served: Served) -> None:
     assert reply.summary is not None
     assert reply.summary.text == "Hello"
     assert reply.events[-1] is reply.ending
+    served.ask("/v1/%1b[2J%0aHost")
+    assert served.last().endpoint == "/v1/\\x1b[2J\\nHost"
+    assert "\\x1b" in served.chat(model="\x1b[2J").error["message"]
     served.ask("/v1/chat/completions", b"{")
     assert (served.last().state, served.last().status) == ("failed", 400)
 

@@ -102,6 +102,7 @@ class Logged:
     sentence: str = ""
     is_cut: bool = False
     is_stop_wanted: bool = False
+    kept_bytes: int = 0
     kept_as: str = ""
     """The chat that it was stored as."""
     seconds: float | None = None
@@ -179,6 +180,8 @@ class RequestLog:
         self._forward = forward
         self._rows: dict[int, Logged] = {}
         self._running: dict[int, Exchange] = {}
+        self._names: dict[str, int] = {}
+        self._kept_bytes = 0
         self._last_forgotten = 0
 
     def __iter__(self) -> Iterator[Logged]:
@@ -200,16 +203,10 @@ class RequestLog:
         """How many have not been answered yet."""
         return sum(not self._rows[number].is_over for number in self._running)
 
-    @property
-    def size_bytes(self) -> int:
-        return sum(each.size_bytes for each in self._rows.values())
-
     def client_of(self, name: str) -> str:
         """Whose reply or chat the engine knows by this name; empty where it is none of these."""
-        for row in reversed(self._rows.values()):
-            if name and any(name in (r.chat_name, r.reply_name) for r in row.replies):
-                return row.client
-        return ""
+        row = self._rows.get(self._names.get(name, 0))
+        return row.client if row is not None else ""
 
     def clear(self) -> None:
         """All that have ended are forgotten."""
@@ -253,11 +250,15 @@ class RequestLog:
             row.seconds = exchange.seconds
             if all(each.ended is not None for each in row.replies):
                 del self._running[exchange.number]
+                row.kept_bytes = row.size_bytes  # once: a prompt may have 4,096 parts
+                self._kept_bytes += row.kept_bytes
                 self._keep_within_bounds()
 
     def _read_reply(self, row: Logged, place: int, served: Served) -> None:
         if place >= len(row.replies):
-            row.replies.append(self._logged(row, served))
+            row.replies.append(logged := self._logged(row, served))
+            names = {logged.chat_name, logged.reply_name} - {""}
+            self._names |= dict.fromkeys(names, row.number)
         logged = row.replies[place]
         events = served.events[:]
         del served.events[: len(events)]  # as objects they take six times as much as in a trace
@@ -299,16 +300,19 @@ class RequestLog:
             logged.ended = reply.ended(event)
 
     def _keep_within_bounds(self) -> None:
-        size = self.size_bytes
         for row in self:
-            if len(self._rows) <= MAX_REQUESTS and size <= MAX_BYTES:
+            if len(self._rows) <= MAX_REQUESTS and self._kept_bytes <= MAX_BYTES:
                 return
             if row.number not in self._running:
-                size -= row.size_bytes
                 self._forget(row)
 
     def _forget(self, row: Logged) -> None:
         del self._rows[row.number]
+        self._kept_bytes -= row.kept_bytes
+        for each in row.replies:
+            for name in (each.chat_name, each.reply_name):
+                if self._names.get(name) == row.number:  # a later request may go on in that chat
+                    del self._names[name]
         self._last_forgotten = max(self._last_forgotten, row.number)
 
 

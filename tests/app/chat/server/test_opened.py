@@ -307,6 +307,8 @@ def test_the_log_is_bounded_and_can_be_cleared(
     room.desk.server.stop(running.number)
     room.until(lambda: not room.desk.server.is_busy, "its end")
     assert len(room.desk.server.log) == 0
+    assert room.desk.server.log._kept_bytes == 0
+    assert room.desk.server.log._names == {}
 
 
 def test_who_asked_is_known_by_the_engines_names(room: Any, server: FakeServer) -> None:

@@ -142,9 +142,16 @@ def clicker(open_window: Any) -> Clicker:
     return made
 
 
-def test_words_everywhere_in_a_reply_choose_the_token_that_they_begin_with(
-    clicker: Clicker,
-) -> None:
+def test_words_of_a_reply(clicker: Clicker) -> None:
+    """One after another: to open the window and to answer takes longest."""
+    dragging_and_letting_go_of_a_selection_choose_nothing(clicker)
+    words_everywhere_choose_the_token_that_they_begin_with(clicker)
+    what_is_chosen_is_underlined_however_it_was_chosen(clicker)
+    the_line_is_painted_under_the_word(clicker)
+    a_formula_a_link_and_the_room_beside_words_choose_nothing(clicker)
+
+
+def words_everywhere_choose_the_token_that_they_begin_with(clicker: Clicker) -> None:
     assert "".join(PIECES) == TEXT
     starts = list(accumulate(map(len, PIECES), initial=0))
 
@@ -199,7 +206,7 @@ def test_words_of_a_text_that_runs_both_ways_are_clicked_and_underlined_where_th
         assert line.adjusted(-1, -1, 1, 1).contains(point.toPointF())
 
 
-def test_what_is_chosen_is_underlined_however_it_was_chosen(clicker: Clicker) -> None:
+def what_is_chosen_is_underlined_however_it_was_chosen(clicker: Clicker) -> None:
     for index, shown in (
         (1, "cat"),
         (3, "sat"),
@@ -216,7 +223,7 @@ def test_what_is_chosen_is_underlined_however_it_was_chosen(clicker: Clicker) ->
     assert clicker.underlined() == ""
 
 
-def test_the_line_is_painted_under_the_word(clicker: Clicker) -> None:
+def the_line_is_painted_under_the_word(clicker: Clicker) -> None:
     clicker.looking.select(1)
     view, item = clicker.view, clicker.view.rows.item(clicker.index)
     (rect,) = view.words.rects_in(item)
@@ -229,7 +236,7 @@ def test_the_line_is_painted_under_the_word(clicker: Clicker) -> None:
     assert color.name() == view.styles.colors.accent
 
 
-def test_a_formula_a_link_and_the_room_beside_words_choose_nothing(clicker: Clicker) -> None:
+def a_formula_a_link_and_the_room_beside_words_choose_nothing(clicker: Clicker) -> None:
     opened: list[str] = []
     clicker.view.link_activated.disconnect()
     clicker.view.link_activated.connect(opened.append)
@@ -243,7 +250,7 @@ def test_a_formula_a_link_and_the_room_beside_words_choose_nothing(clicker: Clic
     assert clicker.looking.index == 0
 
 
-def test_dragging_and_letting_go_of_a_selection_choose_nothing(clicker: Clicker) -> None:
+def dragging_and_letting_go_of_a_selection_choose_nothing(clicker: Clicker) -> None:
     viewport = clicker.view.viewport()
     start, end = clicker.point("The"), clicker.point("by")
     QTest.mousePress(viewport, LEFT, pos=start)
@@ -274,11 +281,7 @@ def test_without_such_a_panel_a_click_is_for_reading_alone(clicker: Clicker) -> 
     clicker.wait_at(3)
 
 
-def test_an_older_reply_is_looked_at_by_a_click(clicker: Clicker) -> None:
-    person = clicker.person
-    person.send("think")
-    person.wait_ended()
-    person.wait(lambda: len(clicker.looking.traces) == 4)
+def an_older_reply_is_looked_at_by_a_click(clicker: Clicker) -> None:
     view, old = clicker.view, clicker.view.rows.message(1).id
     item = view.rows.item(1)
     body, place = item.content, item.section_rect(CONTENT).topLeft()
@@ -286,7 +289,7 @@ def test_an_older_reply_is_looked_at_by_a_click(clicker: Clicker) -> None:
     view.scroll_to(view.rows.top(1))
     point = (view.item_origin(1) + place + rect.center()).toPoint()
     QTest.mouseClick(view.viewport(), LEFT, pos=point)
-    person.wait(lambda: clicker.looking.message.id == old and clicker.looking.index == 1)
+    clicker.person.wait(lambda: clicker.looking.message.id == old and clicker.looking.index == 1)
 
 
 def test_reasoning_and_answer_have_their_own_words(clicker: Clicker) -> None:
@@ -302,6 +305,7 @@ def test_reasoning_and_answer_have_their_own_words(clicker: Clicker) -> None:
     clicker.wait_at(2)
     clicker.click("why", section=REASONING)
     clicker.wait_at(0)
+    an_older_reply_is_looked_at_by_a_click(clicker)
 
 
 def test_a_reply_that_is_being_written_can_be_clicked(clicker: Clicker) -> None:

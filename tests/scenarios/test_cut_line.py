@@ -118,7 +118,16 @@ def test_where_both_ends_are_kept_lines_show_where_the_gap_begins_and_ends(perso
     person.wait(lambda: not first_cut_of(person))
 
 
-def test_it_goes_back_up_when_what_was_typed_is_taken_out(person: Any) -> None:
+def test_it_moves_with_all_that_moves_it(person: Any) -> None:
+    """One after another: to open a long chat takes longest."""
+    under_the_other_policy_there_is_none_and_the_panel_says_what_would_happen(person)
+    other_weights_move_it(person)
+    it_belongs_to_its_chat(person)
+    it_goes_back_up_when_what_was_typed_is_taken_out(person)
+    what_fits_in_no_way_is_not_said_to_fit(person)
+
+
+def it_goes_back_up_when_what_was_typed_is_taken_out(person: Any) -> None:
     ids = [message.id for message in person.app.desk.shelf.path]
     first = cut_of(person)
     person.type(" and another word" * 8)
@@ -139,7 +148,7 @@ def test_after_each_reply_it_is_where_the_next_message_will_be_cut(open_window: 
         ContextCounted,
         lambda event: None if event.last_cut is None else counts.append(event.last_cut),
     )
-    for _ in range(6):
+    for _ in range(3):
         person.send(QUESTION)
         before = last_left_out(person.wait_ended())
         n_counts = len(counts)
@@ -151,7 +160,7 @@ def test_after_each_reply_it_is_where_the_next_message_will_be_cut(open_window: 
     assert n_moved
 
 
-def test_under_the_other_policy_there_is_none_and_the_panel_says_what_would_happen(
+def under_the_other_policy_there_is_none_and_the_panel_says_what_would_happen(
     person: Any,
 ) -> None:
     desk = person.app.desk
@@ -169,13 +178,13 @@ def test_under_the_other_policy_there_is_none_and_the_panel_says_what_would_happ
     person.wait(lambda: cut_of(person))
 
 
-def test_what_fits_in_no_way_is_not_said_to_fit(person: Any) -> None:
+def what_fits_in_no_way_is_not_said_to_fit(person: Any) -> None:
     person.app.desk.shelf.save_draft("one more word " * 300)
     person.wait(lambda: "even after dropping older messages" in policy_words(person))
     assert not cut_of(person)
 
 
-def test_other_weights_and_a_larger_window_move_it(person: Any) -> None:
+def other_weights_move_it(person: Any) -> None:
     desk = person.app.desk
     path = desk.loader.state.loaded.path
     desk.loader.unload()
@@ -186,7 +195,7 @@ def test_other_weights_and_a_larger_window_move_it(person: Any) -> None:
     person.wait(lambda: cut_of(person))
 
 
-def test_it_belongs_to_its_chat(person: Any) -> None:
+def it_belongs_to_its_chat(person: Any) -> None:
     chat, below = person.app.desk.shelf.open.id, cut_of(person)
     person.app.desk.shelf.open_new()
     assert not cut_of(person)

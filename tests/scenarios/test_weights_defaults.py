@@ -210,7 +210,7 @@ def test_notes_stay_with_the_file_that_they_were_written_for(person: Any, file: 
     assert defaults.notes.toPlainText() == "Good at verse."
 
 
-@pytest.mark.parametrize("zoom", [100, 300])
+@pytest.mark.parametrize("zoom", [pytest.param(100, marks=pytest.mark.soak), 300])
 def test_nothing_is_squeezed_in_a_low_window(person: Any, file: Path, zoom: int) -> None:
     defaults = shown_for(person, file)
     view = person.find(LibraryView, "library_view")

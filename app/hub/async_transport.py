@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import ssl
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any, Final
 
 import anyio
@@ -211,14 +211,22 @@ class AsyncGateTransport(httpx2.AsyncBaseTransport):
             await self._pool.aclose()
 
 
-def async_client(gate: Gate, headers: dict[str, str], timeout: Any = None) -> httpx2.AsyncClient:
-    """A client whose every connection passes the gate, with these headers at each request."""
+def async_client(
+    gate: Gate, headers: dict[str, str], on_status: Callable[[int], None], timeout: Any = None
+) -> httpx2.AsyncClient:
+    """A client whose every connection passes the gate, with these headers at each request.
+    `on_status` hears the status of each answer, which `mcp` keeps to itself."""
+
+    async def heard(response: httpx2.Response) -> None:
+        on_status(response.status_code)
+
     return httpx2.AsyncClient(
         transport=AsyncGateTransport(gate),
         trust_env=False,
         follow_redirects=False,
         timeout=timeout or httpx2.Timeout(30.0, connect=CONNECT_TIMEOUT_S, read=300.0),
         headers={"User-Agent": USER_AGENT, **headers},
+        event_hooks={"response": [heard]},
     )
 
 
@@ -226,7 +234,7 @@ def trouble_words(error: BaseException) -> str:
     """A sentence for what went wrong on the way; "" for what is no fault of a connection."""
     match error:
         case httpx2.HTTPStatusError():
-            return _status_words(error.response.status_code)
+            return status_words(error.response.status_code)
         case httpx2.ConnectError() | httpcore2.ConnectError():
             return "Nothing answers at this address."
         case httpx2.TimeoutException() | httpcore2.TimeoutException():
@@ -238,7 +246,7 @@ def trouble_words(error: BaseException) -> str:
     return ""
 
 
-def _status_words(code: int) -> str:
+def status_words(code: int) -> str:
     match code:
         case 401 | 403:
             return f"The server rejected the sign-in ({code}). Check its headers."

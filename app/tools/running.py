@@ -32,7 +32,7 @@ from mcp.shared.message import SessionMessage
 from pydantic import TypeAdapter, ValidationError
 
 from app.hub.address import is_this_machine
-from app.hub.async_transport import async_client, trouble_words
+from app.hub.async_transport import async_client, status_words, trouble_words
 from app.hub.gate import Gate, GateClosed
 from app.tools import bounds, process
 from app.tools.answers import Answer, answer, bounded, resource_parts
@@ -83,6 +83,7 @@ class Run:
         self._stirred = asyncio.Event()
         """It has ended, or its lists have changed."""
         self._broken = ""
+        self._status = 200
 
     @property
     def is_ready(self) -> bool:
@@ -165,8 +166,12 @@ class Run:
                 return "Its command can't be run: permission denied."
             case MCPError(code=types.CONNECTION_CLOSED) if not self._server.is_by_address:
                 return self._last_words("It ended before it was ready.")
+            case MCPError() if self._status >= 400:
+                return status_words(self._status)
+            case MCPError() if self._server.is_by_address and _is_no_message(error):
+                return "There is no tool server at this address: it answers something else."
             case MCPError():
-                return f"It answered with an error: {its_words(error.message)}"
+                return f"It answered with an error: {its_words(error.message).rstrip('.')}."
             case RuntimeError() if "protocol version" in str(error):
                 return "It speaks a version of the tool protocol (MCP) that Cutaway doesn't know."
             case ValidationError():
@@ -196,7 +201,7 @@ class Run:
                 connecting = sse_client(
                     server.address,
                     httpx_client_factory=lambda headers=None, timeout=None, auth=None: async_client(
-                        self._gate, own, timeout
+                        self._gate, own, self._on_status, timeout
                     ),
                 )
             else:
@@ -207,7 +212,7 @@ class Run:
     @contextlib.asynccontextmanager
     async def _http(self, headers: dict[str, str]) -> AsyncIterator[tuple[Any, Any]]:
         async with (
-            async_client(self._gate, headers) as client,
+            async_client(self._gate, headers, self._on_status) as client,
             streamable_http_client(
                 self._server.address,
                 http_client=client,
@@ -215,6 +220,11 @@ class Run:
             ) as streams,
         ):
             yield streams
+
+    def _on_status(self, status: int) -> None:
+        # Streams that a server does not have are asked for, too, and 405 is its answer.
+        if status != 405 or self._status == 200:
+            self._status = status
 
     # --- what comes by itself -------------------------------------------------------------------
 
@@ -414,6 +424,7 @@ class _Watched:
             self._give_up(item.sentence)
         if isinstance(item, Exception):
             self._n_nonsense += 1
+            self._run.log.append(its_words(item))
             if self._n_nonsense > bounds.MAX_NONSENSE:
                 self._give_up("It writes something else than the tool protocol (MCP).")
             return False
@@ -468,6 +479,12 @@ class _Watched:
 
 def _info() -> types.Implementation:
     return types.Implementation(name="Cutaway", version="1")
+
+
+def _is_no_message(error: MCPError) -> bool:
+    """Whether the SDK could not read an answer as one of the protocol."""
+    words = error.message.lower()
+    return error.code == types.PARSE_ERROR or "parse" in words or "content type" in words
 
 
 def _found(command: str, variables: Mapping[str, str]) -> str:

@@ -139,7 +139,8 @@ def transcript_label(person: Any, index: int) -> str:
     return person.window.chat.transcript.rows.item(index).reasoning_label()
 
 
-@pytest.mark.parametrize("size", [(900, 600)])
+@pytest.mark.soak
+@pytest.mark.parametrize("size", [(900, 600), (1180, 780)])
 def test_the_bar_has_room_at_the_smallest_window_and_twice_the_size(open_window, size):
     person = open_window(script(CALL))
     person.wait_ready()

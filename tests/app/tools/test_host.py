@@ -17,6 +17,7 @@ from tool_talk import PATIENCE_S, SERVER, scripted
 from app.hub.gate import OFFLINE
 from app.tools import bounds
 from app.tools.environment import PASSED_ON
+from app.tools.process import GUARD
 from app.tools.servers import ToolServer, new_id
 
 
@@ -108,7 +109,9 @@ def test_what_a_server_does_wrong_is_told_in_a_sentence(talk):
     ("what", "state", "words"),
     [
         ("die", "ended", "The server ended in the middle of the call."),
-        ("flood", "failed", "It floods Cutaway with notifications."),
+        pytest.param(
+            "flood", "failed", "It floods Cutaway with notifications.", marks=pytest.mark.soak
+        ),
         ("endless line", "failed", "It sent a message that is longer than 16 MB."),
         ("nonsense", "failed", "It writes something else than the tool protocol (MCP)."),
     ],
@@ -206,20 +209,13 @@ def _is_alive(pid: int) -> bool:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="process groups are POSIX")
-def test_no_process_of_a_stubborn_server_outlives_the_app(tmp_path):
+@pytest.mark.parametrize("starts", ["guard", pytest.param("host", marks=pytest.mark.soak)])
+def test_no_process_of_a_stubborn_server_outlives_the_app(tmp_path, starts):
     """The app is killed outright; the server ignores signals and has started another process."""
     program = tmp_path / "app.py"
-    program.write_text(
-        "import os, sys, time\n"
-        f"sys.path[:0] = [{str(SERVER.parent)!r}, {str(SERVER.parents[1])!r}]\n"
-        "from tool_talk import ToolTalk, scripted\n"
-        "talk, server = ToolTalk(), scripted('stubborn')\n"
-        "talk.start(server)\n"
-        "talk.call(server, what='orphan')\n"
-        "print(talk.call(server, what='group').text, flush=True)\n"
-        "time.sleep(600)\n"
-    )
-    app = subprocess.Popen([sys.executable, str(program)], stdout=subprocess.PIPE, text=True)
+    program.write_text(BY_HOST if starts == "host" else BY_GUARD)
+    argv = [sys.executable, str(program), str(SERVER), str(GUARD)]
+    app = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
     assert app.stdout is not None
     members = [int(word) for word in app.stdout.readline().split()]
     assert len(members) == 2
@@ -230,3 +226,36 @@ def test_no_process_of_a_stubborn_server_outlives_the_app(tmp_path):
     while any(map(_is_alive, members)) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not any(map(_is_alive, members))
+
+
+BY_HOST = """
+import sys, time
+from pathlib import Path
+server = Path(sys.argv[1])
+sys.path[:0] = [str(server.parent), str(server.parents[1])]
+from tool_talk import ToolTalk, scripted
+talk, server = ToolTalk(), scripted('stubborn')
+talk.start(server)
+talk.call(server, what='orphan')
+print(talk.call(server, what='group').text, flush=True)
+time.sleep(600)
+"""
+BY_GUARD = """
+import json, os, subprocess, sys, time
+server, guard = sys.argv[1:]
+python = [sys.executable, "-I", "-S"]
+theirs, ours = os.pipe()
+started = subprocess.Popen(
+    [*python, guard, str(theirs), "PATH", *python, server, "stubborn"],
+    stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=(theirs,), start_new_session=True,
+)
+os.close(theirs)
+for number, what in enumerate(("orphan", "group")):
+    params = {"name": "do", "arguments": {"what": what}}
+    call = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
+    started.stdin.write(json.dumps(call).encode() + b"\\n")
+    started.stdin.flush()
+    answer = json.loads(started.stdout.readline())
+print(answer["result"]["content"][0]["text"], flush=True)
+time.sleep(600)
+"""

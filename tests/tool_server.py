@@ -69,7 +69,7 @@ def tools(kind: str, cursor: str | None) -> dict:
         tool = {**CLOCK, "name": f"clock_{page}"}
         return {"tools": [tool], "nextCursor": str(page + 1)}
     if kind == "many":
-        return {"tools": [{**CLOCK, "name": f"clock_{n}"} for n in range(5_000)]}
+        return {"tools": [{**CLOCK, "name": f"clock_{n}"} for n in range(500)]}
     if kind == "odd":
         deep: dict = {"type": "object"}
         for _ in range(100):

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from PySide6.QtCore import Qt
@@ -27,7 +31,10 @@ def script(*calls: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def add_server(person: Any) -> str:
+SCRIPTED = f'"{sys.executable}" -I -S "{SERVER}" ok'
+
+
+def add_server(person: Any, command: str = SCRIPTED, n_tools: int = 3) -> str:
     """In Settings → Tools, by its command."""
     window = person.window
     window.show_settings("tools")
@@ -35,12 +42,12 @@ def add_server(person: Any) -> str:
     rows.add_button.click()
     dialog = person.wait(lambda: window.settings_window().findChild(ToolDialog, "tool_dialog"))
     line = dialog.findChild(QPlainTextEdit, "tool_line")
-    line.setPlainText(f'"{sys.executable}" -I -S "{SERVER}" ok')
+    line.setPlainText(command)
     dialog.findChild(QLineEdit, "tool_name").setText("Clock")
     dialog.save_button.click()
     server_id = person.wait(lambda: next(iter(rows.rows), ""))
     person.wait(lambda: person.app.desk.tools.state(server_id).state == "ready")
-    assert "ready, 3 tools" in rows.rows[server_id].state.text()
+    assert f"ready, {n_tools} tools" in rows.rows[server_id].state.text()
     window.settings_window().close()
     window.activateWindow()
     person.wait(window.isActiveWindow)
@@ -110,6 +117,24 @@ def test_what_time_it_is_in_tokyo_is_answered_by_a_tool_that_was_approved(open_w
     assert '"timezone": "Asia/Tokyo"' in QApplication.clipboard().text()
 
 
+@pytest.mark.soak
+def test_what_time_it_is_in_tokyo_by_the_real_server(open_window):
+    person = open_window(script(CALL))
+    person.wait_ready()
+    command = Path(sys.executable).with_name("mcp-server-time")
+    add_server(person, f'"{command}" --local-timezone UTC', n_tools=2)
+    person.send("What time is it in Tokyo?")
+    shown = bar(person)
+    past_guard(person, shown)
+    shown.run_button.click()
+    person.wait(lambda: len(person.app.desk.shelf.path) == 4)
+    person.wait_ended()
+    told = json.loads(person.app.desk.shelf.path[2].content)
+    when = datetime.fromisoformat(told["datetime"])
+    assert abs(when - datetime.now(ZoneInfo("Asia/Tokyo"))) < timedelta(minutes=5)
+
+
+@pytest.mark.soak
 def test_a_call_that_runs_is_stopped_by_escape_and_can_be_skipped(open_window):
     person = open_window(script({"name": "do", "arguments": {"what": "hang"}}))
     person.wait_ready()

@@ -58,9 +58,11 @@ class Program:
 
     def close(self) -> None:
         assert self._program.stdin is not None
+        assert self._program.stdout is not None
         self._program.stdin.close()
         self._program.terminate()
         self._program.wait(PATIENCE_S)
+        self._program.stdout.close()
 
     def ask(self, path: str, body: Any) -> Any:
         """One answer, whole."""

@@ -3,8 +3,8 @@
     with ScriptedServer(vllm()) as server:
         server.answers["/v1/chat/completions"] = Stream(sse(delta("Hi"), finish("stop"), DONE))
 
-An answer is a dict (JSON), a `Reply`, a `Stream`, or a list of these, one after the other; a path
-without one gets 404. What was asked is in `requests`.
+An answer is a dict (JSON), a `Reply`, a `Stream`, a list of these, one after the other, or what
+makes one of the body; a path without one gets 404. What was asked is in `requests`.
 """
 
 from __future__ import annotations
@@ -149,6 +149,8 @@ class ScriptedServer:
             self.requests.append(Asked(handler.path, headers, body))
             self._arrived.notify_all()
         answer = self.answers.get(handler.path, Reply(404, b'{"detail":"Not Found"}'))
+        if callable(answer):
+            answer = answer(body)
         if isinstance(answer, list):
             answer = answer.pop(0) if len(answer) > 1 else answer[0]
         with contextlib.suppress(ConnectionError):

@@ -55,6 +55,7 @@ from app.engine.protocol.prompt_messages import (
     PromptShown,
     ReadPrompt,
     ShownPart,
+    TextPrompt,
 )
 from app.engine.protocol.remote_messages import Ability
 from app.engine.protocol.replay_messages import ReplayDraws
@@ -62,6 +63,7 @@ from app.engine.protocol.saved_messages import DropSaved, ForgetChats, SaveChats
 from app.engine.protocol.template_messages import TemplateFailed
 from app.engine.protocol.thinking_messages import OFF, ReadThinking, ThinkingOffer
 from app.engine.remote.asking import template_fields
+from app.engine.remote.controls import NOTE, SENTENCE, candidates, neutral
 from app.engine.remote.target import Target
 from app.engine.text.reasoning import KNOWN
 from app.refusal import Refusal
@@ -325,10 +327,49 @@ def _parts_by_own_rendering(
     return found
 
 
-def with_choice(prompt: Prompt, target: Target) -> tuple[Prompt, list[tuple[str, str]]]:
-    """What was chosen of thinking, as variables of the server's template where that is told; and
-    what is to be said of it."""
-    if target.inspect is None or not target.template or not isinstance(prompt, ChatPrompt):
+def prepared(
+    prompt: Prompt, server: Server, target: Target
+) -> tuple[Prompt, list[tuple[str, str]]]:
+    """The prompt as a server may have it, and what is to be said of it: no text in it acts as a
+    control token, and thinking is as it was chosen."""
+    is_meant = isinstance(prompt, TextPrompt) and prompt.special
+    if isinstance(prompt, IdsPrompt) or is_meant or target.is_openai:
+        return prompt, []
+    controls = _controls_in(prompt, server, target)
+    notes: list[tuple[str, str]] = []
+    if isinstance(prompt, TextPrompt):
+        prompt = neutral(prompt, controls)
+    else:
+        prompt, notes = _with_choice(neutral(prompt, controls), target)
+    if controls:
+        words = SENTENCE.format(target.offer.name, ", ".join(controls[:3]))
+        notes = [*notes, (NOTE, words)]
+    return prompt, notes
+
+
+def _controls_in(prompt: ChatPrompt | TextPrompt, server: Server, target: Target) -> list[str]:
+    can_ask = target.offer.kind in ("llama-server", "vllm")
+    found = candidates(prompt, can_ask=can_ask)
+    if not can_ask:
+        return found
+    known = target.single_tokens
+    for text in found:
+        if text not in known:
+            known[text] = _is_token(text, server, target)
+    return [text for text in found if known[text]]
+
+
+def _is_token(text: str, server: Server, target: Target) -> bool:
+    """Whether a text becomes a single token where control tokens are read."""
+    if target.offer.kind == "llama-server":
+        return len(_llama_tokens(server, text, special=True, add_bos=False)[0]) == 1
+    body = {"model": target.model.id, "prompt": text, "add_special_tokens": False}
+    return len(_vllm_ids(server, body)[0]) == 1
+
+
+def _with_choice(prompt: ChatPrompt, target: Target) -> tuple[Prompt, list[tuple[str, str]]]:
+    """What was chosen of thinking, as variables of the server's template where that is told."""
+    if target.inspect is None or not target.template:
         return prompt, []
     found, notes = with_thinking(prompt, target.template, target, target.inspect)
     assert isinstance(found, ChatPrompt)
@@ -364,7 +405,7 @@ def rendered_inside(prompt: ChatPrompt, server: Server, target: Target) -> str:
 def _prompt_ids(prompt: Prompt, server: Server, target: Target) -> tuple[list[int], int]:
     """The IDs of a whole prompt, and the size of the window."""
     n_ctx = target.model.n_ctx
-    prompt, _ = with_choice(prompt, target)
+    prompt, _ = prepared(prompt, server, target)
     if isinstance(prompt, IdsPrompt):
         return list(prompt.token_ids), n_ctx
     if target.offer.kind == "llama-server":
@@ -391,7 +432,7 @@ def _vllm_prompt(prompt: Prompt, target: Target) -> dict[str, Any]:
 def _shown(command: ReadPrompt, server: Server, target: Target) -> PromptShown:
     """Whose each token is, this program's own rendering knows; it is told where both are the
     same."""
-    prompt, _ = with_choice(command.prompt, target)
+    prompt, said = prepared(command.prompt, server, target)
     if isinstance(prompt, IdsPrompt):
         raise cannot("The prompt", "it was given as token IDs.", target.offer.name)
     text, origin = "", "unknown"
@@ -421,7 +462,10 @@ def _shown(command: ReadPrompt, server: Server, target: Target) -> PromptShown:
         parts=parts or [ShownPart(0, len(ids), origin)],
         rendered=text,
         n_ctx=target.model.n_ctx,
-        notes=[f"{RENDERED.format(target.offer.name)}{'' if parts else UNSAID}."],
+        notes=[
+            f"{RENDERED.format(target.offer.name)}{'' if parts else UNSAID}.",
+            *(words for _, words in said),
+        ],
         cut=[],
         n_whole=len(ids),
         returned=[],

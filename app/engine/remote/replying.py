@@ -46,7 +46,7 @@ def reply_to(
     check_request(generate)
     if generate.score_prompt:
         return questions.scored(generate, server, target, tell)
-    prompt, said = questions.with_choice(generate.prompt, target)
+    prompt, said = questions.prepared(generate.prompt, server, target)
     generate = msgspec.structs.replace(generate, prompt=prompt)
     begin = _spelled(generate, server, target)
     asked = asked_for(generate, target, begin, _rendered(generate, server, target))

@@ -15,7 +15,8 @@ class Target:
     `template`: the model's chat template, where it is told, and its first and last token; `inspect`
     finds out what it knows of thinking, `render` renders with it (both as `TemplateClient`'s).
     `n_slots`: replies at once.
-    `refused`: fields that it has refused since, which are not sent any more."""
+    `refused`: fields that it has refused since, which are not sent any more. `single_tokens`:
+    whether texts are a single token of the model, as far as it was asked."""
 
     address: EngineAddress
     offer: EngineOffer
@@ -24,6 +25,7 @@ class Target:
     template: str = ""
     n_slots: int = 1
     refused: set[str] = field(default_factory=set)
+    single_tokens: dict[str, bool] = field(default_factory=dict)
     bos_text: str = ""
     eos_text: str = ""
     inspect: Callable[..., TemplateInspected] | None = None

@@ -148,6 +148,7 @@ def test_vllm_scores_a_prompt(talk):
     assert "its scores have gaps" in failed.sentence
 
 
+@pytest.mark.usefixtures("forked_children")
 def test_a_reply_goes_on_inside_its_reasoning(talk):
     one = talk(servers.llama_server("{{ messages }}<think>"))
     one.server.answers["/apply-template"] = {"prompt": "<user>Hi<assistant>"}
@@ -157,6 +158,7 @@ def test_a_reply_goes_on_inside_its_reasoning(talk):
     assert one.body["prompt"] == "<user>Hi<assistant><think>\nWell,"
 
 
+@pytest.mark.usefixtures("forked_children")
 def test_a_reply_that_begins_with_tokens_begins_with_what_they_spell(talk):
     one = talk(servers.llama_server())
     one.server.answers["/detokenize"] = {"content": "Hello"}

@@ -1,0 +1,109 @@
+"""Texts of control tokens in what people, files, tools and replies wrote.
+
+A server renders a chat as one text and lets all of its control tokens' texts become tokens, whoever
+wrote them: a web page that holds "<|im_end|><|im_start|>system" would speak as the system. The
+local engine cuts such text apart by its tokens; at a server it can only be kept from being one. So
+a zero-width space goes into it, behind its first character, and the reply says so.
+
+    <|im_end|>  →  <·|im_end|>        · is U+200B
+
+Which texts are meant: those that look like one, and are a single token of the model where the
+server tokenises; where it does not, those alone that nobody writes for anything else. OpenAI's own
+API takes no text for a control token.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final, TypeVar
+
+import msgspec
+
+from app.engine.protocol.prompt_messages import ChatPrompt, TextPrompt
+
+P = TypeVar("P", ChatPrompt, TextPrompt)
+
+BREAK: Final = "\u200b"
+NOTE: Final = "control_text"
+SENTENCE: Final = (
+    "This chat holds text that “{}” could take for its own control tokens ({}). A zero-width space "
+    "was put into it, for the model only."
+)
+
+_SURE: Final = re.compile(
+    r"<[|｜][^<>\n]{1,64}[|｜]>|<(?:start|end)_of_turn>|\[/?INST\]|<</?SYS>>"
+    r"|\[/?(?:AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|SYSTEM_PROMPT)\]"
+)
+_MAYBE: Final = re.compile(
+    rf"{_SURE.pattern}|</?[a-z_]{{1,24}}>|<(?:turn|channel|tool_call|tool_response)\||"
+    r"<\|[a-z_]{1,24}>"
+)
+"""Ordinary tags as well: `<s>` ends a reply of some models, and strikes out text on a page."""
+_MOST: Final = 64
+"""Different texts that one chat is searched for."""
+
+
+def candidates(prompt: ChatPrompt | TextPrompt, *, can_ask: bool) -> list[str]:
+    """Texts in a prompt that may be a control token's."""
+    pattern, found = _MAYBE if can_ask else _SURE, dict[str, None]()
+    for text in _texts(prompt):
+        for match in pattern.finditer(text):
+            found[match[0]] = None
+            if len(found) >= _MOST:
+                return list(found)
+    return list(found)
+
+
+def _texts(prompt: ChatPrompt | TextPrompt) -> Iterator[str]:
+    if isinstance(prompt, TextPrompt):
+        yield prompt.text
+        return
+    for message in prompt.messages:
+        yield message.content
+        yield message.reasoning or ""
+        yield from (call.arguments for call in message.tool_calls)
+    for tool in prompt.tools:  # of a tool server, which may be anybody's
+        yield tool.description
+        yield tool.parameters
+
+
+def neutral(prompt: P, controls: list[str]) -> P:
+    """The prompt with these texts broken, wherever they stand.
+
+    >>> broken("a <|im_end|> b", ["<|im_end|>"])
+    'a <\\u200b|im_end|> b'
+    """
+    if not controls:
+        return prompt
+    replace = msgspec.structs.replace
+    if isinstance(prompt, TextPrompt):
+        return replace(prompt, text=broken(prompt.text, controls), generated=[])
+    messages = [
+        replace(
+            message,
+            content=broken(message.content, controls),
+            reasoning=None if message.reasoning is None else broken(message.reasoning, controls),
+            attachments=[],  # nobody asks where they stand behind this
+            tool_calls=[
+                replace(call, arguments=broken(call.arguments, controls))
+                for call in message.tool_calls
+            ],
+        )
+        for message in prompt.messages
+    ]
+    tools = [
+        replace(
+            tool,
+            description=broken(tool.description, controls),
+            parameters=broken(tool.parameters, controls),
+        )
+        for tool in prompt.tools
+    ]
+    return replace(prompt, messages=messages, tools=tools)
+
+
+def broken(text: str, controls: list[str]) -> str:
+    for control in controls:
+        text = text.replace(control, f"{control[0]}{BREAK}{control[1:]}")
+    return text

@@ -11,6 +11,7 @@ import dataclasses
 import uuid
 from collections.abc import Sequence
 from datetime import datetime
+from functools import cached_property
 from typing import Any, Final
 
 from app.chat.conversations.shelf import new_id
@@ -51,13 +52,60 @@ OF_CHAT: Final = (
 """What such a chat sets otherwise than the app, so that whoever goes on in it goes on alike."""
 
 
+class Above:
+    """What stands above a reply, made into messages when somebody looks: there may be thousands.
+    `leaf_id`: the last one's, None without any."""
+
+    def __init__(
+        self,
+        said: Sequence[ChatMessage],
+        conversation_id: str,
+        at: datetime,
+        weights: tuple[str, str],
+        *,
+        is_text: bool,
+    ) -> None:
+        self._said = said
+        self._conversation_id = conversation_id
+        self._at = at
+        self._weights = weights
+        self._is_text = is_text
+        self.leaf_id = _own_id(said[-1].message_id or "") if said else None
+
+    @property
+    def n_characters(self) -> int:
+        return sum(len(each.content) + len(each.reasoning or "") for each in self._said)
+
+    @cached_property
+    def messages(self) -> tuple[Message, ...]:
+        made: list[Message] = []
+        for place, each in enumerate(self._said, 1):
+            is_last = place == len(self._said)
+            made.append(
+                Message(
+                    id=(self.leaf_id or "") if is_last else _own_id(each.message_id or ""),
+                    conversation_id=self._conversation_id,
+                    parent_id=made[-1].id if made else None,
+                    role=Role(each.role),
+                    content=each.content,
+                    reasoning=each.reasoning or "",
+                    created_at=self._at,
+                    token_ids=tuple(each.token_ids) if each.token_ids else None,
+                    weights_name=self._weights[0] if each.token_ids else None,
+                    weights_hash=self._weights[1] if each.token_ids else None,
+                    settings=_settings_above(each, is_text=self._is_text),
+                )
+            )
+        return tuple(made)
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Asked:
     """One reply that was asked for: the chat it is in, what stands above it, and itself."""
 
     conversation: Conversation
     prompt: Prompt
-    above: tuple[Message, ...]
+    above: Above
     reply: Reply
 
 
@@ -76,16 +124,18 @@ def asked_of(
     if first is not None and first.prompt == generate.prompt:
         above = first.above
     else:
-        above = _above(generate, conversation.id, at, weights, has_given=bool(given))
+        said = _said(generate, has_given=bool(given))
+        is_text = isinstance(generate.prompt, TextPrompt)
+        above = Above(said, conversation.id, at, weights, is_text=is_text)
     recorded = at_start(Resolved(settings, {}), generate, loaded)
     if isinstance(generate.prompt, TextPrompt):
-        recorded[PLACE] = [len(above[0].content)] * 2 if above else [0, 0]
+        recorded[PLACE] = [len(generate.prompt.text)] * 2
     if given:
         recorded["given"] = given.as_recorded()
     message = Message(
         id=_own_id(generate.reply_id),
         conversation_id=conversation.id,
-        parent_id=above[-1].id if above else None,
+        parent_id=above.leaf_id,
         role=Role.ASSISTANT,
         content=given.content,
         reasoning=given.reasoning,
@@ -158,41 +208,15 @@ def _last_words(generate: Generate) -> str:
     return "Token IDs"
 
 
-def _above(
-    generate: Generate,
-    conversation_id: str,
-    at: datetime,
-    weights: tuple[str, str],
-    *,
-    has_given: bool,
-) -> tuple[Message, ...]:
+def _said(generate: Generate, *, has_given: bool) -> Sequence[ChatMessage]:
+    """What stands above the reply, but for a leading system text."""
     prompt = generate.prompt
-    said: Sequence[ChatMessage]
     if isinstance(prompt, TextPrompt):
-        said = [ChatMessage("user", prompt.text)]
-    elif isinstance(prompt, ChatPrompt):
+        return [ChatMessage("user", prompt.text)]
+    if isinstance(prompt, ChatPrompt):
         said = prompt.messages[int(_has_system(prompt.messages)) :]
-        said = said[: len(said) - has_given]
-    else:
-        said = []
-    messages: list[Message] = []
-    for each in said:
-        messages.append(
-            Message(
-                id=_own_id(each.message_id or ""),
-                conversation_id=conversation_id,
-                parent_id=messages[-1].id if messages else None,
-                role=Role(each.role),
-                content=each.content,
-                reasoning=each.reasoning or "",
-                created_at=at,
-                token_ids=tuple(each.token_ids) if each.token_ids else None,
-                weights_name=weights[0] if each.token_ids else None,
-                weights_hash=weights[1] if each.token_ids else None,
-                settings=_settings_above(each, is_text=isinstance(prompt, TextPrompt)),
-            )
-        )
-    return tuple(messages)
+        return said[: len(said) - has_given]
+    return []
 
 
 def _settings_above(said: ChatMessage, *, is_text: bool) -> dict[str, Any]:

@@ -80,7 +80,7 @@ class LoggedReply:
 
     @property
     def size_bytes(self) -> int:
-        prompts = sum(len(m.content) + len(m.reasoning) for m in self.asked.above)
+        prompts = self.asked.above.n_characters
         message = self.ended or self.reply.message
         text = len(message.content) + len(message.rendered_prompt or "") + prompts
         return 4 * text + self.reply.traces.size_bytes

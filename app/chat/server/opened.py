@@ -105,7 +105,7 @@ class OpenedRequest:
         for served in row.replies:
             if served.ended is None:
                 self._replies.growing.adopt(served.reply, served.engine_id)
-        self._shelf.open_served(chat, (*first.asked.above, self._placed(row.replies)))
+        self._shelf.open_served(chat, (*first.asked.above.messages, self._placed(row.replies)))
         self._n_moves = self._shelf.n_moves(chat.id)
 
     def _put(self, chat: Conversation, replies: list[LoggedReply]) -> None:
@@ -113,7 +113,7 @@ class OpenedRequest:
         saved(store.create_conversation(chat))
         there: set[str] = set()
         for served in reversed(replies):  # the path to what comes last is the one that is shown
-            for message in served.asked.above:
+            for message in served.asked.above.messages:
                 if message.id not in there:
                     there.add(message.id)
                     saved(store.append_message(message))

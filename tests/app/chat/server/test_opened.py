@@ -164,7 +164,7 @@ def test_replies_to_several_prompts_stand_under_their_own(room: Any, server: Fak
     texts = [TextPrompt("One"), TextPrompt("Two")]
     exchange = server.ask_all([Generate(0, text) for text in texts])
     row = answered(room, exchange)
-    assert [each.asked.above[0].content for each in row.replies] == ["One", "Two"]
+    assert [each.asked.above.messages[0].content for each in row.replies] == ["One", "Two"]
     show(room, exchange)
     assert room.desk.text.text.startswith("One")
 

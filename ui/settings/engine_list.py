@@ -9,6 +9,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFrame, QPushButton, QVBoxLayout, QWidget
 
 from app.chat.engines.engines import Standing
+from app.engine.protocol.remote_messages import model_name
 from ui.look.theme import Theme
 from ui.settings.engine_dialog import EngineDialog
 from ui.settings.engine_words import can_words, cannot_lines, key_words, state_words
@@ -94,7 +95,7 @@ class EngineRow(QFrame):
         is_open = offer is not None and self.more_button.isChecked()
         self.offers.setVisible(is_open)
         if offer is not None and is_open:
-            models = "\n".join(f"• {each.id}" for each in offer.models[:50])
+            models = "\n".join(f"• {model_name(each.id)}" for each in offer.models[:50])
             lines = [f"Models:\n{models}" if models else "", can_words(offer)]
             lines += [*cannot_lines(offer), *offer.notes]
             self.offers.setText("\n".join(line for line in lines if line))

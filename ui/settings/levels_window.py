@@ -32,6 +32,7 @@ from app.chat.replies.written_by import writer_of
 from app.chat.settings.not_taken import why_not_setting
 from app.chat.settings.resolved import APP, IN_CHAIN, LEVELS, LOADING, SHAPING, resolve, shown_value
 from app.chat.settings.settings import as_stored, checked
+from app.engine.protocol.remote_messages import model_name
 from app.refusal import Refusal
 from models.records import Message
 from ui.look.theme import Theme
@@ -349,7 +350,8 @@ def _reply_words(reply: Message) -> str:
     load, writer = reply.settings.get("load"), writer_of(reply.settings)
     parts = [f"Written by {reply.weights_name}." if reply.weights_name else ""]
     if writer is not None:
-        parts = [f"Written by {writer.model or reply.weights_name} on {writer.words}."]
+        model = model_name(writer.model) or reply.weights_name
+        parts = [f"Written by {model} on {writer.words}."]
     if isinstance(load, Mapping):
         parts.append(
             f"Context window {load.get('n_ctx')}, {load.get('n_threads')} threads, chunks of "

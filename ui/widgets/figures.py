@@ -6,7 +6,7 @@ import re
 
 from app.amounts import bytes_words, part_words
 from app.engine.protocol.loading_messages import Device, Loaded
-from app.engine.protocol.remote_messages import EngineOffer
+from app.engine.protocol.remote_messages import EngineOffer, model_name
 
 _QUANTISATION = re.compile(
     r"\b((?:I?Q|TQ|MXFP)\d\w*|BF16|F16|F32|F64)\b(?: - (Small|Medium|Large|Extra small))?"
@@ -109,7 +109,7 @@ def place_text(loaded: Loaded) -> str:
     """Where the weights are: their file, or the server that has them."""
     if loaded.remote is None:
         return loaded.path
-    return f"{loaded.remote.model_id or loaded.name} on “{loaded.remote.name}”"
+    return f"{model_name(loaded.remote.model_id or loaded.name)} on “{loaded.remote.name}”"
 
 
 def _remote_details(loaded: Loaded, offer: EngineOffer) -> str:

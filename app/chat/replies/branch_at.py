@@ -40,7 +40,7 @@ from app.chat.settings.settings import as_stored
 from app.chat.surroundings import Surroundings
 from app.chat.weights.loading import Loader
 from app.engine.protocol.messages import Tokens
-from app.engine.protocol.remote_messages import EngineOffer
+from app.engine.protocol.remote_messages import EngineOffer, model_name
 from app.insight.trace.alternatives import alternatives_of
 from app.insight.trace.message_tokens import n_given, of_reply
 from app.insight.trace.table import TraceTable
@@ -226,9 +226,9 @@ class BranchAt:
         """Whether the weights that wrote it are those that would go on. Says why not."""
         remote, writer = self._remote, writer_of(message.settings)
         if writer is not None:
-            is_it = remote is not None and writer.engine_id == remote.engine_id
-            if remote is None or not is_it or writer.model != remote.model_id:
-                self._say(OTHER_ENGINE.format(model=writer.model, engine=writer.words))
+            if remote is None or message.weights_hash != self._loader.weights_hash:
+                model = model_name(writer.model)
+                self._say(OTHER_ENGINE.format(model=model, engine=writer.words))
             elif why := remote.why_not("continue"):
                 self._say(why)
             else:

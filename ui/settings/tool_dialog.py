@@ -8,7 +8,7 @@ import msgspec
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QDialog, QHBoxLayout, QLineEdit, QPlainTextEdit, QVBoxLayout, QWidget
 
-from app.refusal import Refusal
+from app.refusal import Refusal, bad_setting
 from app.tools.servers import (
     SECRET_NAME,
     ToolServer,
@@ -171,10 +171,10 @@ class ToolDialog(QDialog):
             server = msgspec.structs.replace(server, command=command, arguments=tuple(arguments))
         variables, values = _pairs(self.variables.toPlainText()), _pairs(self.secrets.toPlainText())
         values |= {name: variables.pop(name) for name in [*variables] if SECRET_NAME.search(name)}
-        values = {
-            name: self._kept.get(name, "") if value == KEPT else value
-            for name, value in values.items()
-        }
+        for name in [name for name, value in values.items() if value == KEPT]:
+            if name not in self._kept:
+                raise bad_setting(f"Enter the value of “{name[:40]}” again.")
+            values[name] = self._kept[name]
         server = msgspec.structs.replace(
             server,
             folder="" if server.is_by_address else self.folder.text().strip(),
@@ -200,8 +200,6 @@ def _is_address(text: str) -> bool:
 
 def _pairs(text: str) -> dict[str, str]:
     """`NAME=value` or `NAME: value`, one a line. Raises Refusal."""
-    from app.refusal import bad_setting
-
     found = {}
     for line in text.splitlines():
         if not line.strip():

@@ -28,7 +28,7 @@ from app.hub.gate import Gate
 from app.refusal import Refusal
 from app.tools.names import unique_names
 from app.tools.records import Outcome, ServerResource, ServerState, ServerTool
-from app.tools.secrets import THIS_RUN_ONLY, ToolSecrets
+from app.tools.secrets import THIS_RUN_ONLY, ToolSecrets, name_of
 from app.tools.servers import TOOLS_OFF, Permission, ToolServer, checked
 from models.records import Conversation, ConversationKind
 
@@ -132,6 +132,8 @@ class ToolServers:
             server = msgspec.structs.replace(server, always={})
         if any(each.id != server.id and each.name == server.name for each in self.all):
             return f"There is a tool server “{server.name}” already. Choose another name."
+        if before is not None and before.secrets and name_of(before) != name_of(server):
+            self._pool.submit(self._secrets.forget, before)
         servers = [server if each.id == server.id else each for each in self.all]
         self._keep(servers if before is not None else [*servers, server])
         if values is not None:

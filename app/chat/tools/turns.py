@@ -218,8 +218,9 @@ class Turns:
             self._tell(message.conversation_id)
             return False
         if message.conversation_id == self._shelf.open.id:
-            if self._shelf.leaf_id == message.id:
-                self._advance(self._shelf.path)
+            if self._shelf.leaf_id != message.id:
+                return False  # another version is on screen
+            self._advance(self._shelf.path)
         elif self._around.store is not None:
             self._around.when_done(
                 self._around.store.load_path(message.conversation_id, message.id),

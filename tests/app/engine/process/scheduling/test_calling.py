@@ -188,6 +188,47 @@ def test_ids_are_the_same_each_time_that_a_reply_is_written(made_session: Native
     assert not set(ids[0]) & set(ids[2])
 
 
+@pytest.mark.parametrize("choice", ["auto", "required", "clock"])
+def test_a_reply_that_goes_on_inside_a_call_is_bound_by_what_it_has(
+    made_session: NativeSession, choice: str
+) -> None:
+    """A branch at a token of a call."""
+    begun = '<tool_call>\n{"name": "clock", "arguments": {"city": "R'
+    chat, ready = prompt_of(made_session, OWN, choice, (CLOCK, LIGHT), False)
+    ids = made_session.weights.vocabulary.tokenize(begun)
+    ready.ids, ready.n_begun = [*ready.ids, *ids], len(ids)
+    generate = Generate(1, chat, FREE, max_tokens=200)
+    made_session.scheduler.add(generate, ready, time.perf_counter())
+    made_session.run()
+    ending = made_session.ending(1)
+    assert isinstance(ending, Finished)
+    assert isinstance(ending.result, Summary)
+    (call,) = ending.result.tool_calls
+    assert json.loads(call.arguments)["city"] == "Rome"
+    assert ending.result.text == ""
+
+
+def test_a_banned_string_takes_a_call_back_to_where_it_was_free(
+    made_session: NativeSession,
+) -> None:
+    """The mark itself is banned, so no call begins, and what follows is as free as before."""
+    sampling = Sampling([Temperature(1.0)], Dist(), seed=3, banned_strings=["<tool_call>"])
+    summary, events = ask(made_session, begun="So <tool_call>", sampling=sampling, max_tokens=40)
+    assert summary.tool_calls == []
+    assert "<tool_call>" not in summary.text
+    assert summary.generated == 40 or summary.stop_reason == "end_token"
+    assert not [event for event in events if isinstance(event, ToolCalled)]
+
+
+def test_a_banned_string_inside_a_call_is_drawn_again_under_the_grammar(
+    made_session: NativeSession,
+) -> None:
+    sampling = Sampling([Temperature(1.0)], Dist(), seed=3, banned_strings=["Rome", "Oslo"])
+    summary, _ = ask(made_session, choice="clock", sampling=sampling, is_many=False)
+    (call,) = summary.tool_calls
+    assert json.loads(call.arguments)["city"] == "São “P”"
+
+
 # --- grammars -----------------------------------------------------------------------------------
 
 CITY = json.dumps({"type": "object", "properties": {"city": {"type": "string"}, "n": {

@@ -281,6 +281,29 @@ def test_a_model_of_a_server_has_no_file_and_what_only_a_file_has_is_not_offered
     person.wait(lambda: person.app.desk.loader.state.state == "stopped")
 
 
+def test_the_token_view_gives_a_server_nothing_that_it_has_not_had(
+    open_window: Callable[..., Any],
+) -> None:
+    with ScriptedServer(llama_server()) as lab:
+        lab.answers[CHAT] = ANSWER
+        lab.answers["/tokenize"] = {"tokens": [{"id": 7, "piece": "Mine?"}]}
+        person = open_window(LOCAL, is_offline=False)
+        person.wait_ready()
+        ask(person, "Mine?")
+        load(person, add(person, lab.url))
+        desk, tokens = person.app.desk, person.window.chat.transcript.tokens
+        desk.settings.set("token_view", True)
+        question = desk.shelf.path[0].id
+        person.wait(lambda: tokens.tokens_of(question))
+        assert not tokens.tokens_of(question).are_tokens
+        assert lab.asked("/tokenize") == []
+        ask(person, "Yours?")  # now it has had both
+        desk.settings.set("token_view", False)
+        desk.settings.set("token_view", True)
+        person.wait(lambda: (t := tokens.tokens_of(question)) and t.are_tokens)
+        assert lab.asked("/tokenize")
+
+
 @pytest.mark.soak
 def test_the_same_on_the_included_model_and_a_real_llama_server(
     open_window: Callable[..., Any], starter_gguf: Path

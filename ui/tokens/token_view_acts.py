@@ -49,6 +49,7 @@ TINT_WORDS: Final = {
     "entropy": "entropies",
     "surprise": "what its draws were made of",
 }
+NOT_GIVEN: Final = "“{engine}” hasn't been given this message, so how it cuts it isn't known."
 TOO_LONG: Final = "This message is too long to show as tokens, so it appears as text."
 COPIED: Final = "Tokens copied as an image."
 OTHER_WEIGHTS: Final = "Written by another model and not recorded, so it appears as plain text."
@@ -244,6 +245,8 @@ class TokenViewActs(QObject):
             self._mode.show(message, plain(text, TOO_LONG, TOO_LONG))
         elif loaded is None:
             self._mode.show(message, plain(text, hint=NO_WEIGHTS.replace(" · ", " ")))
+        elif loaded.remote is not None and not self._was_given(message, loaded.fast_hash):
+            self._mode.show(message, plain(text, hint=NOT_GIVEN.format(engine=loaded.remote.name)))
         else:
             self._asked[message.id] = message
             self._desk.questions.tokenize(
@@ -252,6 +255,12 @@ class TokenViewActs(QObject):
                 partial(self._on_not_cut, message),
                 still=ALWAYS,  # kept for that text and those weights; the view shows what it has
             )
+
+    def _was_given(self, message: Message, weights_hash: str) -> bool:
+        """Whether a server's model has answered behind it: then it has had it already."""
+        path = self._desk.shelf.path
+        at = next((at for at, each in enumerate(path) if each.id == message.id), len(path))
+        return any(each.weights_hash == weights_hash for each in path[at:])
 
     def _on_cut(self, message: Message, key: tuple[str, str], tokens: Tokens) -> None:
         self._cut[key] = tokens

@@ -45,6 +45,10 @@ GIVEN: Final = "The exact prompt, identical to the stored text."
 GROWING: Final = "Rendered with the settings of the reply being generated."
 NEXT: Final = "What would be sent now, including your draft."
 NEXT_TEXT: Final = "What would be continued now: the text before the cursor."
+NOT_SENT: Final = (
+    "“{engine}” would render it, and is given nothing before you send it. Afterwards “This reply” "
+    "shows what it was."
+)
 NOT_STORED: Final = (
     "The prompt of this reply wasn't stored. This is how it renders now with its settings."
 )
@@ -100,7 +104,11 @@ class PromptReading:
         self, then: Then, *, still: Still, path: tuple[Message, ...] | None = None
     ) -> None:
         """What would be given for what stands in the composer, or before the caret. `path`: for
-        these messages of a chat instead, without what stands in the composer."""
+        these messages of a chat instead, without what stands in the composer. A server is not asked
+        to render what nobody has sent."""
+        if (remote := self._loader.remote) is not None:
+            then(PromptOf(None, NOT_SENT.format(engine=remote.name)))
+            return
         conversation = self._shelf.open
         chosen = self._next.changes(conversation) if path is None else {}
         settings = resolved_for(self._around, self._loader, conversation, chosen).settings

@@ -308,3 +308,13 @@ def test_what_is_stored_of_a_writer_is_untrusted() -> None:
     assert not_taken_of({"engine": {"not_taken": {"top-k": 7}}}, [TopK()]) == {}
     told = not_taken_of({"engine": {"not_taken": {"top-k": "No."}}}, [Temperature(), TopK()])
     assert {at: each.sentence for at, each in told.items()} == {1: "No."}
+
+
+def test_a_chat_is_not_given_to_a_server_by_looking_at_it(on: Any, server: ScriptedServer) -> None:
+    room = on(server)
+    asked = len(server.requests)
+    room.desk.shelf.save_draft("My secret plan")
+    found: list[Any] = []
+    room.desk.prompts.read_next(found.append, still=lambda: True)
+    assert "given nothing before you send it" in found[0].sentence
+    assert len(server.requests) == asked

@@ -240,6 +240,12 @@ def llama_server(template: str = "{{ messages }}") -> dict[str, Any]:
     }
 
 
+def cutaway() -> dict[str, Any]:
+    """`docs/server.md`."""
+    meta = {"n_ctx": 8192, "n_ctx_train": 8192}
+    return {"/v1/models": models({"id": "m", "owned_by": "cutaway", "meta": meta})}
+
+
 def vllm() -> dict[str, Any]:
     """vLLM's "OpenAI-Compatible Server": GET /version, GET /v1/models."""
     row = {"id": "m", "owned_by": "vllm", "root": "m", "parent": None, "max_model_len": 8192}

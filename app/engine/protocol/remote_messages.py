@@ -19,10 +19,18 @@ from app.engine.protocol.frames import FEW, MANY, Amount, Count, Name, Sentence,
 SCHEME: Final = "engine://"
 
 ServerKind = Literal[
-    "llama-server", "vllm", "sglang", "ollama", "lm-studio", "llama-cpp-python", "openai"
+    "llama-server",
+    "cutaway",
+    "vllm",
+    "sglang",
+    "ollama",
+    "lm-studio",
+    "llama-cpp-python",
+    "openai",
 ]
 KIND_NAMES: Final[dict[ServerKind, str]] = {
     "llama-server": "llama-server",
+    "cutaway": "Cutaway",
     "vllm": "vLLM",
     "sglang": "SGLang",
     "ollama": "Ollama",
@@ -142,6 +150,11 @@ class EngineOffer(WireMessage, frozen=True, tag=True):
     def why_not_stage(self, stage: str, field: str = "") -> str:
         """A sentence; empty: the server takes this stage, or this field of it."""
         return _why(self.stages, stage) or _why(self.stages, f"{stage}.{field}")
+
+    @property
+    def speaks_llama(self) -> bool:
+        """It has llama-server's own fields and questions."""
+        return self.kind in ("llama-server", "cutaway")
 
     @property
     def kind_name(self) -> str:

@@ -151,7 +151,7 @@ def _are_one(before: dict[str, Any], told: dict[str, Any]) -> bool:
 
 def _message(message: ChatMessage, offer: EngineOffer) -> dict[str, Any]:
     told: dict[str, Any] = {"role": message.role, "content": message.content}
-    if message.reasoning and offer.kind in ("llama-server", "vllm", "sglang"):
+    if message.reasoning and (offer.speaks_llama or offer.kind in ("vllm", "sglang")):
         told["reasoning_content"] = message.reasoning
         if offer.kind == "vllm":  # its name since 0.12
             told["reasoning"] = message.reasoning
@@ -199,7 +199,7 @@ def _tool(tool: Tool) -> dict[str, Any]:
 def _template_variables(asked: Asked, prompt: ChatPrompt, offer: EngineOffer) -> dict[str, Any]:
     """What the template is given, where the server passes it on."""
     variables = dict(read_variables(prompt.variables))
-    has_kwargs = offer.kind in ("llama-server", "vllm", "sglang")
+    has_kwargs = offer.speaks_llama or offer.kind in ("vllm", "sglang")
     choice = prompt.thinking
     if choice:
         why_not = offer.why_not("thinking")
@@ -247,7 +247,7 @@ def _add_limits(asked: Asked, generate: Generate, target: Target) -> None:
     if generate.max_tokens:
         is_own = target.is_openai and asked.path == CHAT
         body["max_completion_tokens" if is_own else "max_tokens"] = generate.max_tokens
-    elif asked.path == TEXT and kind != "llama-server":
+    elif asked.path == TEXT and not offer.speaks_llama:
         # Their default is 16 tokens. None means no limit to vLLM and llama-cpp-python.
         has_none = kind in ("vllm", "llama-cpp-python")
         body["max_tokens"] = None if has_none else target.model.n_ctx or _UNLIMITED
@@ -288,7 +288,7 @@ def _add_sampling(asked: Asked, sampling: Sampling, target: Target) -> None:
         seen.add(type(stage))
         _add_stage(body, stage, target, left_out)
     _add_selection(body, sampling, target, left_out)
-    if offer.kind == "llama-server":
+    if offer.speaks_llama:
         _add_order(body, sampling, offer)
     if left_out:
         words = " and ".join([", ".join(left_out[:-1]), left_out[-1]] if left_out[1:] else left_out)
@@ -378,7 +378,7 @@ def _add_selection(
         if isinstance(select, Mirostat | MirostatV2) and not offer.why_not_stage(
             stage_name(select)
         ):
-            name = "mirostat" if offer.kind == "llama-server" else "mirostat_mode"
+            name = "mirostat" if offer.speaks_llama else "mirostat_mode"
             body[name] = 1 if isinstance(select, Mirostat) else 2
 
 
@@ -417,7 +417,7 @@ def _add_format(asked: Asked, sampling: Sampling, offer: EngineOffer) -> None:
             raise Refusal("bad_setting", "The JSON schema isn't valid JSON. Check it.") from None
         if offer.kind == "llama-cpp-python":
             body["response_format"] = {"type": "json_object", "schema": schema}
-        elif asked.path == TEXT and offer.kind == "llama-server":
+        elif asked.path == TEXT and offer.speaks_llama:
             body["json_schema"] = schema
         else:
             told = {"name": "reply", "schema": schema, "strict": True}
@@ -429,12 +429,10 @@ def _add_format(asked: Asked, sampling: Sampling, offer: EngineOffer) -> None:
 
 def _add_logprobs(asked: Asked, generate: Generate, offer: EngineOffer) -> None:
     body = asked.body
+    if offer.speaks_llama:
+        body |= {"timings_per_token": True, "cache_prompt": generate.reuse_prefix}
     if offer.kind == "llama-server":
-        body |= {
-            "timings_per_token": True,
-            "return_progress": True,
-            "cache_prompt": generate.reuse_prefix,
-        }
+        body["return_progress"] = True
     if offer.kind in ("vllm", "sglang") and offer.can("token_ids"):
         body["return_token_ids"] = True
     if not offer.can("logprobs"):
@@ -442,7 +440,7 @@ def _add_logprobs(asked: Asked, generate: Generate, offer: EngineOffer) -> None:
     n = min(generate.alternatives, offer.n_logprobs)
     asked.n_logprobs = n
     if asked.path == TEXT:
-        if offer.kind == "llama-server":
+        if offer.speaks_llama:
             body["n_probs"] = max(n, 1)
         else:
             body["logprobs"] = min(n, 20) if offer.kind != "openai" else min(n, 5)
@@ -456,6 +454,7 @@ MAY_BE_LEFT_OUT: Final = frozenset(
         *("stream_options", "seed", "logit_bias", "parallel_tool_calls", "return_token_ids"),
         *("temperature", "top_p", "top_k", "min_p", "frequency_penalty", "presence_penalty"),
         *("repetition_penalty", "repeat_penalty", "logprobs", "top_logprobs", "n_probs"),
+        *("timings_per_token", "return_progress", "cache_prompt", "samplers"),
         *("chat_template_kwargs", "reasoning_effort", "reasoning_content", "stop_token_ids"),
     }
 )

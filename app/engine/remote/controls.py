@@ -9,7 +9,7 @@ a zero-width space goes into it, behind its first character, and the reply says 
 
 Which texts are meant: those that look like one, and are a single token of the model where the
 server tokenises; where it does not, those alone that nobody writes for anything else. OpenAI's own
-API takes no text for a control token.
+API and Cutaway's own server take no text for a control token.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ Where it is documented (read in November 2026):
 
 * llama-server: `tools/server/README.md` of llama.cpp, "POST /completion", "POST
   /v1/chat/completions", "GET /props".
+* Cutaway's own server: `docs/server.md`, llama-server's fields.
 * vLLM: "OpenAI-Compatible Server" of its documentation (extra parameters), and
   `ChatCompletionRequest` and `CompletionRequest` in `vllm/entrypoints/openai/`.
 * SGLang: "OpenAI APIs - Completions", "Sampling Parameters", "Native APIs"; the same classes in
@@ -22,7 +23,7 @@ count.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -155,54 +156,66 @@ def _without(told: dict[Ability, str], name: Ability) -> dict[Ability, str]:
     return {ability: words for ability, words in told.items() if ability != name}
 
 
+_LLAMA: Final = Kind(
+    stages={
+        LogitBias: NO_FIELDS,
+        Penalties: {
+            "last_n": "repeat_last_n",
+            "repeat": "repeat_penalty",
+            "frequency": "frequency_penalty",
+            "presence": "presence_penalty",
+        },
+        Dry: {
+            "multiplier": "dry_multiplier",
+            "base": "dry_base",
+            "allowed_length": "dry_allowed_length",
+            "last_n": "dry_penalty_last_n",
+            "breakers": "dry_sequence_breakers",
+        },
+        TopNSigma: {"n": "top_n_sigma"},
+        TopK: {"k": "top_k"},
+        Typical: {"p": "typical_p", "min_keep": "min_keep"},
+        TopP: {"p": "top_p", "min_keep": "min_keep"},
+        MinP: {"p": "min_p", "min_keep": "min_keep"},
+        Xtc: {
+            "probability": "xtc_probability",
+            "threshold": "xtc_threshold",
+            "min_keep": "min_keep",
+        },
+        Temperature: {"t": "temperature"},
+        DynamicTemperature: {
+            "t": "temperature",
+            "spread": "dynatemp_range",
+            "exponent": "dynatemp_exponent",
+        },
+        Mirostat: {"tau": "mirostat_tau", "eta": "mirostat_eta"},
+        MirostatV2: {"tau": "mirostat_tau", "eta": "mirostat_eta"},
+        AdaptiveP: {"target": "adaptive_target", "decay": "adaptive_decay"},
+    },
+    # What the list of samplers lacks does not act; these act without being in it.
+    neutral={"mirostat": 0, "dynatemp_range": 0.0, "min_keep": 0},
+    most_logprobs=64,
+    missing={
+        "template": _NO_TEMPLATE,
+        "stop_ids": _NO_STOP_IDS,
+        "min_tokens": _NO_MIN,
+        "banned_strings": _NO_BANNED,
+        "prompt_logprobs": _NO_PROMPT_SCORES,
+    },
+    biases_texts=True,
+)
+
 KINDS: Final[dict[ServerKind, Kind]] = {
-    "llama-server": Kind(
-        stages={
-            LogitBias: NO_FIELDS,
-            Penalties: {
-                "last_n": "repeat_last_n",
-                "repeat": "repeat_penalty",
-                "frequency": "frequency_penalty",
-                "presence": "presence_penalty",
-            },
-            Dry: {
-                "multiplier": "dry_multiplier",
-                "base": "dry_base",
-                "allowed_length": "dry_allowed_length",
-                "last_n": "dry_penalty_last_n",
-                "breakers": "dry_sequence_breakers",
-            },
-            TopNSigma: {"n": "top_n_sigma"},
-            TopK: {"k": "top_k"},
-            Typical: {"p": "typical_p", "min_keep": "min_keep"},
-            TopP: {"p": "top_p", "min_keep": "min_keep"},
-            MinP: {"p": "min_p", "min_keep": "min_keep"},
-            Xtc: {
-                "probability": "xtc_probability",
-                "threshold": "xtc_threshold",
-                "min_keep": "min_keep",
-            },
-            Temperature: {"t": "temperature"},
-            DynamicTemperature: {
-                "t": "temperature",
-                "spread": "dynatemp_range",
-                "exponent": "dynatemp_exponent",
-            },
-            Mirostat: {"tau": "mirostat_tau", "eta": "mirostat_eta"},
-            MirostatV2: {"tau": "mirostat_tau", "eta": "mirostat_eta"},
-            AdaptiveP: {"target": "adaptive_target", "decay": "adaptive_decay"},
-        },
-        # What the list of samplers lacks does not act; these act without being in it.
-        neutral={"mirostat": 0, "dynatemp_range": 0.0, "min_keep": 0},
-        most_logprobs=64,
+    "llama-server": _LLAMA,
+    "cutaway": replace(
+        _LLAMA,
+        most_logprobs=20,
         missing={
-            "template": _NO_TEMPLATE,
-            "stop_ids": _NO_STOP_IDS,
-            "min_tokens": _NO_MIN,
-            "banned_strings": _NO_BANNED,
-            "prompt_logprobs": _NO_PROMPT_SCORES,
+            **_LLAMA.missing,
+            "thinking": _NO_THINKING,
+            "count": _NO_COUNT,
+            "rendered_prompt": _NO_PROMPT,
         },
-        biases_texts=True,
     ),
     "vllm": Kind(
         stages=_VLLM,

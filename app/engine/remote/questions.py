@@ -143,7 +143,7 @@ def answered(command: Command, server: Server, target: Target) -> Result:
 
 
 def _tokenized(command: Tokenize, server: Server, target: Target) -> Tokens:
-    if target.offer.kind == "llama-server":
+    if target.offer.speaks_llama:
         ids, pieces = _llama_tokens(
             server, command.text, special=command.special, add_bos=command.add_bos
         )
@@ -239,9 +239,13 @@ def _with_spaces(string: str) -> bytes:
     return string.replace("▁", " ").encode("utf-8", "replace")
 
 
+def _detokenizes(target: Target) -> bool:
+    return target.offer.speaks_llama or target.offer.kind in ("vllm", "sglang")
+
+
 def detokenized(ids: Sequence[int], server: Server, target: Target) -> str | None:
     """What tokens spell together; None where the server cannot tell."""
-    if any(each < 0 for each in ids) or target.offer.kind not in ("llama-server", "vllm", "sglang"):
+    if any(each < 0 for each in ids) or not _detokenizes(target):
         return None
     told = server.post("/detokenize", {"model": target.model.id, "tokens": list(ids)})
     if not isinstance(told, dict):
@@ -333,7 +337,8 @@ def prepared(
     """The prompt as a server may have it, and what is to be said of it: no text in it acts as a
     control token, and thinking is as it was chosen."""
     is_meant = isinstance(prompt, TextPrompt) and prompt.special
-    if isinstance(prompt, IdsPrompt) or is_meant or target.is_openai:
+    is_kept_apart = target.is_openai or target.offer.kind == "cutaway"
+    if isinstance(prompt, IdsPrompt) or is_meant or is_kept_apart:
         return prompt, []
     controls = _controls_in(prompt, server, target)
     notes: list[tuple[str, str]] = []
@@ -348,7 +353,7 @@ def prepared(
 
 
 def _controls_in(prompt: ChatPrompt | TextPrompt, server: Server, target: Target) -> list[str]:
-    can_ask = target.offer.kind in ("llama-server", "vllm")
+    can_ask = target.offer.speaks_llama or target.offer.kind == "vllm"
     found = candidates(prompt, can_ask=can_ask)
     if not can_ask:
         return found
@@ -361,7 +366,7 @@ def _controls_in(prompt: ChatPrompt | TextPrompt, server: Server, target: Target
 
 def _is_token(text: str, server: Server, target: Target) -> bool:
     """Whether a text becomes a single token where control tokens are read."""
-    if target.offer.kind == "llama-server":
+    if target.offer.speaks_llama:
         return len(_llama_tokens(server, text, special=True, add_bos=False)[0]) == 1
     body = {"model": target.model.id, "prompt": text, "add_special_tokens": False}
     return len(_vllm_ids(server, body)[0]) == 1
@@ -408,7 +413,7 @@ def _prompt_ids(prompt: Prompt, server: Server, target: Target) -> tuple[list[in
     prompt, _ = prepared(prompt, server, target)
     if isinstance(prompt, IdsPrompt):
         return list(prompt.token_ids), n_ctx
-    if target.offer.kind == "llama-server":
+    if target.offer.speaks_llama:
         is_chat = isinstance(prompt, ChatPrompt)
         text = rendered(prompt, server, target) if isinstance(prompt, ChatPrompt) else prompt.text
         ids, _ = _llama_tokens(server, text, special=is_chat, add_bos=True)
@@ -437,7 +442,7 @@ def _shown(command: ReadPrompt, server: Server, target: Target) -> PromptShown:
         raise cannot("The prompt", "it was given as token IDs.", target.offer.name)
     text, origin = "", "unknown"
     parts: list[ShownPart] = []
-    if target.offer.kind == "llama-server":
+    if target.offer.speaks_llama:
         is_chat = isinstance(prompt, ChatPrompt)
         if isinstance(prompt, ChatPrompt):
             text = rendered(prompt, server, target)

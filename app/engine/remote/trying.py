@@ -51,6 +51,7 @@ _OLLAMA_ABILITIES: Final = {
 
 _OWNERS: Final[dict[str, ServerKind]] = {
     "llamacpp": "llama-server",
+    "cutaway": "cutaway",
     "vllm": "vllm",
     "sglang": "sglang",
     "library": "ollama",
@@ -189,8 +190,8 @@ class Look:
             "ollama": self._is_ollama,
             "lm-studio": self._is_lm_studio,
         }
-        if named == {"llama-cpp-python"}:
-            return "llama-cpp-python"
+        if named in ({"llama-cpp-python"}, {"cutaway"}):
+            return next(iter(named))
         # What the list of models names comes first: the others may answer anything anywhere.
         for kind in sorted(asks, key=lambda each: each not in named):
             if asks[kind]():

@@ -49,7 +49,7 @@ KIND_LIST: list[ServerKind] = list(KIND_NAMES)
 
 def target(kind: ServerKind, url: str = "http://localhost:1", **fields: Any) -> Target:
     known = None
-    if kind == "llama-server":
+    if kind in ("llama-server", "cutaway"):
         settings = llama_answers()["/props"]["default_generation_settings"]
         known = frozenset({*settings["params"], "min_keep", "dry_sequence_breakers"})
     offer = EngineOffer(
@@ -88,7 +88,7 @@ def test_a_chat_is_asked_for_as_openai_has_it(kind):
 def test_greedy_is_a_temperature_of_0(kind):
     body = sampled(kind, Temperature(0.7), TopK(40), select=Greedy())
     assert body["temperature"] == 0
-    if kind == "llama-server":
+    if kind in ("llama-server", "cutaway"):
         assert body["samplers"] == ["top_k", "temperature"]
 
 
@@ -97,7 +97,7 @@ def test_what_the_chain_does_not_have_is_switched_off(kind):
     body = sampled(kind, Temperature(1.0))
     neutral = {k: v for k, v in KINDS[kind].neutral.items() if k != "temperature"}
     assert {k: body[k] for k in neutral} == neutral
-    if kind == "llama-server":
+    if kind in ("llama-server", "cutaway"):
         assert body["samplers"] == ["temperature"]
 
 

@@ -72,6 +72,10 @@ def test_tools_calls_and_texts_are_broken_too(talk):
     assert one.body["prompt"] == mark
 
 
+def test_our_own_server_keeps_text_apart_itself(talk):
+    assert sent(talk(servers.cutaway())) == [EVIL, EVIL]
+
+
 def test_an_ordinary_chat_is_sent_as_it_is(talk):
     one = talk(servers.ollama())
     one.server.answers[CHAT] = Stream(sse(delta("Hi"), finish("stop"), DONE))

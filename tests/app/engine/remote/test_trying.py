@@ -32,6 +32,7 @@ def ask():
     ("answers", "kind", "version"),
     [
         (servers.llama_server(), "llama-server", "b6999-abcdef"),
+        (servers.cutaway(), "cutaway", ""),
         (servers.vllm(), "vllm", "0.12.0"),
         (servers.sglang(), "sglang", "0.5.6"),
         (servers.ollama(), "ollama", "0.13.1"),

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter
 
+from app.chat.replies.calls import lines_of
 from app.chat.replies.summary_nodes import stands_of
 from models.records import Message, MessageState, Role
 from ui.look.icons import paint_icon
@@ -104,9 +105,10 @@ class MessageItem:
 
     @property
     def source(self) -> str:
-        """The text as it is copied."""
+        """The text as it is copied, with what was called."""
         shown = self._reasoning if self.is_result and self._reasoning else self._content
-        return shown.document.source
+        text, calls = shown.document.source, lines_of(self.message)
+        return "\n\n".join(part for part in (text.strip("\n"), calls) if part) if calls else text
 
     @property
     def is_summary(self) -> bool:

@@ -73,6 +73,11 @@ def without_unanswered(path: Sequence[Message]) -> list[Message]:
     return found
 
 
+def lines_of(message: Message) -> str:
+    """What a reply called, a line each, as it is copied: `clock({"city": "Oslo"})`."""
+    return "\n".join(f"{call.name}({call.arguments})" for call in calls_of(message))
+
+
 def kept_calls(message: Message) -> dict[str, Any]:
     """What another version of a message, and a file of its text, keep of its settings: what it
     called, and which call it answers."""

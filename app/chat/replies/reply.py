@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from app.chat.events import StatusFigures
-from app.chat.replies.calls import with_calls
+from app.chat.replies.calls import calls_of, with_calls
 from app.chat.replies.recorded import at_end
 from app.chat.replies.traces import MAX_TOKENS
 from app.engine.protocol.loading_messages import Loaded
@@ -143,8 +143,11 @@ def beginning_of(source: Message, weights_hash: str) -> Beginning:
     is_own = bool(weights_hash) and source.weights_hash == weights_hash
     # What a stop string, or the turn's end, swallowed is in the IDs and not in the text; so is what
     # was held back when a reply ended by force.
+    # Behind a call comes its result: who goes on goes on behind the text, and may call again.
+    has_called = bool(calls_of(source))
     has_ended = source.state in (MessageState.COMPLETE, MessageState.STOPPED)
     is_whole = has_ended and source.stop_reason not in ("stop_string", "turn_end")
+    is_whole = is_whole and not has_called
     ids = source.token_ids if is_own and is_whole and source.token_ids else None
     return Beginning(source.content, source.reasoning, ids, source.id)
 

@@ -13,6 +13,8 @@ from PySide6.QtGui import QColor, QGuiApplication, QImage
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QPushButton
 
+from app.chat.replies.calls import with_calls
+from app.engine.protocol.tool_messages import ToolCall
 from models.records import Message, MessageCounts, MessageState, Role
 from ui.look.theme import Theme
 from ui.markdown.layouts import Pressable
@@ -349,6 +351,15 @@ def test_copy_message_and_code(qtbot, view: TranscriptView) -> None:
     assert clipboard() == source
     click(view, 1, "copy_code")
     assert clipboard() == "x = 1\n"
+
+
+def test_what_was_called_is_copied_too(qtbot, view: TranscriptView) -> None:
+    calls = [ToolCall("c1", "clock", '{"city": "Oslo"}'), ToolCall("c2", "light", "{}")]
+    for text, copied in (("Wait.\n", "Wait.\n\n"), ("", "")):
+        view.set_conversation([said(0, "hi"), reply(1, text, settings=with_calls({}, calls))])
+        with qtbot.waitSignal(view.copied):
+            click(view, 1, "copy_message")
+        assert clipboard() == f'{copied}clock({{"city": "Oslo"}})\nlight({{}})'
 
 
 def test_a_chat_that_is_too_long_offers_a_new_one(qtbot, view: TranscriptView) -> None:

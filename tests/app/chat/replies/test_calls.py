@@ -11,6 +11,7 @@ from whole_chats import NOON
 from app.chat.exchange import json_file
 from app.chat.replies.calls import answered_by, as_answer, calls_of, kept_together, with_calls
 from app.chat.replies.prompts import chat_prompt
+from app.chat.replies.reply import beginning_of
 from app.chat.replies.summaries import summary_node
 from app.chat.replies.summary_nodes import stands_for
 from app.chat.settings.settings import Settings
@@ -71,6 +72,15 @@ def test_what_was_called_is_told_to_who_summarizes() -> None:
     assert isinstance(prompt, ChatPrompt)
     told = 'Assistant: One moment.\n(called clock with {"city": "Oslo"})\n\nTool: 3 am'
     assert told in prompt.messages[1].content
+
+
+def test_who_goes_on_goes_on_behind_the_text_of_a_reply_that_called() -> None:
+    fields = {"token_ids": (1, 2, 3), "weights_hash": "w", "stop_reason": "tool_calls"}
+    (plain,) = path_of((Role.ASSISTANT, "One moment.", fields))
+    called = dataclasses.replace(plain, settings=with_calls({}, [CALL]))
+    assert beginning_of(plain, "w").token_ids == (1, 2, 3)
+    beginning = beginning_of(called, "w")
+    assert (beginning.content, beginning.token_ids) == ("One moment.", None)
 
 
 def test_calls_come_back_from_a_file() -> None:

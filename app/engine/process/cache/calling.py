@@ -17,10 +17,13 @@ import os
 from collections.abc import Mapping
 from typing import Final
 
+import msgspec
+
 from app.engine.process.native.vocabulary import Vocabulary
 from app.engine.process.sampling.chain import Chain
 from app.engine.protocol.messages import Generate
 from app.engine.protocol.prompt_messages import ChatPrompt
+from app.engine.protocol.stages import Sampling
 from app.engine.protocol.tool_messages import AUTO, NONE, Tool, ToolCall
 from app.engine.text.call_form import KNOWN, CallForm, object_of, words_of
 from app.engine.text.calls import Bad, CallReader, CallSplitter, ChannelReader, Offered
@@ -44,7 +47,8 @@ class Calling:
             self._tools = [tool for tool in self._tools if tool.name == self._choice]
         self._is_many = prompt.parallel_tool_calls
         self._key = generate.reply_id.encode() or os.urandom(8)
-        self._has_own_grammar = bool(generate.sampling.grammar or generate.sampling.json_schema)
+        sampling = generate.sampling
+        self._has_own_grammar = bool(sampling.grammar or sampling.json_schema) and not self.is_due
         self._n_seen = 0
         self._is_free = False
         self.calls: list[ToolCall] = []
@@ -133,6 +137,15 @@ def _offered(tool: Tool) -> Offered:
     fields = fields if isinstance(fields, dict) else {}
     texts = [k for k, v in fields.items() if isinstance(v, dict) and v.get("type") == "string"]
     return Offered(tool.name, frozenset(texts))
+
+
+def sampling_of(generate: Generate) -> Sampling:
+    """What a reply is drawn with: one that must call is bound by its call, and by no grammar of the
+    answer that it does not give."""
+    prompt, sampling = generate.prompt, generate.sampling
+    if not isinstance(prompt, ChatPrompt) or not prompt.tools or prompt.tool_choice in (AUTO, NONE):
+        return sampling
+    return msgspec.structs.replace(sampling, grammar="", json_schema="")
 
 
 def calling_of(

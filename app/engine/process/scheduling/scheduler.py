@@ -24,6 +24,7 @@ from typing import Final
 import psutil
 
 from app.engine.process.cache.cache import CacheControl
+from app.engine.process.cache.calling import sampling_of
 from app.engine.process.cache.cells import Cells, Traits
 from app.engine.process.cache.keeping import SAVED_LOST, Keeping
 from app.engine.process.cache.parking import Parking, default_cap
@@ -568,7 +569,7 @@ class Scheduler:
     def _begin(self, request: Request) -> SlotReply:
         request.timeline.end_waiting(self._clock())
         chain = Chain(
-            request.generate.sampling,
+            sampling_of(request.generate),
             n_vocab=self._vocabulary.n_vocab,
             n_ctx=self._weights.n_ctx,
             vocabulary=self._vocabulary,

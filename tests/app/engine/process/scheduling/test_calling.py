@@ -119,6 +119,16 @@ def test_a_named_tool_is_the_one_that_is_called(made_session: NativeSession) -> 
         assert summary.stop_reason == "tool_calls"
 
 
+@pytest.mark.parametrize(("choice", "n_calls"), [("required", 1), ("auto", 0)])
+def test_a_grammar_of_the_answer_goes_before_a_call_unless_one_is_required(
+    made_session: NativeSession, choice: str, n_calls: int
+) -> None:
+    sampling = Sampling([Temperature(1.0)], Dist(), seed=3, json_schema='{"const": "no call"}')
+    summary, _ = ask(made_session, choice=choice, sampling=sampling, is_many=False)
+    assert len(summary.tool_calls) == n_calls
+    assert summary.text.strip() == ("" if n_calls else '"no call"')
+
+
 def test_only_one_where_more_are_not_allowed(made_session: NativeSession) -> None:
     summary, _ = ask(made_session, choice="required", is_many=False)
     assert len(summary.tool_calls) == 1

@@ -69,7 +69,8 @@ class ArgumentsForm(QWidget):
         """What Tab goes through."""
         from ui.shell.tab_order import stops_in
 
-        return stops_in(self)
+        # The list of a combo box is a window of its own.
+        return [each for each in stops_in(self) if each.window() is self.window()]
 
     def _to_json(self) -> None:
         values, _ = read_arguments(self.text())

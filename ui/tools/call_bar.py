@@ -10,13 +10,12 @@ import time
 from typing import Final
 
 from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtGui import QAccessible, QAccessibleEvent
+from PySide6.QtGui import QAccessible, QAccessibleEvent, QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
 from app.chat.tools.turns import Asked
 from ui.look.theme import Theme
 from ui.shell.sizes import STATUS_FROM_PX
-from ui.shell.tab_order import stops_in
 from ui.tools.arguments_form import ArgumentsForm
 from ui.widgets.flow import FlowLayout
 from ui.widgets.kit import plain_label, push_button
@@ -24,7 +23,7 @@ from ui.widgets.steady_area import SteadyArea
 
 GUARD_MS: Final = 600
 SHARE_OF_HEIGHT: Final = 0.34
-LEAST_PX: Final = 44
+LEAST_PX: Final = 52
 
 
 class CallBar(QWidget):
@@ -60,11 +59,12 @@ class CallBar(QWidget):
         self.area.setWidget(self.form)
         self.form.setAutoFillBackground(False)
         self.area.viewport().setAutoFillBackground(False)
+        self._acts = QWidget(self.card)
         self.run_button = self._button("Run once", "run_call_button", "primary")
-        self.rest_button = self._button("Run all", "run_rest_button")
-        self.always_button = self._button("Always run this tool", "always_call_button")
-        self.skip_button = self._button("Skip", "skip_call_button")
-        self.never_button = self._button("Never run it", "never_call_button")
+        self.rest_button = self._button("Run all", "run_rest_button", "compact")
+        self.always_button = self._button("Always run", "always_call_button", "compact")
+        self.skip_button = self._button("Skip", "skip_call_button", "compact")
+        self.never_button = self._button("Never run", "never_call_button", "compact")
         self.go_on_button = self._button("Continue", "go_on_calls_button", "primary")
         self.stop_button = self._button("Stop", "stop_call_button", "stop")
         self._build()
@@ -91,15 +91,14 @@ class CallBar(QWidget):
         self._head = QHBoxLayout()
         self._head.addWidget(self.title, 1)
         self._head.addWidget(self.figure)
-        acts = QWidget(self.card)
-        self._row = FlowLayout(acts)
+        self._row = FlowLayout(self._acts)
         for button in self.buttons():
             self._row.addWidget(button)
         self._inner = QVBoxLayout(self.card)
         self._inner.addLayout(self._head)
         for widget in (self.about, self.note, self.area, self.trouble):
             self._inner.addWidget(widget)
-        self._inner.addWidget(acts)
+        self._inner.addWidget(self._acts)
         self._outer = QVBoxLayout(self)
         self._outer.addWidget(self.card)
 
@@ -116,7 +115,7 @@ class CallBar(QWidget):
 
     def stops(self) -> list[QWidget]:
         """What Tab goes through, in this order."""
-        return [*stops_in(self.form), *self.buttons()]
+        return [*self.form.stops(), *self.buttons()]
 
     def first_stop(self) -> QWidget:
         """Where the keyboard lands that is sent here."""
@@ -189,7 +188,7 @@ class CallBar(QWidget):
             about = " · ".join(each for each in (asked.offered.server.name, described) if each)
         if asked.phase == "running" and asked.progress:
             about = asked.progress
-        self._set(self.about, about)
+        self.about.setText(about)
         self._set(self.note, asked.note)
         self.show_trouble(asked.trouble if asked.phase == "asking" else "")
         self.setAccessibleName(title)
@@ -213,22 +212,25 @@ class CallBar(QWidget):
         event = QAccessibleEvent(self, QAccessible.Event.Alert)
         QAccessible.updateAccessibility(event)
 
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
+
     def _fit(self) -> None:
         """The arguments get what height is left; the rest of them is scrolled to."""
-        px = self._theme.px
-        is_short = self._chat_height < px(STATUS_FROM_PX)
-        if is_short:
-            self.about.hide()
-        most = max(px(LEAST_PX), int(self._chat_height * SHARE_OF_HEIGHT) - px(0))
-        wanted = self.form.sizeHint().height() + px(4)
-        self.area.setFixedHeight(min(wanted, most))
-        QTimer.singleShot(0, self, self._fit_later)
+        is_short = self._chat_height < self._theme.px(STATUS_FROM_PX)
+        self.about.setVisible(bool(self.about.text()) and not is_short)
+        self._fit_now()
+        QTimer.singleShot(0, self, self._fit_now)  # a new field knows its height only then
 
-    def _fit_later(self) -> None:
-        """A field that has just been made knows its height only now."""
+    def _fit_now(self) -> None:
         px = self._theme.px
         most = max(px(LEAST_PX), int(self._chat_height * SHARE_OF_HEIGHT))
+        if self._chat_height < px(STATUS_FROM_PX):
+            most = px(LEAST_PX)
         self.area.setFixedHeight(min(self.form.sizeHint().height() + px(4), most))
+        # Buttons that go on in another line need its height, which a fixed bar is not asked for.
+        self._acts.setFixedHeight(self._row.heightForWidth(max(1, self._acts.width())))
 
     # --- answers --------------------------------------------------------------------------------
 

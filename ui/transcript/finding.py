@@ -237,7 +237,7 @@ class Finder(QObject):
         """The texts of a message that may hold it, as they are shown."""
         view = self._view
         message = view.rows.message(index)
-        if self._tokens.is_on:
+        if self._tokens.is_on and message.role is not Role.TOOL:
             document = self._tokens.copy_of(message, self._may_hold)
             if document is not None:
                 yield CONTENT, document

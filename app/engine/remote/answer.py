@@ -21,6 +21,7 @@ from typing import Any, Final
 
 import msgspec
 
+from app.engine.prompts.prompt import BuiltPrompt
 from app.engine.protocol.frames import Array, clean_text
 from app.engine.protocol.messages import (
     Event,
@@ -33,7 +34,7 @@ from app.engine.protocol.messages import (
     TokenTrace,
     tokens_per_s,
 )
-from app.engine.protocol.prompt_messages import ChatPrompt, Prompt
+from app.engine.protocol.prompt_messages import ChatPrompt, CutMessage, Prompt
 from app.engine.protocol.tool_messages import (
     BAD_CALL,
     CALLED,
@@ -87,6 +88,7 @@ class ReplyReader:
         self._texts: dict[Part, list[str]] = {"content": [], "reasoning": [], "call": []}
         self._n_characters = 0
         self._ids: list[int] = []
+        self._cut: list[CutMessage] = []
         self._has_gap = False
         self._held: list[_Entry] = []
         """A token that spells nothing: the end token, if nothing follows (llama-server)."""
@@ -116,6 +118,13 @@ class ReplyReader:
     def ask_otherwise(self, asked: Asked) -> None:
         """Nothing had come yet, and it is asked for with other fields."""
         self._asked = asked
+
+    def leave_out(self, built: BuiltPrompt) -> None:
+        """The prompt was too long, and went without these messages."""
+        self._cut = list(built.cut)
+        for note in built.notes:
+            if note.kind == "turns_left_out":
+                self.note(note.kind, note.sentence)
 
     def begin_with(self, text: str) -> None:
         """What the reply begins with, which was given to the server and is not the server's."""
@@ -380,6 +389,7 @@ class ReplyReader:
             token_ids=[] if "token_ids" in unknown else list(self._ids),
             context_size=self._target.model.n_ctx,
             tool_calls=list(self.calls),
+            cut=list(self._cut),
             unknown=sorted(unknown),
             **figures,
         )

@@ -206,7 +206,13 @@ _LLAMA: Final = Kind(
 )
 
 KINDS: Final[dict[ServerKind, Kind]] = {
-    "llama-server": _LLAMA,
+    "llama-server": replace(
+        _LLAMA,
+        missing={
+            **_LLAMA.missing,
+            "context_policy": "At {} older messages are dropped, and not summarized.",
+        },
+    ),
     "cutaway": replace(
         _LLAMA,
         most_logprobs=20,

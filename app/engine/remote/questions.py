@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from app.engine.prompts.prompt import build_prompt
+from app.engine.prompts.fitting import fit_prompt
+from app.engine.prompts.prompt import BuiltPrompt, build_prompt
 from app.engine.prompts.thinking import inspected, with_thinking
 from app.engine.protocol.adapter_messages import MakeVector
 from app.engine.protocol.beam_messages import SearchBeams
@@ -303,6 +304,36 @@ class _ServerVocabulary:
         if token_id not in self._pieces:
             raise IndexError(token_id)
         return self._pieces[token_id]
+
+
+def fitted(
+    generate: Generate, server: Server, target: Target
+) -> tuple[ChatPrompt, BuiltPrompt] | None:
+    """A chat that the server found too long, without what the context policy leaves out; None where
+    it leaves nothing out, or where the server's template is not told. Room for a reply is kept."""
+    prompt, n_ctx = generate.prompt, target.model.n_ctx
+    render, policy = target.render, generate.context_policy
+    is_fit = isinstance(prompt, ChatPrompt) and policy != "stop" and render is not None
+    if not is_fit or not target.template or not n_ctx or not target.offer.can("rendered_prompt"):
+        return None
+    assert isinstance(prompt, ChatPrompt)
+    assert render is not None
+    vocabulary, template = _ServerVocabulary(server, target), target.template
+    as_text = [msgspec.structs.replace(m, token_ids=None) for m in prompt.messages]
+    ours = msgspec.structs.replace(prompt, messages=as_text, template=None, begin_ids=[])
+    window = n_ctx - min(generate.max_tokens or n_ctx // 4, n_ctx // 2)
+    try:
+        built = fit_prompt(
+            ours,
+            lambda part: build_prompt(part, vocabulary, template, render),
+            window,
+            "keep_ends" if policy == "keep_ends" else "drop_oldest",
+        )
+    except (Refusal, TemplateFailed, IndexError):
+        return None
+    gone = {cut.message_id for cut in built.cut if cut.message_id}
+    left = [message for message in prompt.messages if message.message_id not in gone]
+    return (msgspec.structs.replace(prompt, messages=left), built) if gone else None
 
 
 def _parts_by_own_rendering(

@@ -56,11 +56,22 @@ def reply_to(
         for kind, sentence in (*said, *asked.notes):
             reply.note(kind, sentence)
         reply.begin_with(begin)
+    is_fitted = False
     while True:
         try:
             _read(generate, asked, server, reply, lock, clock)
             break
         except ServerFault as fault:
+            if fault.kind == "prompt_too_long" and not (reply.has_begun or is_fitted):
+                is_fitted = True
+                found = questions.fitted(generate, server, target)
+                if found is not None:
+                    generate = msgspec.structs.replace(generate, prompt=found[0])
+                    asked = asked_for(generate, target, begin)
+                    with lock:
+                        reply.ask_otherwise(asked)
+                        reply.leave_out(found[1])
+                    continue
             names = refused_fields(asked, fault.evidence)
             if reply.has_begun or not 400 <= fault.status <= 500 or not names:
                 raise

@@ -329,6 +329,35 @@ def test_a_refusal_without_a_name_or_end_is_a_failure(talk):
     assert len(one.server.asked(CHAT)) == 2
 
 
+TURNS = "{% for m in messages %}{{ m.role }}:{{ m.content }};{% endfor %}"
+
+
+@pytest.mark.usefixtures("forked_children")
+@pytest.mark.parametrize("policy", ["drop_oldest", "keep_ends", "summarize", "stop"])
+def test_a_chat_that_is_too_long_goes_without_its_oldest_turns(talk, policy):
+    one = talk(servers.llama_server(TURNS))
+
+    def tokens(body):
+        return {"tokens": [{"id": ord(c), "piece": c} for c in body["content"]]}
+
+    too_long = b'{"error": {"message": "exceeds the available context size", "code": 400}}'
+    one.server.answers["/tokenize"] = tokens
+    one.server.answers[CHAT] = [Reply(400, too_long), streamed(delta("Hi"), finish("stop"))]
+    roles = ("user", "assistant") * 4
+    said = [ChatMessage(r, str(i) * 900, message_id=f"m{i}") for i, r in enumerate(roles[:7])]
+    wish = {"sampling": Sampling([]), "context_policy": policy, "max_tokens": 64}
+    if policy == "stop":
+        assert one.failed(ChatPrompt(said), **wish).kind == "prompt_too_long"
+        return
+    summary = one.reply(ChatPrompt(said), **wish)
+    sent = [message["content"][0] for message in one.body["messages"]]
+    assert sent == (["0", "1", "6"] if policy == "keep_ends" else ["4", "5", "6"])
+    assert [cut.message_id for cut in summary.cut] == (
+        ["m2", "m3", "m4", "m5"] if policy == "keep_ends" else ["m0", "m1", "m2", "m3"]
+    )
+    assert len(one.notes) == 1
+
+
 def test_stop_closes_the_request(talk):
     one = talk(servers.vllm())
     one.server.answers[CHAT] = Stream([*sse(delta("Hel"), delta("lo")), HOLD])

@@ -27,6 +27,7 @@ from app.engine.protocol.messages import (
 )
 from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt, TextPrompt
 from app.engine.protocol.tool_messages import ToolCall
+from app.engine.text.calls import half_call
 from app.insight.trace.alternatives import NO_ID
 from app.insight.trace.table import TraceTable
 from models.records import Message, MessageCounts, MessageState
@@ -339,8 +340,13 @@ class Reply:
         came: a summary made up after the child's death may know less than the reader of its
         tokens."""
         given = self.beginning
-        content, reasoning = given.content + summary.text, given.reasoning + summary.reasoning
-        if len(content) + len(reasoning) >= len(message.content) + len(message.reasoning):
+        begun, reasoning = given.content, given.reasoning + summary.reasoning
+        if summary.tool_calls and begun:  # a half call that it went on with is one now
+            n_call = half_call(begun, [call.name for call in summary.tool_calls])
+            begun = begun[: len(begun) - n_call]
+        content = begun + summary.text
+        n_given = len(given.content) - len(begun)
+        if len(content) + len(reasoning) + n_given >= len(message.content) + len(message.reasoning):
             ids = None
             if given.token_ids is not None and "token_ids" not in summary.unknown:
                 ids = (*given.token_ids, *summary.token_ids)

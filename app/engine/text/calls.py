@@ -118,6 +118,7 @@ class CallReader:
         self._is_sure = False
         self._in_list = False
         self._n_calls = 0
+        self._n_given = 0
         self._found: tuple[ToolCall | Bad, ...] = ()
         self.n_begun = 0
         """How many times a call has begun, those that were none included."""
@@ -137,6 +138,15 @@ class CallReader:
         """What has been found since the last time."""
         found, self._found = self._found, ()
         return list(found)
+
+    def go_on_from(self, text: str) -> None:
+        """The reply goes on behind this text: where that ends within a call, so does the call."""
+        ahead = copy.copy(self)
+        ahead.feed(text)
+        if ahead.begun is not None and not ahead.take():
+            self.feed(text)
+            self._n_given = len(self._buffer)
+        self._is_start = self._is_start and not text.strip()
 
     def feed(self, text: str) -> list[Piece]:
         out: list[Piece] = []
@@ -189,6 +199,8 @@ class CallReader:
         if sentence:
             self._found = (*self._found, Bad(sentence))
         text, self._buffer, self._told = self._buffer, "", 0
+        if self._n_given:  # its beginning is a text that was there before
+            text, again, self._n_given = text[self._n_given :], False, 0
         word = _first_word(text) if again else len(text)
         self._state, self._is_start = "text", False
         out.append(("content", text[:word]))
@@ -376,7 +388,7 @@ class CallReader:
         made = ToolCall(call_id[:MAX_NAME] or self._new_id(self._n_calls), name, arguments)
         self._found = (*self._found, made)
         self._n_calls += 1
-        self._at, self._state = end, "behind"
+        self._at, self._state, self._n_given = end, "behind", 0
 
     def _read_behind(self, out: list[Piece], *, is_end: bool) -> None:
         """What closes the call, and perhaps opens the next one."""
@@ -774,6 +786,17 @@ def _trimmed(value: str, before: str, behind: str) -> str:
     if before.endswith("\n"):
         value = value.removeprefix("\n")
     return value.removesuffix("\n") if behind.startswith("\n") else value
+
+
+def half_call(text: str, names: Sequence[str]) -> int:
+    """How many of the last characters of a text are a call that has begun and not ended.
+
+    >>> half_call('Wait. <tool_call>{"name": "clo', ["clock"])
+    24
+    """
+    reader = CallReader(KNOWN[0], [Offered(name) for name in names], new_id=str)
+    reader.feed(text)
+    return len(reader.begun or "")
 
 
 def parts_in(reader: CallReader, text: str) -> list[tuple[Part, int, int]]:

@@ -46,6 +46,8 @@ class Calling:
         if self._choice in {tool.name for tool in self._tools}:
             self._tools = [tool for tool in self._tools if tool.name == self._choice]
         self._is_many = prompt.parallel_tool_calls
+        last = prompt.messages[-1] if prompt.continue_last and prompt.messages else None
+        self._said = last.content if last is not None and last.role == "assistant" else ""
         self._key = generate.reply_id.encode() or os.urandom(8)
         sampling = generate.sampling
         self._has_own_grammar = bool(sampling.grammar or sampling.json_schema) and not self.is_due
@@ -90,6 +92,7 @@ class Calling:
             inner.reader = ChannelReader(self._tools, is_many=self._is_many, new_id=self._new_id)
             return inner
         reader = CallReader(self._form, self._tools, is_many=self._is_many, new_id=self._new_id)
+        reader.go_on_from(self._said)
         return CallSplitter(inner, reader)
 
     def _new_id(self, number: int) -> str:

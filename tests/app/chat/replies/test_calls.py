@@ -11,14 +11,15 @@ from whole_chats import NOON
 from app.chat.exchange import json_file
 from app.chat.replies.calls import answered_by, as_answer, calls_of, kept_together, with_calls
 from app.chat.replies.prompts import chat_prompt
-from app.chat.replies.reply import beginning_of
+from app.chat.replies.reply import Beginning, Reply, beginning_of
 from app.chat.replies.summaries import summary_node
 from app.chat.replies.summary_nodes import stands_for
 from app.chat.settings.settings import Settings
 from app.engine.prompts.summarizing import summary_request
+from app.engine.protocol.messages import Finished, Summary
 from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt
 from app.engine.protocol.tool_messages import Tool, ToolCall
-from models.records import Conversation, Message, Role, WholeConversation
+from models.records import Conversation, Message, MessageState, Role, WholeConversation
 
 CALL, OTHER = ToolCall("c1", "clock", '{"city": "Oslo"}'), ToolCall("c2", "light", "{}")
 CHAT = Conversation("c", "Title", NOON, NOON)
@@ -81,6 +82,18 @@ def test_who_goes_on_goes_on_behind_the_text_of_a_reply_that_called() -> None:
     assert beginning_of(plain, "w").token_ids == (1, 2, 3)
     beginning = beginning_of(called, "w")
     assert (beginning.content, beginning.token_ids) == ("One moment.", None)
+
+
+def test_a_half_call_that_was_gone_on_with_is_no_text_any_more() -> None:
+    half = 'Wait. <tool_call>{"name": "clock", '
+    (message,) = path_of((Role.ASSISTANT, half, {"state": MessageState.STREAMING}))
+    reply = Reply(message, Beginning(half, "", (1, 2)))
+    reply.take_call(CALL)
+    ended = reply.ended(Finished(1, Summary("tool_calls", token_ids=[3], tool_calls=[CALL])))
+    assert (ended.content, ended.token_ids) == ("Wait. ", (1, 2, 3))
+    assert calls_of(ended) == (CALL,)
+    bare = Reply(message, Beginning(half, "", (1, 2)))
+    assert bare.ended(Finished(1, Summary("max_tokens", token_ids=[3]))).content == half
 
 
 def test_calls_come_back_from_a_file() -> None:

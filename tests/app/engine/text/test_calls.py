@@ -290,6 +290,23 @@ def test_a_call_behind_reasoning_is_one_and_a_call_in_it_is_thought() -> None:
     assert len(splitter.reader.take()) == 1
 
 
+def test_a_reply_that_goes_on_within_a_call_ends_it() -> None:
+    machine = reader()
+    machine.go_on_from('Wait. <tool_call>{"name": "clo')
+    assert machine.feed('ck", "arguments": {}}</tool_call> So') == [
+        ("call", 'ck", "arguments": {}}</tool_call> '),
+        ("content", "So"),
+    ]
+    assert [call.name for call in machine.take() if isinstance(call, ToolCall)] == ["clock"]
+    broken = reader()
+    broken.go_on_from('<tool_call>{"name": "clo')
+    assert broken.feed('ck" ?} no') == [("content", 'ck" ?} no')]
+    assert broken.take() == [Bad(NOT_JSON)]
+    other = reader()
+    other.go_on_from("Here is JSON: ")
+    assert other.feed('{"name": "clock"}') == [("content", '{"name": "clock"}')]
+
+
 def test_a_copy_goes_its_own_way() -> None:
     """The way back before a banned string."""
     splitter = CallSplitter(None, reader())

@@ -6,6 +6,7 @@ import json
 import time
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 from native_session import NativeSession, ReadyPrompt
@@ -209,6 +210,25 @@ def test_a_reply_that_goes_on_inside_a_call_is_bound_by_what_it_has(
     ready.ids, ready.n_begun = [*ready.ids, *ids], len(ids)
     generate = Generate(1, chat, FREE, max_tokens=200)
     made_session.scheduler.add(generate, ready, time.perf_counter())
+    made_session.run()
+    ending = made_session.ending(1)
+    assert isinstance(ending, Finished)
+    assert isinstance(ending.result, Summary)
+    (call,) = ending.result.tool_calls
+    assert json.loads(call.arguments)["city"] == "Rome"
+    assert ending.result.text == ""
+
+
+def test_a_half_call_is_gone_on_with(made_session: NativeSession) -> None:
+    """Continue, after the token limit came in the middle of it."""
+    half = 'Wait. <tool_call>\n{"name": "clock", "arguments": {"city": "R'
+    chat, ready = prompt_of(made_session, OWN, "auto", (CLOCK, LIGHT), False)
+    chat = msgspec.structs.replace(
+        chat, messages=[*chat.messages, ChatMessage("assistant", half)], continue_last=True
+    )
+    ids = made_session.weights.vocabulary.tokenize(half)
+    ready.ids, ready.n_continued = [*ready.ids, *ids], len(ids)
+    made_session.scheduler.add(Generate(1, chat, FREE, max_tokens=200), ready, time.perf_counter())
     made_session.run()
     ending = made_session.ending(1)
     assert isinstance(ending, Finished)

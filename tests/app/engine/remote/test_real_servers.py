@@ -260,3 +260,24 @@ def test_llama_cpp_pythons_own_server(starter_gguf):
         assert isinstance(asked.engine.wait_for(request, WAIT_S), Stopped)
         asked.close()
     assert ours.leave() == 0
+
+
+@pytest.mark.soak
+@pytest.mark.usefixtures("forked_children")
+def test_a_real_llama_server_is_asked_without_the_oldest_turns(starter_gguf):
+    said = [
+        ChatMessage(role, f"{number} " * 40, message_id=f"m{number}")
+        for number, role in enumerate(("user", "assistant") * 3)
+    ]
+    prompt = ChatPrompt([ChatMessage("system", "Be short."), *said, *QUESTION.messages])
+    wish = {"sampling": GREEDY, "max_tokens": 12}
+    with llama_server(starter_gguf, n_ctx=256) as url:
+        asked = Asked(url)
+        failed = asked.answer(Generate(0, prompt, context_policy="stop", **wish))
+        assert "exceeds the available context size (256 tokens)" in failed
+        summary, _ = asked.reply(prompt, context_policy="drop_oldest", **wish)
+        assert "Paris" in summary.text
+        assert [cut.message_id for cut in summary.cut] == ["m0", "m1", "m2", "m3"]
+        whole = asked.answer(CountPrompt(0, prompt)).n_tokens
+        assert summary.prompt_tokens + sum(cut.n_tokens for cut in summary.cut) == whole
+        asked.close()

@@ -111,14 +111,17 @@ class _Part:
         """Σ e^d, Σ e^d·d, and how many are finite."""
         depth, weight = self._depth, self._weight
         here = scores[self._first : self._end]
-        if address and -_SMALL < best < _SMALL:
-            whole = self._weigh.of(address + 4 * self._first, float(best))
-            if whole is not None:
-                product = float(np.dot(weight, here)) - float(best) * whole
-                if math.isfinite(product):
-                    return whole, product, len(weight)
-        np.subtract(here, best, out=depth)
-        total = self._weigh()
+        total = self._weigh.of(address + 4 * self._first, float(best)) if address else None
+        is_written = total is None
+        if total is None:
+            np.subtract(here, best, out=depth)
+            total = self._weigh()
+        if -_SMALL < best < _SMALL:  # whoever knows the address or not: the same to the last bit
+            product = float(np.dot(weight, here)) - float(best) * total
+            if math.isfinite(product):
+                return total, product, len(weight)
+        if not is_written:
+            np.subtract(here, best, out=depth)
         product = float(np.dot(weight, depth))
         if math.isfinite(product):
             return total, product, len(depth)

@@ -146,8 +146,6 @@ def test_measured_at_once_or_beside_the_next_decode_it_is_the_same(
             sampling = structs.replace(sampling, banned_strings=[banned])
         request_id = session.add(ids, sampling, **fields, reuse_prefix=False)
         session.run()
-        told.append([event.token for event in session.tokens(request_id)])
-    assert [t.entropy for t in told[0]] == pytest.approx([t.entropy for t in told[1]], abs=1e-4)
-    one, other = ([structs.replace(t, ms=1.0, entropy=0.0) for t in tokens] for tokens in told)
-    assert one == other
-    assert len(one) >= 12
+        told.append([structs.replace(e.token, ms=1.0) for e in session.tokens(request_id)])
+    assert told[0] == told[1]
+    assert len(told[0]) >= 12

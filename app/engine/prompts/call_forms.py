@@ -8,8 +8,9 @@
                             opening       the call                             closing
 
 So a template that nobody has seen before is read as any other. One that takes tools and renders no
-calls describes a form in words: it is looked for among the known ones. One that knows no tools at
-all gets ours, told in the system prompt. A template's text is somebody's program and may be
+calls describes a form in words: it is looked for among the known ones. One that renders calls and
+tells of no tools (DeepSeek V3.1) has them told in the system prompt, in its own form. One that
+knows neither gets ours. A template's text is somebody's program and may be
 anything: whatever cannot be made sense of is ours, too.
 """
 
@@ -62,7 +63,7 @@ _HALF: Final = re.compile(r"<[^<>\s]*$")
 @dataclass(frozen=True, slots=True)
 class ToolTemplate:
     """What a chat template makes of tools. `has_tools`: it tells the weights of them; `has_calls`:
-    it writes the calls of earlier replies. Where it has neither, both are ours to tell."""
+    it writes the calls of earlier replies. What it has not is ours to tell."""
 
     form: CallForm = OWN
     has_tools: bool = False
@@ -79,7 +80,7 @@ def tool_template(
     if asked is None:
         return ToolTemplate()
     has_tools = _FIRST in asked and "tellsTheTime" in asked
-    form = _rendered_form(probe) if has_tools else None
+    form = _rendered_form(probe)
     if form is not None:
         return ToolTemplate(form, has_tools, has_calls=True)
     spoken = known_in(asked) or known_in(template) if has_tools else None

@@ -1,9 +1,9 @@
 """Tools in a prompt: their definitions, what earlier replies called, and what came back.
 
-Three kinds of templates (`call_forms.py`): one that tells of tools and writes calls gets both as
-OpenAI has them; one that tells of tools only gets the calls as text, in the form that it describes;
-one that knows no tools gets all of it as text, in a form of ours: definitions and how to call in
-the system prompt, calls in the replies, results as the user's messages.
+What a template knows of (`call_forms.py`) it gets as OpenAI has it: the tools' definitions, calls
+and their results. What it does not is told as text: definitions and how to call in the system
+prompt, calls in the replies, in the form that the template describes or ours, results as the user's
+messages.
 
 A reply that comes back as its own IDs comes with its call as it wrote it, whatever the template
 would have made of it.
@@ -25,16 +25,16 @@ from app.engine.prompts.sources import Sourced, framed, joined
 from app.engine.prompts.tokens import Origin, TemplateWords
 from app.engine.protocol.frames import clean_text
 from app.engine.protocol.tool_messages import Tool, ToolCall
-from app.engine.text.call_form import OWN, CallForm, as_json, object_of, written
+from app.engine.text.call_form import CallForm, as_json, object_of, written
 from app.engine.text.calls import CallReader, Offered, parts_in
 
 TOOLS: Final = "tools"
 """The origin of their definitions."""
 
 _REMEMBERED: Final = 16
+_EXAMPLE: Final = ToolCall("", "name_of_the_tool", '{"argument": "value"}')
 _HOW: Final = (
-    "You can call tools. To call one, write this and nothing after it:\n"
-    f'{OWN.opening}{{"name": "the tool\'s name", "arguments": {{…}}}}{OWN.closing}\n'
+    "You can call tools. To call one, write this and nothing after it:\n{example}\n"
     "The arguments fit the tool's parameters. You will get the result, then answer or call "
     "again. Without need of a tool, just answer. These are the tools:"
 )
@@ -107,10 +107,10 @@ def told(
     out = list(messages)
     if not template.has_calls:
         out = [_as_text(message, tooling.form, spell) for message in out]
-    if not template.has_tools:
-        out = [_as_users(message) for message in out]
-        if tooling.tools:
-            out = _with_definitions(out, tooling.tools)
+        if not template.has_tools:
+            out = [_as_users(message) for message in out]
+    if tooling.tools and not template.has_tools:
+        out = _with_definitions(out, tooling)
     return out
 
 
@@ -183,11 +183,12 @@ def _as_users(message: Sourced) -> Sourced:
     return msgspec.structs.replace(framed(message, *_RESULT), role="user")
 
 
-def _with_definitions(messages: list[Sourced], tools: Sequence[Tool]) -> list[Sourced]:
-    lines = "\n".join(as_json(_defined(tool)) for tool in tools)
-    start = len(_HOW) + 1
+def _with_definitions(messages: list[Sourced], tooling: Tooling) -> list[Sourced]:
+    lines = "\n".join(as_json(_defined(tool)) for tool in tooling.tools)
+    how = _HOW.format(example=written(tooling.form, [_EXAMPLE]) or _EXAMPLE.name)
+    start = len(how) + 1
     source: Origin = (start, start + len(lines), TOOLS, None)
-    ours = Sourced("system", f"{_HOW}\n{lines}", sources=(source,))
+    ours = Sourced("system", f"{how}\n{lines}", sources=(source,))
     if messages and messages[0].role == "system":
         return [joined([messages[0], ours], into=messages[0]), *messages[1:]]
     return [ours, *messages]

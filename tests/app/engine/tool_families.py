@@ -176,8 +176,11 @@ DEEPSEEK_V3 = ToolFamily(
 )  # fmt: skip
 
 DEEPSEEK_V31 = ToolFamily(
-    "deepseek-v3.1",
-    DEEPSEEK_V3.template.replace("call.type + '<｜tool▁sep｜>' + ", "")
+    "deepseek-v3.1",  # it renders calls and tells of no tools
+    DEEPSEEK_V3.template.replace(
+        "{%- if tools %}{{ '## Tools\\n' + tools | tojson }}{%- endif %}", ""
+    )
+    .replace("call.type + '<｜tool▁sep｜>' + ", "")
     .replace("'\\n```json\\n' + ", "'<｜tool▁sep｜>' + ")
     .replace("'\\n```<｜tool▁call▁end｜>'", "'<｜tool▁call▁end｜>'")
     .replace("if loop.first else '\\n'", "if loop.first else ''")

@@ -202,6 +202,15 @@ def test_without_tools_in_the_template_all_of_it_is_told_as_text() -> None:
     assert text_of(built, PLAIN, "tool") == "3 am"
 
 
+def test_a_template_that_renders_calls_and_tells_of_no_tools_has_them_told_in_its_form() -> None:
+    built = build(DEEPSEEK_V31, ASK, SAID, TOLD)
+    assert built.rendered.startswith("<s>You can call tools.")
+    example = '<｜tool▁call▁begin｜>name_of_the_tool<｜tool▁sep｜>{"argument": "value"}'
+    assert example in built.rendered
+    assert "<｜tool▁output▁begin｜>3 am<｜tool▁output▁end｜>" in built.rendered
+    assert '<｜tool▁call▁begin｜>clock<｜tool▁sep｜>{"city": "Oslo", "n": 3}' in built.rendered
+
+
 def test_without_a_template_it_is_told_as_text_as_well() -> None:
     prompt = ChatPrompt([ASK, SAID, TOLD], tools=[CLOCK])
     built = build_prompt(prompt, FamilyVocabulary(PLAIN), None, render)

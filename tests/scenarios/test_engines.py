@@ -243,6 +243,11 @@ def test_offline_closes_servers_but_those_of_this_computer_where_that_is_wished(
     assert len(server.requests) == n_asked
     desk.settings.set("local_engines_offline", True)
     assert ask(person, "And now?").content == "From the box"
+    acts = person.window.action_registry
+    assert not acts["show_memory"].is_enabled()
+    acts.run("unload_weights")
+    person.wait(lambda: desk.loader.state.state == "stopped")
+    assert ask(person, "Again?").content == "From the box"  # loaded again for the message
     desk.settings.set("local_engines_offline", False)
     engine_id = desk.engines.all[0].address.id
     desk.engines.try_now(engine_id)
@@ -250,6 +255,7 @@ def test_offline_closes_servers_but_those_of_this_computer_where_that_is_wished(
     assert "ffline" in desk.engines.all[0].sentence
 
 
+@pytest.mark.soak
 def test_a_model_of_a_server_has_no_file_and_what_only_a_file_has_is_not_offered(
     open_window: Callable[..., Any], server: ScriptedServer
 ) -> None:
@@ -269,16 +275,6 @@ def test_a_model_of_a_server_has_no_file_and_what_only_a_file_has_is_not_offered
         "Notes": True,
     }
     assert "on a server" in parts.tabToolTip(0)
-    assert not window.action_registry["show_memory"].is_enabled()
-    assert window.action_registry["unload_weights"].is_enabled()
-    window.action_registry.run("unload_weights")
-    person.wait(lambda: person.app.desk.loader.state.state == "stopped")
-    assert ask(person, "Again?").content == "From the box"  # it is loaded again for the message
-    # Removed, it says where to go.
-    engines = person.app.desk.engines
-    engines.remove(engines.all[0].address.id)
-    person.app.desk.loader.unload()
-    person.wait(lambda: person.app.desk.loader.state.state == "stopped")
 
 
 def test_the_token_view_gives_a_server_nothing_that_it_has_not_had(

@@ -347,6 +347,7 @@ class Desk:
         )
         self._last_chat = LastChat(data_dir, around.alarms)
         self._engine: Engines | None = None
+        self._loaded_from: EngineAddress | None = None
         self._inbox: Inbox[EngineEvent] = Inbox(post, self._take, self.growing.show_arrived)
 
     # --- start and end --------------------------------------------------------------------------
@@ -478,6 +479,18 @@ class Desk:
 
         return ask_server(self.hub.gate, address, key)
 
+    def _follow_engines(self) -> None:
+        """The server of the loaded model was removed, or is somewhere else now."""
+        path, before = self.loader.path, self._loaded_from
+        if not is_remote(path) or before is None or self.loader.is_loading:
+            return
+        address = self.engines.address_of(path)
+        if address is None:
+            self._loaded_from = None
+            self.loader.unload()
+        elif address.url != before.url:
+            self.loader.load(path)
+
     def _let_here(self) -> None:
         """Whether servers on this computer may be asked while offline. Not with --offline: then
         nothing opens a connection, whatever is set."""
@@ -503,6 +516,7 @@ class Desk:
         if names & {"engines", "offline", "local_engines_offline"}:
             self._let_here()
             self.engines.on_settings_changed()
+            self._follow_engines()
         if names & {"offline", "local_engines_offline"}:
             self.tools.take_settings()
         self.server.take_settings(names)
@@ -625,6 +639,7 @@ class Desk:
     def _take_ending(self, event: Finished | Stopped | Failed) -> None:
         if isinstance(event, Finished) and isinstance(event.result, Loaded):
             self.loader.take_loaded(event.id, event.result)
+            self._loaded_from = self.engines.address_of(self.loader.path)
             self.idle.look_soon()
             self.saved_chats.tell()
             self._settle_rest()

@@ -318,3 +318,20 @@ def test_a_chat_is_not_given_to_a_server_by_looking_at_it(on: Any, server: Scrip
     room.desk.prompts.read_next(found.append, still=lambda: True)
     assert "given nothing before you send it" in found[0].sentence
     assert len(server.requests) == asked
+
+
+def test_a_model_goes_with_its_server_and_follows_it_to_another_address(
+    on: Any, server: ScriptedServer
+) -> None:
+    room = on(server)
+    engines = room.desk.engines
+    engine_id = engines.all[0].address.id
+    with ScriptedServer(llama_server()) as other:
+        other.answers[CHAT] = answer(("There", -0.1, "Here", -2.0))
+        engines.change(engine_id, "Box", other.url, "", lambda _sentence: None)
+        room.until(lambda: room.desk.loader.is_loading, "the other address")
+        room.until(lambda: room.desk.loader.is_ready, "the model there")
+        assert room.ask("Where are you?").content == "There"
+        assert server.asked(CHAT) == []
+        engines.remove(engine_id)
+        room.until(lambda: room.desk.loader.state.state == "stopped", "nothing")

@@ -47,6 +47,9 @@ LISTS_AGAIN_S: Final = 2.0
 """Between two readings of the lists of a server that says they changed."""
 
 
+OFFLINE: Final = "Cutaway is offline, so it doesn't connect to this address."
+
+
 class ServerBroken(Exception):  # noqa: N818
     """The server cannot be worked with any more; the sentence says why."""
 

@@ -146,7 +146,7 @@ class Run:
         """The state and the sentence for what ended it."""
         for each in _leaves(error):
             if isinstance(each, GateClosed):
-                return "failed", each.sentence
+                return "failed", bounds.OFFLINE
             if isinstance(each, ServerBroken):
                 return "failed", each.sentence
         if self._broken:
@@ -378,7 +378,9 @@ class Run:
 
     def _call_words(self, error: BaseException) -> str:
         first = next(_leaves(error))
-        if isinstance(first, ServerBroken | GateClosed):
+        if isinstance(first, GateClosed):
+            return bounds.OFFLINE
+        if isinstance(first, ServerBroken):
             return first.sentence
         if isinstance(first, MCPError) and first.code == types.CONNECTION_CLOSED:
             return self._broken or "The server ended in the middle of the call."

@@ -67,6 +67,16 @@ class CallBar(QWidget):
         self.never_button = self._button("Never run", "never_call_button", "compact")
         self.go_on_button = self._button("Continue", "go_on_calls_button", "primary")
         self.stop_button = self._button("Stop", "stop_call_button", "stop")
+        for button, hint in (
+            (self.run_button, "Run this call"),
+            (self.always_button, "Run it, and don't ask again for this tool"),
+            (self.rest_button, "Run this and the other calls of this reply"),
+            (self.skip_button, "Don't run it; the model is told"),
+            (self.never_button, "Don't run it, and don't offer this tool again"),
+            (self.stop_button, "Stop the call (Esc)"),
+        ):
+            button.setToolTip(hint)
+            button.setAccessibleDescription(hint)
         self._build()
         self.run_button.clicked.connect(lambda: self._run())
         self.always_button.clicked.connect(lambda: self._run(always=True))

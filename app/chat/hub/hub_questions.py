@@ -90,7 +90,7 @@ class HubQuestions:
     def take_stored_settings(self) -> None:
         """They have been read: from now on they say whether the gate is open."""
         self._are_settings_known = True
-        self.take_settings(frozenset({"offline", "hub_endpoint", "local_engines_offline"}))
+        self.take_settings(frozenset({"offline", "hub_endpoint"}))
 
     def settings_failed(self) -> None:
         """They cannot be read: somebody may have wanted no connection."""
@@ -106,8 +106,6 @@ class HubQuestions:
                 self.gate.close_it(OFFLINE)
             elif self._are_settings_known:
                 self.gate.open_it()
-        if "local_engines_offline" in names:
-            self.gate.let_here(lets=settings.local_engines_offline and not self._is_forced)
         if "hub_endpoint" in names:
             self._turn_to(settings.hub_endpoint or address.default_endpoint())
         self._tell()

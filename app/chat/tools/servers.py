@@ -26,6 +26,7 @@ from app.engine.protocol.tool_messages import Tool
 from app.hub.address import is_this_machine
 from app.hub.gate import Gate
 from app.refusal import Refusal
+from app.tools.bounds import OFFLINE
 from app.tools.names import unique_names
 from app.tools.records import Outcome, ServerResource, ServerState, ServerTool
 from app.tools.secrets import THIS_RUN_ONLY, ToolSecrets, name_of
@@ -213,7 +214,7 @@ class ToolServers:
             if not self._lets(server) and state.state in ("starting", "ready"):
                 self._end(server.id)
                 self._take(replace(ServerState(server.id), state="failed",
-                                   sentence=self._gate.why_closed))  # fmt: skip
+                                   sentence=OFFLINE))  # fmt: skip
             elif self._lets(server) and state.state == "failed":
                 self.start(server.id)
 
@@ -227,7 +228,7 @@ class ToolServers:
             return
         self._starts[server_id] = number = self._starts.get(server_id, 0) + 1
         if server.is_by_address and not self._lets(server):
-            self._take(ServerState(server_id, "failed", self._gate.why_closed))
+            self._take(ServerState(server_id, "failed", OFFLINE))
             return
         self._take(ServerState(server_id, "starting"))
 

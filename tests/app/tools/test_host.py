@@ -195,7 +195,7 @@ def test_an_address_is_not_asked_while_offline(talk):
     talk.gate.close_it(OFFLINE)
     server = ToolServer(new_id(), "web", "http", address="http://127.0.0.1:9/mcp")
     failed = talk.start(server)
-    assert (failed.state, failed.sentence) == ("failed", OFFLINE)
+    assert (failed.state, failed.sentence) == ("failed", bounds.OFFLINE)
     talk.gate.open_it()
     assert talk.start(server).sentence == "Nothing answers at this address."
 

@@ -378,7 +378,7 @@ def test_offline_ends_servers_by_address(make_room):
     server = ToolServer(new_id(), "web", "http", address=address, is_on=True)
     room.desk.settings.set("offline", True)
     assert room.desk.tools.put(server) == ""
-    assert room.desk.tools.state(server.id).sentence.startswith("Cutaway is offline.")
+    assert room.desk.tools.state(server.id).sentence.startswith("Cutaway is offline,")
     here = ToolServer(new_id(), "here", "http", address="http://127.0.0.1:9/mcp")
     room.desk.settings.set("local_engines_offline", True)
     room.desk.tools.put(here)

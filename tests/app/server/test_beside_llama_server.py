@@ -65,7 +65,7 @@ def _check(ours: list[Step], theirs: list[Step], least: int = 4) -> None:
             assert own[1] == pytest.approx(other[1], abs=NEAR)
             return
         assert own[1] == pytest.approx(other[1], abs=NEAR)
-    assert len(ours) == len(theirs)
+    assert len(theirs) - len(ours) in (0, 1)  # they tell of the end token, too
 
 
 @pytest.mark.parametrize("prompt", WORDS[:4])

@@ -78,6 +78,7 @@ def mark_text(state: ServerChanged, n_running: int) -> str:
 def time_words(at: datetime, now: datetime, zone: tzinfo | None = None) -> str:
     """When a request came; its day, too, where that was another one.
 
+    >>> from datetime import UTC
     >>> came, later = datetime(2026, 1, 2, 9, 5, 7, tzinfo=UTC), datetime(2026, 1, 3, 9, tzinfo=UTC)
     >>> time_words(came, came, UTC), time_words(came, later, UTC)
     ('09:05:07', '2026-01-02 09:05:07')

@@ -90,6 +90,7 @@ from app.engine.protocol.replay_messages import DrawsReplayed, ReplayedDraw
 from app.engine.protocol.template_messages import TemplateReply
 from app.engine.protocol.thinking_messages import ThinkingOffer
 from app.engine.protocol.timeline_messages import Span
+from app.engine.protocol.tool_messages import ToolCall, ToolCalled
 
 kinds = msgspec.inspect
 
@@ -234,6 +235,7 @@ EVENTS: list[WireMessage] = [
     *(TokenArrived(1, TRACE, "Hi", "content", 3), TextFlushed(1, "Hi", "content"), Held(1, TRACE)),
     *(scores(1, [0.5], [1]), TextTakenBack(1, 1), ThreadsChanged(1, 2, "It is faster.")),
     BeamsGrew(1, 2, [NODE], [1]),
+    ToolCalled(1, 0, ToolCall("c1", "look", "{}")),
     *(Note(1, "cut", "A note."), Stopped(1, SUMMARY), Failed(1, "busy", "No.", "x", SUMMARY)),
     *(Finished(1, result) for result in RESULTS),
 ]

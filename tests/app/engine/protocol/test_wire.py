@@ -52,6 +52,7 @@ from app.engine.protocol.messages import (
     TokenTrace,
     VocabularyTable,
 )
+from app.engine.protocol.pooling_messages import TextsEmbedded
 from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt, PromptShown, ShownPart
 from app.engine.protocol.replay_messages import DrawExplained
 
@@ -147,6 +148,7 @@ _TOGETHER: dict[type[WireMessage], st.SearchStrategy[WireMessage]] = {
             [],
         )
     ),
+    TextsEmbedded: st.integers(0, 3).map(lambda n: TextsEmbedded(n, 2, _row(2 * n), "mean")),
     VectorMade: st.integers(0, 3).map(
         lambda n: VectorMade(n + 1, 2, 1, 1, "mean", _row(2 * n), [1.0] * n, [0.5] * n)
     ),

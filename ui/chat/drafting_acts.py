@@ -27,7 +27,7 @@ def add_drafting_actions(desk: Desk, actions: Actions) -> None:
 
     def can_be(kind: str) -> bool:
         loaded = desk.loader.loaded
-        if loaded is not None and loaded.remote is not None:
+        if desk.loader.remote is not None:
             return False
         return kind != "model" or (loaded is not None and bool(loaded.draft))
 

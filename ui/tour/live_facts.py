@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from PySide6.QtCore import QObject, Signal
 
 from app.chat.events import EngineStateChanged
+from app.chat.replies.written_by import drawn_with
 from app.chat.settings.sampler_links import stages_of_reply
 from app.engine.protocol.cache_messages import StepMeasured
 from app.engine.protocol.machine_messages import FlashCompared
@@ -328,7 +329,8 @@ class LiveFacts(QObject):
         if message is not None:
             found |= reply_facts(message)
             found |= speed_facts(message)
-            found |= settings_facts(stages_of_reply(message.settings))
+            stages = stages_of_reply(message.settings)
+            found |= settings_facts(drawn_with(message.settings, stages))
             n_cells = message.counts.context_used
             if loaded is not None and n_cells is not None:
                 found |= cell_facts(loaded, n_cells)

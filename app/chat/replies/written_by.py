@@ -80,5 +80,11 @@ def not_taken_of(settings: Mapping[str, Any], stages: Sequence[Stage]) -> dict[i
     return not_taken.of_reply(found.get(NOT_TAKEN), stages) if isinstance(found, Mapping) else {}
 
 
+def drawn_with(settings: Mapping[str, Any], stages: Sequence[Stage]) -> tuple[Stage, ...]:
+    """The stages of a reply without those that its server did not take, or not as they were set."""
+    left_out = not_taken_of(settings, stages)
+    return tuple(stage for at, stage in enumerate(stages) if at not in left_out)
+
+
 def _one_line(text: str) -> str:
     return " ".join("".join(c if c.isprintable() else " " for c in text[:_MOST]).split())

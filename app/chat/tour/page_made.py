@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, overload
 
 import numpy as np
 
+from app.chat.replies.written_by import drawn_with
 from app.chat.settings.sampler_links import stages_of_reply
 from app.chat.tour.chapters import Chapter, chapters, glossary, said
 from app.chat.tour.terms import terms_in
@@ -149,7 +150,8 @@ def _facts(run: PageRun, token: TokenTrace, memory_bytes: int, word: Callable[[i
             facts |= _of_place(text, place, loaded, found, word)
     facts |= reply_facts(message)
     facts |= speed_facts(message)
-    facts |= settings_facts(stages_of_reply(message.settings))
+    stages = stages_of_reply(message.settings)
+    facts |= settings_facts(drawn_with(message.settings, stages))
     n_cells = message.counts.context_used
     if loaded is not None and n_cells is not None:
         facts |= cell_facts(loaded, n_cells)

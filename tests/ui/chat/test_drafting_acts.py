@@ -27,7 +27,7 @@ def test_each_way_is_an_action_of_the_chat(qtbot: QtBot) -> None:
             change=change,
             resolved=lambda: SimpleNamespace(settings=SimpleNamespace(**set_now)),
         ),
-        loader=SimpleNamespace(loaded=loaded),
+        loader=SimpleNamespace(remote=None, loaded=loaded),
     )
     actions = Actions(window)
     add_drafting_actions(desk, actions)

@@ -7,12 +7,13 @@ from collections.abc import Callable
 from typing import Final
 
 from app.amounts import percent
+from app.engine.protocol.messages import TokenTrace
 from app.insight.inside.votes import votes
 from app.insight.sampling.stage_evidence import DrawEvidence, Evidence, evidence
 from app.insight.sampling.waterfall import waterfall
 from app.insight.tour.page.markup import Markup, Row, bars, figure, lacking, picture, rect, words
-from app.insight.tour.page.material import Material
-from app.insight.trace.tokens_shown import quoted, rank_text
+from app.insight.tour.page.material import Material, short
+from app.insight.trace.tokens_shown import quoted, rank_text, visible
 
 N_BEST: Final = 10
 OF_PROMPT: Final = "This token is part of the prompt: it was given, not drawn."
@@ -28,6 +29,8 @@ def vote_rows(material: Material) -> Markup:
     it was recorded."""
     logits = material.arrays.get("logits")
     token = material.token
+    if token is not None and token.alternative_pieces:
+        return _told_rows(token)
     if logits is not None:
         found = votes(logits, N_BEST, material.target).rows
         told = [(v.token_id, f"{v.rank:,}", f"{v.logit:+.2f}", v.probability) for v in found]
@@ -132,6 +135,24 @@ def _strip(draw: DrawEvidence) -> Markup:
     mark = rect(draw.uniform * _WIDE - 1, 0, 2, 12, "mark")
     shows = f"{len(parts):,} tokens side by side, with a mark at {draw.uniform:.4f}"
     return picture(_WIDE, 12, shows, *parts, mark, rem=2.2)
+
+
+def _told_rows(token: TokenTrace) -> Markup:
+    """The candidates as a server told them: by their bytes, and without logits."""
+    rows = [
+        Row(
+            words(short(visible(each.piece or b""))),
+            each.probability,
+            (f"{at:,}", NONE, percent(each.probability)),
+            is_marked=each.is_drawn,
+        )
+        for at, each in enumerate(waterfall(token, None).candidates[:N_BEST], 1)
+    ]
+    return figure(
+        "Scores and probabilities",
+        bars(("Token", "", "Rank", "Logit", "Probability"), rows),
+        note="As the server told them. The token that came next is marked.",
+    )
 
 
 def _recorded(material: Material) -> dict[int, float]:

@@ -15,7 +15,7 @@ from app.insight.inside.cuts import cut_words
 from app.insight.prompt.parts import counts, origin_words
 from app.insight.tour.page.markup import Markup, Row, bars, figure, joined, lacking, tag, words
 from app.insight.tour.page.material import Material, ends
-from app.insight.trace.tokens_shown import quoted
+from app.insight.trace.tokens_shown import UNKNOWN, quoted
 
 FIRST_WORDS: Final = 60
 LAST_WORDS: Final = 300
@@ -88,7 +88,7 @@ def token_strip(material: Material) -> Markup:
             "li",
             tag("b", material.piece(place)),
             " ",
-            tag("small", str(material.ids[place])),
+            tag("small", _id_text(material.ids[place])),
             class_="now" if place == material.at else None,
             title=f"position {place}" if material.n_prompt else None,
         )
@@ -97,6 +97,11 @@ def token_strip(material: Material) -> Markup:
     n_left_out = len(material.ids) - len(chips)
     note = f"{n_left_out:,} tokens further away are left out." if n_left_out else ""
     return figure("Tokens and their IDs", tag("ol", *chips, class_="chips"), note=note)
+
+
+def _id_text(token_id: int) -> str:
+    """A server may not tell it."""
+    return str(token_id) if token_id >= 0 else UNKNOWN
 
 
 # --- attention ----------------------------------------------------------------------------------

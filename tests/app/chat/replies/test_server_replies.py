@@ -5,6 +5,8 @@ Nothing of this asks a server for what nobody has sent.
 
 from __future__ import annotations
 
+import html
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -30,6 +32,7 @@ from app.chat.replies import branch_at
 from app.chat.replies.branch_at import text_branch
 from app.chat.replies.reply import Beginning, TextBranch
 from app.chat.replies.written_by import not_taken_of, writer_of
+from app.chat.tour.wish import Wish
 from app.engine.protocol.stages import Temperature, TopK
 from app.insight.trace.message_tokens import first_chosen, n_given, n_taken_over
 from app.insight.trace.table import TraceTable
@@ -335,3 +338,17 @@ def test_a_model_goes_with_its_server_and_follows_it_to_another_address(
         assert server.asked(CHAT) == []
         engines.remove(engine_id)
         room.until(lambda: room.desk.loader.state.state == "stopped", "nothing")
+
+
+def test_a_page_about_its_token_has_no_number_that_was_not_told(on: Any, tmp_path: Path) -> None:
+    with ScriptedServer(ollama()) as server:
+        server.answers[CHAT] = answer(*CITY)
+        room = on(server)
+        reply = room.ask("Which city?")
+        page = tmp_path / "page.html"
+        room.desk.pages.save(Wish(reply, tuple(trace(room, reply.id)), 1), str(page))
+        room.until(lambda: room.of(events.PageSaved), "the page")
+        text = html.unescape(re.sub(r"<[^>]+>", " ", page.read_text().partition("</style>")[2]))
+        assert re.findall(r".{20}\s-1\s.{20}", text) == []
+        assert "Top-k stopped" not in text  # Ollama doesn't take it
+        assert "As the server told them." in text

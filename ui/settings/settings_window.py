@@ -480,6 +480,8 @@ class SettingsWindow(WindowBeside):
         if self._desk.offline:
             self._rows["offline"].show_hint("Turned on by --offline until Cutaway closes.")
             self.offline_field.setEnabled(False)
+            self._rows["local_engines_offline"].show_hint("Not with --offline.")
+            self._rows["local_engines_offline"].field.setEnabled(False)
         return page
 
     # --- acts ---------------------------------------------------------------------------

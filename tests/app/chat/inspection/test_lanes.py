@@ -20,7 +20,11 @@ class Questions:
 
 
 def test_what_an_engine_that_is_gone_tells_is_dropped() -> None:
-    questions, loader, called = Questions(), SimpleNamespace(loaded=object()), list[int]()
+    questions, loader, called = (
+        Questions(),
+        SimpleNamespace(loaded=object(), remote=None),
+        list[int](),
+    )
     watch = LaneWatch(loader, questions)  # type: ignore[arg-type]
     taken: list[object] = []
     watch.record.take = taken.append  # type: ignore[method-assign]

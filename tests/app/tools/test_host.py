@@ -112,7 +112,12 @@ def test_what_a_server_does_wrong_is_told_in_a_sentence(talk):
         pytest.param(
             "flood", "failed", "It floods Cutaway with notifications.", marks=pytest.mark.soak
         ),
-        ("endless line", "failed", "It sent a message that is longer than 16 MB."),
+        pytest.param(
+            "endless line",
+            "failed",
+            "It sent a message that is longer than 16 MB.",
+            marks=pytest.mark.soak,
+        ),
         ("nonsense", "failed", "It writes something else than the tool protocol (MCP)."),
     ],
 )

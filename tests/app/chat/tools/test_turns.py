@@ -192,6 +192,7 @@ def test_a_stop_ends_the_call_at_the_server_and_it_is_open_again(room_with):
     answered(room)
 
 
+@pytest.mark.soak
 def test_a_server_that_dies_in_the_call_is_told_and_started_again_for_the_next(room_with):
     room = room_with(script(call({"what": "die"}, name="do")))
     question(room)

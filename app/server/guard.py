@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import msgspec
 from starlette.requests import Request
 
+from app.amounts import bytes_words
 from app.server.errors import ApiError, bad_request
 from app.server.options import LOOPBACK_NAMES, Limits, ServerOptions, is_loopback
 
@@ -107,7 +108,7 @@ async def read_object(request: Request, limits: Limits) -> tuple[Any, bytes]:
 
 
 async def _body(request: Request, limits: Limits) -> bytes:
-    sentence = f"A request may have at most {limits.body_bytes / 2**20:g} MiB."
+    sentence = f"A request may have at most {bytes_words(limits.body_bytes)}."
     length = request.headers.get("content-length", "0")
     if length.isascii() and length.isdigit() and int(length[:20]) > limits.body_bytes:
         raise ApiError(413, sentence)

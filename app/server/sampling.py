@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
+from app.amounts import bytes_words
 from app.engine.protocol.bounds import BadSetting, shown
 from app.engine.protocol.messages import MAX_GRAMMAR_BYTES
 from app.engine.protocol.stage_rules import check_stages
@@ -131,7 +132,7 @@ def with_format(sampling: Sampling, fields: Fields) -> Sampling:
     if grammar and schema:
         raise fields.refuse("grammar", f"Send either grammar or {of}, not both.")
     if len(grammar.encode()) > MAX_GRAMMAR_BYTES:
-        raise fields.refuse("grammar", f"A grammar may have {MAX_GRAMMAR_BYTES // 1024} KiB.")
+        raise fields.refuse("grammar", f"A grammar may have {bytes_words(MAX_GRAMMAR_BYTES)}.")
     return msgspec.structs.replace(sampling, grammar=grammar, json_schema=schema)
 
 
@@ -142,7 +143,7 @@ def schema_text(fields: Fields, name: str, default: Any) -> str:
         raise fields.refuse(name, f"{name} must be a JSON schema, not {shown(value)}.")
     text = msgspec.json.encode(value).decode()
     if len(text.encode()) > MAX_GRAMMAR_BYTES:
-        raise fields.refuse(name, f"A JSON schema may have {MAX_GRAMMAR_BYTES // 1024} KiB.")
+        raise fields.refuse(name, f"A JSON schema may have {bytes_words(MAX_GRAMMAR_BYTES)}.")
     return text
 
 

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
+from app.amounts import bytes_words
 from app.engine.protocol.prompt_messages import ChatPrompt
 from app.engine.protocol.tool_messages import (
     AUTO,
@@ -97,7 +98,7 @@ def _tool(fields: Fields, schema_name: str) -> Tool:
         raise fields.refuse(schema_name, f"{schema_name} must be a JSON schema of an object.")
     text = msgspec.json.encode(schema).decode()
     if len(text.encode()) > MAX_TOOL_BYTES:
-        raise fields.refuse(schema_name, f"A tool's schema may have {MAX_TOOL_BYTES // 1024} KiB.")
+        raise fields.refuse(schema_name, f"A tool's schema may have {bytes_words(MAX_TOOL_BYTES)}.")
     return Tool(name, fields.text("description"), text)
 
 

@@ -411,6 +411,9 @@ def test_the_documentation_names_every_setting() -> None:
         "download_folder", "downloads_at_once", "download_limit_kbs",
         "saved_chats_mb", "unload_after_min",
         "engines", "local_engines_offline",
+        "tool_servers", "tool_rounds", "tools",
+        "server_on", "server_port", "server_address", "server_key_kept", "server_loads",
+        "server_max_requests", "server_max_mb", "server_max_minutes",
     }  # fmt: skip
     wanted = [name for name in KNOWN if name not in window_only]
     wanted += LoadOptions.__struct_fields__

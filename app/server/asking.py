@@ -16,6 +16,7 @@ from app.engine.protocol.bounds import BadSetting, shown_text
 from app.engine.protocol.loading_messages import Loaded
 from app.engine.protocol.messages import Generate
 from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt, Prompt, TextPrompt
+from app.engine.protocol.remote_messages import engine_and_model
 from app.engine.protocol.request_rules import MAX_STOPS, MAX_TOKENS, check_request
 from app.engine.protocol.stages import Sampling
 from app.server.errors import NO_MODEL, ApiError, bad_request
@@ -58,12 +59,17 @@ class Asked:
 
 
 def model_name(loaded: Loaded) -> str:
-    """What the loaded model is called here: its file's name.
+    """What the loaded model is called here: its file's name, or what its own server calls it.
 
     >>> from types import SimpleNamespace
     >>> model_name(SimpleNamespace(path="/models/Qwen3-4B-Q4_K_M.gguf"))
     'Qwen3-4B-Q4_K_M'
+    >>> model_name(SimpleNamespace(path="engine://e1/Qwen/Qwen3-4B"))
+    'Qwen/Qwen3-4B'
     """
+    _, remote_id = engine_and_model(loaded.path)
+    if remote_id:
+        return remote_id
     path = PureWindowsPath(loaded.path) if "\\" in loaded.path else PurePath(loaded.path)
     return path.stem if path.suffix.lower() == ".gguf" else path.name
 
@@ -103,6 +109,8 @@ def read_generates(
         name = "n" if len(prompts) == 1 else "prompt"
         raise fields.refuse(name, f"One request may have at most {MAX_CHOICES} replies.")
     check_sampling(sampling)
+    if scores is not None and loaded.remote is not None and not loaded.remote.can("logprobs"):
+        raise fields.refuse("logprobs", loaded.remote.why_not("logprobs"))
     reuse = fields.flag("cache_prompt", True)
     fields.only("id_slot", (-1,), "Slots can't be chosen here; leave id_slot out.")
     fields.skip(HARMLESS)
@@ -132,14 +140,15 @@ def read_generates(
 
 
 def _check_size(prompts: Sequence[Prompt], n_ctx: int) -> None:
-    """What can't fit is not even tokenised: the composer waits for the same thread."""
+    """What can't fit is not even tokenised: the composer waits for the same thread. `n_ctx` 0:
+    nobody knows."""
     for prompt in prompts:
         size = 0
         if isinstance(prompt, ChatPrompt):
             size = sum(len(message.content) for message in prompt.messages)
         elif isinstance(prompt, TextPrompt):
             size = len(prompt.text)
-        if size > n_ctx * LONGEST_TOKEN:
+        if n_ctx and size > n_ctx * LONGEST_TOKEN:
             sentence = (
                 f"The prompt has {size:,} characters, far more than the context window of "
                 f"{n_ctx:,} tokens holds."

@@ -103,42 +103,51 @@ class Choice:
 # --- scores -----------------------------------------------------------------------------------
 
 
-def chat_score(token: TokenTrace, pieces: Pieces, count: int) -> dict[str, Any]:
-    """A token in the form of chat completions, with llama-server's `id`."""
+def chat_score(token: TokenTrace, pieces: Pieces | None, count: int) -> dict[str, Any]:
+    """A token in the form of chat completions, with llama-server's `id` where it is known."""
     top = [
-        {"id": number, **_named(pieces.piece(number)), "logprob": _nats(logprob)}
-        for number, logprob in _alternatives(token, count)
+        {**_named(number, piece), "logprob": _nats(logprob)}
+        for number, piece, logprob in _alternatives(token, pieces, count)
     ]
-    own = {"id": token.token_id, **_named(token.piece), "logprob": _nats(token.logprob)}
+    own = {**_named(token.token_id, token.piece), "logprob": _nats(token.logprob)}
     return {**own, "top_logprobs": top}
 
 
 def text_scores(
-    tokens: list[TokenTrace], pieces: Pieces, count: int, offset: int
+    tokens: list[TokenTrace], pieces: Pieces | None, count: int, offset: int
 ) -> dict[str, list[Any]]:
     """Tokens in the form of text completions; `offset`: characters before the first one."""
     offsets, at = [], offset
     for token in tokens:
         offsets.append(at)
-        at += len(token.piece.decode("utf-8", "replace"))
+        at += len(_shown(token.piece))
     return {
-        "tokens": [token.piece.decode("utf-8", "replace") for token in tokens],
+        "tokens": [_shown(token.piece) for token in tokens],
         "token_logprobs": [_nats(token.logprob) for token in tokens],
         "top_logprobs": [
-            {pieces.text(number): _nats(value) for number, value in _alternatives(token, count)}
+            {_shown(piece): _nats(value) for _, piece, value in _alternatives(token, pieces, count)}
             for token in tokens
         ],
         "text_offset": offsets,
     }
 
 
-def _alternatives(token: TokenTrace, count: int) -> list[tuple[int, float]]:
+def _alternatives(
+    token: TokenTrace, pieces: Pieces | None, count: int
+) -> list[tuple[int, bytes, float]]:
+    """ID, bytes and log-probability. `pieces` None: the token's record has the bytes."""
     ids, logprobs = token.alternative_ids.numbers(), token.alternative_logprobs.numbers()
-    return list(zip(ids, logprobs, strict=True))[:count]
+    own = token.alternative_pieces if pieces is None else map(pieces.piece, ids)
+    return list(zip(ids, own, logprobs, strict=True))[:count]
 
 
-def _named(piece: bytes) -> dict[str, Any]:
-    return {"token": piece.decode("utf-8", "replace"), "bytes": list(piece)}
+def _named(number: int, piece: bytes) -> dict[str, Any]:
+    named = {"token": _shown(piece), "bytes": list(piece)}
+    return {"id": number, **named} if number >= 0 else named
+
+
+def _shown(piece: bytes) -> str:
+    return piece.decode("utf-8", "replace")
 
 
 def _nats(value: float) -> float:
@@ -149,8 +158,11 @@ def _nats(value: float) -> float:
 # --- counts -----------------------------------------------------------------------------------
 
 
-def usage_of(summaries: list[Summary]) -> dict[str, Any]:
-    """OpenAI's counts. The prompt of several choices counts once."""
+def usage_of(summaries: list[Summary]) -> dict[str, Any] | None:
+    """OpenAI's counts; None where a server elsewhere did not tell them. The prompt of several
+    choices counts once."""
+    if any({"prompt_tokens", "generated"} & set(summary.unknown) for summary in summaries):
+        return None
     prompts: dict[str, int] = {}
     first = summaries[0] if summaries else Summary("stopped")
     for summary in summaries:

@@ -7,7 +7,7 @@ import struct
 from typing import Any, Final
 
 from app.engine.protocol.pooling_messages import MAX_INPUTS, TextsEmbedded
-from app.server.fields import Fields
+from app.server.fields import Fields, is_id
 
 _ONE_LENGTH: Final = "These vectors can't be shortened; leave dimensions out."
 
@@ -30,9 +30,7 @@ def read_inputs(fields: Fields) -> tuple[list[str | list[int]], bool]:
 
 
 def _is_ids(value: list[Any]) -> bool:
-    return bool(value) and all(
-        isinstance(each, int) and not isinstance(each, bool) and 0 <= each < 2**31 for each in value
-    )
+    return bool(value) and all(map(is_id, value))
 
 
 def told(found: TextsEmbedded, model: str, n_tokens: int, *, is_base64: bool) -> dict[str, Any]:

@@ -19,6 +19,11 @@ from app.engine.protocol.frames import clean_text
 from app.server.errors import ApiError, bad_request
 
 
+def is_id(value: object) -> bool:
+    """Whether it can be a token's ID."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31
+
+
 class Fields:
     """An object of the request. `place`: what errors put before its fields' names."""
 

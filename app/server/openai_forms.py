@@ -34,7 +34,8 @@ def sse(value: Any) -> bytes:
 
 
 class _Form:
-    """What both have in common. `pieces`: of the vocabulary, where scores were asked for."""
+    """What both have in common. `pieces`: of the vocabulary, where scores were asked for and their
+    tokens' records have IDs alone."""
 
     kind = ""
     prefix = ""
@@ -129,7 +130,6 @@ class ChatForm(_Form):
         return {**top, "usage": usage_of(summaries), **_extras(summaries)}
 
     def _scores(self, delta: Delta) -> list[dict[str, Any]]:
-        assert self._pieces is not None
         count = self._asked.scores or 0
         return [chat_score(token, self._pieces, count) for token in delta.tokens]
 
@@ -178,7 +178,6 @@ class TextForm(_Form):
         return self._asked.prefix[index] if self._asked.prefix else ""
 
     def _scores(self, deltas: list[Delta], offset: int) -> dict[str, list[Any]]:
-        assert self._pieces is not None
         tokens = [token for delta in deltas for token in delta.tokens]
         return text_scores(tokens, self._pieces, self._asked.scores or 0, offset)
 

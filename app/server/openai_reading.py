@@ -30,7 +30,7 @@ from app.server.asking import (
     read_stop,
 )
 from app.server.errors import bad_request
-from app.server.fields import Fields
+from app.server.fields import Fields, is_id
 from app.server.known_replies import KnownReplies
 from app.server.options import ServerOptions
 from app.server.sampling import read_sampling, with_format
@@ -198,29 +198,19 @@ def read_prompts(fields: Fields) -> list[Prompt]:
         return [TextPrompt(fields.text("prompt"))]
     if not isinstance(value, list) or not value:
         raise fields.refuse("prompt", "prompt must be a text, token IDs, or a list of them.")
-    if all(_is_id(each) for each in value):
-        return [_ids(fields, value)]
+    if all(map(is_id, value)):
+        return [IdsPrompt(value)]
     if len(value) > MAX_CHOICES:
         raise fields.refuse("prompt", f"One request may have at most {MAX_CHOICES} prompts.")
     prompts: list[Prompt] = []
     for each in value:
         if isinstance(each, str):
             prompts.append(TextPrompt(Fields({"prompt": each}).text("prompt")))
-        elif isinstance(each, list) and each and all(_is_id(one) for one in each):
-            prompts.append(_ids(fields, each))
+        elif isinstance(each, list) and each and all(map(is_id, each)):
+            prompts.append(IdsPrompt(each))
         else:
             raise fields.refuse("prompt", "Each prompt must be a text, or a list of token IDs.")
     return prompts
-
-
-def _is_id(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _ids(fields: Fields, ids: list[int]) -> IdsPrompt:
-    if not all(0 <= one < 2**31 for one in ids):
-        raise fields.refuse("prompt", "A token ID in prompt is out of range.")
-    return IdsPrompt(ids)
 
 
 # --- fields -----------------------------------------------------------------------------------

@@ -74,7 +74,9 @@ class Replies:
         stopped itself knows its threads; where the child has ended, nobody does."""
         if self._is_closed:
             return CLOSING
-        is_by_hand = isinstance(result, Summary) and result.n_threads > 0
+        loaded = self.engine.loaded
+        is_remote = loaded is not None and loaded.remote is not None  # and still there
+        is_by_hand = isinstance(result, Summary) and (result.n_threads > 0 or is_remote)
         return STOPPED if is_by_hand else UNLOADED
 
     def ask(self, exchange: Exchange, commands: list[Command]) -> Job:

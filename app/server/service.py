@@ -43,7 +43,7 @@ from app.server.asking import Asked, check_model, model_name
 from app.server.embeddings import read_inputs, told
 from app.server.errors import NO_MODEL, ApiError, of_failure
 from app.server.exchange import Exchange
-from app.server.fields import Fields
+from app.server.fields import Fields, is_id
 from app.server.guard import check_sender, cors_headers, read_object
 from app.server.known_replies import KnownReplies
 from app.server.openai_forms import ChatForm, TextForm
@@ -204,6 +204,11 @@ class Service:
             self._pieces = (loaded, Pieces(table))
         return self._pieces[1]
 
+    async def _pieces_for(self, asked: Asked, exchange: Exchange, loaded: Loaded) -> Pieces | None:
+        if asked.scores is None or loaded.remote is not None:
+            return None
+        return await self._vocabulary(exchange, loaded)
+
     async def _send(self, exchange: Exchange, client: Client, value: object) -> None:
         exchange.status = 200
         await send_json(client, value)
@@ -227,14 +232,14 @@ class Service:
         fields = Fields(value)
         loaded = check_model(fields, self._loaded)
         asked = read_chat(fields, self._context(loaded), await self._offer(fields, exchange))
-        pieces = None if asked.scores is None else await self._vocabulary(exchange, loaded)
+        pieces = await self._pieces_for(asked, exchange, loaded)
         await self._reply(exchange, client, asked, ChatForm(asked, pieces), loaded)
 
     async def _complete(self, value: Any, exchange: Exchange, client: Client) -> None:
         fields = Fields(value)
         loaded = check_model(fields, self._loaded)
         asked = read_completion(fields, self._context(loaded))
-        pieces = None if asked.scores is None else await self._vocabulary(exchange, loaded)
+        pieces = await self._pieces_for(asked, exchange, loaded)
         await self._reply(exchange, client, asked, TextForm(asked, pieces), loaded)
 
     async def _message(self, value: Any, exchange: Exchange, client: Client) -> None:
@@ -289,6 +294,14 @@ class Service:
 
     def _model(self, loaded: Loaded) -> dict[str, Any]:
         """In OpenAI's form and Anthropic's at once: their fields do not meet."""
+        meta = {
+            "n_vocab": loaded.n_vocab,
+            "n_ctx": loaded.n_ctx,
+            "n_ctx_train": loaded.n_ctx_train,
+            "n_embd": loaded.n_embd,
+            "n_params": loaded.n_params,
+            "size": loaded.size_bytes,
+        }  # of a model elsewhere some are unknown
         created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._started))
         return {
             "id": model_name(loaded),
@@ -298,14 +311,7 @@ class Service:
             "type": "model",
             "display_name": loaded.name or model_name(loaded),
             "created_at": created,
-            "meta": {
-                "n_vocab": loaded.n_vocab,
-                "n_ctx": loaded.n_ctx,
-                "n_ctx_train": loaded.n_ctx_train,
-                "n_embd": loaded.n_embd,
-                "n_params": loaded.n_params,
-                "size": loaded.size_bytes,
-            },
+            "meta": {name: number for name, number in meta.items() if number},
         }
 
     # --- llama-server's own ---------------------------------------------------------------------
@@ -335,10 +341,10 @@ class Service:
         ids = fields.entries("tokens")
         fields.close()
         loaded = check_model(Fields({}), self._loaded)
-        if not all(isinstance(i, int) and 0 <= i < loaded.n_vocab for i in ids):
-            sentence = f"tokens must hold token IDs, 0 to {loaded.n_vocab - 1:,}."
-            raise fields.refuse("tokens", sentence)
         pieces = await self._vocabulary(exchange, loaded)
+        if not all(is_id(i) and i < len(pieces) for i in ids):
+            sentence = f"tokens must hold token IDs, 0 to {len(pieces) - 1:,}."
+            raise fields.refuse("tokens", sentence)
         text = b"".join(pieces.piece(i) for i in ids).decode("utf-8", "replace")
         await self._send(exchange, client, {"content": text})
 

@@ -79,8 +79,12 @@ def _with(
 ) -> ChatPrompt:
     if choice not in (AUTO, NONE) and not tools:
         raise fields.refuse("tool_choice", "tool_choice asks for a call, but no tools are given.")
+    is_named = choice not in (AUTO, NONE, REQUIRED)  # then both protocols mean one call
     return msgspec.structs.replace(
-        prompt, tools=tools, tool_choice=choice, parallel_tool_calls=is_parallel
+        prompt,
+        tools=tools,
+        tool_choice=choice,
+        parallel_tool_calls=is_parallel and not is_named,
     )
 
 

@@ -7,6 +7,9 @@ them: they join a step when their account allows it, and pay what that step took
 last one without them. Where a step costs the same with them (a device that waits for memory), they
 join nearly every one.
 
+A single step that took far longer than it costs (the machine did something else) is not paid for
+whole: guests would rest for many seconds.
+
     person alone 20 ms, 20 ms, … (+2.5 ms each)  →  joint step 28 ms (-8 ms)  →  person alone …
 """
 
@@ -17,6 +20,10 @@ from typing import Final
 SHARE: Final = 8
 MOST_S: Final = 0.1
 """What an account holds at most: no burst of guests follows a long time without them."""
+MOST_OWED_S: Final = 0.25
+MOST_OWED_STEPS: Final = 4
+"""What it owes at most, whichever is more: in seconds (a prompt is read in steps of 0.15 s beside
+somebody who writes, `pace.py`), or in steps of the person alone, where one takes that long."""
 
 
 class GuestShare:
@@ -29,6 +36,9 @@ class GuestShare:
     >>> share.after(0.05, persons=True, guests=True)
     >>> share.may_join, round(share.account_s, 4)
     (False, -0.0075)
+    >>> share.after(30.0, persons=True, guests=True)
+    >>> share.account_s
+    -0.25
     """
 
     def __init__(self) -> None:
@@ -49,4 +59,6 @@ class GuestShare:
             self.account_s = min(self.account_s + seconds / SHARE, MOST_S)
             return
         alone_s = min(self._alone_s, seconds)
-        self.account_s = min(self.account_s + alone_s / SHARE - (seconds - alone_s), MOST_S)
+        owed_s = max(MOST_OWED_S, MOST_OWED_STEPS * alone_s)
+        left_s = self.account_s + alone_s / SHARE - (seconds - alone_s)
+        self.account_s = max(min(left_s, MOST_S), -owed_s)

@@ -10,6 +10,7 @@ from native_session import GREEDY, NativeSession, load_quietly
 
 from app.engine.process.native.native import NativeLog
 from app.engine.process.native.weights import Weights
+from app.engine.process.scheduling.guests import GuestShare
 from app.engine.process.scheduling.scheduler import Scheduler
 from app.engine.protocol.messages import Finished, Stopped, Summary
 from app.engine.protocol.stages import Greedy, Sampling
@@ -102,6 +103,23 @@ def test_they_rest_while_a_persons_prompt_is_read_and_have_their_share_of_what_i
     assert seconds[1] / seconds[0] <= 1 / 7
     session.run()
     assert len(session.tokens(guest)) == 400
+
+
+def test_one_step_that_took_seconds_is_no_reason_to_rest_for_a_minute() -> None:
+    share = GuestShare()
+
+    def steps_until_guests_join(alone_s: float, joint_s: float) -> int:
+        share.after(alone_s, persons=True, guests=False)
+        share.after(joint_s, persons=True, guests=True)
+        steps = 0
+        while not share.may_join:
+            share.after(alone_s, persons=True, guests=False)
+            steps += 1
+        return steps
+
+    assert steps_until_guests_join(0.02, 5.0) * 0.02 <= 2.1
+    # Where steps are long by themselves, what guests cost is paid for whole.
+    assert steps_until_guests_join(1.0, 4.0) == pytest.approx(24, abs=1)
 
 
 def test_what_is_set_aside_can_be_stopped(session: NativeSession) -> None:

@@ -278,6 +278,7 @@ class Vocabulary:
     eot_id: int | None = None
     unk_id: int | None = None
     add_bos: bool = False
+    add_eos: bool = False
     add_space_prefix: bool | None = None
 
     def __len__(self) -> int:
@@ -310,6 +311,7 @@ class Vocabulary:
             "eot_token_id": self.eot_id,
             "unknown_token_id": self.unk_id,
             "add_bos_token": self.add_bos,
+            "add_eos_token": self.add_eos or None,
             "add_space_prefix": self.add_space_prefix,
         }
         return {prefix + key: value for key, value in pairs.items()}

@@ -567,8 +567,11 @@ class Desk:
         if self.replies.is_busy(message.conversation_id):
             return  # one of several
         self._settle_rest()
-        if self.tool_calls.on_reply_ended(message):
+        is_served = self.server.opened.is_served(message.id)
+        if not is_served and self.tool_calls.on_reply_ended(message):
             return  # what is queued waits for the reply to the results
+        if is_served:  # its calls are for its client; here a person may run them
+            self.tool_calls.on_opened()
         self.queue.on_reply_ended(message)
         self.seeds.go_on()
         self.meter.count_soon()  # the next prompt has this reply in it

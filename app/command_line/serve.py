@@ -41,7 +41,7 @@ from app.engine.protocol.messages import Failed, Finished, Stopped
 from app.paths import is_file, typed_path
 from app.refusal import Refusal, bad_setting
 from app.server.asking import model_name
-from app.server.options import DEFAULT_PORT, ServerOptions, is_loopback
+from app.server.options import DEFAULT_PORT, ServerOptions, is_loopback, read_names
 from app.server.server import Server, ServerState
 
 if TYPE_CHECKING:
@@ -68,6 +68,12 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     add("--key", metavar="KEY", help=f"key that clients must send (or set {KEY_VARIABLE})")
     add("--slots", type=int, metavar="N", help="replies at once (default: automatic)")
     add(
+        "--model-names",
+        default="",
+        metavar="NAMES",
+        help="what else clients may call the model, with commas between; *: anything",
+    )
+    add(
         "--allow-origin",
         action="append",
         default=[],
@@ -83,6 +89,7 @@ def _run(options: argparse.Namespace) -> int:
         host=options.host,
         port=options.port,
         key=options.key if options.key is not None else os.environ.get(KEY_VARIABLE, ""),
+        names=read_names(argument_text(options.model_names)),
         origins=tuple(argument_text(origin).rstrip("/") for origin in options.allow_origin),
     )
     if options.offline and not is_loopback(options.host):

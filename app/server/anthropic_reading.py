@@ -46,8 +46,8 @@ def read_anthropic(
     fields: Fields, context: Context, offer: ThinkingOffer | None, *, is_counted: bool = False
 ) -> Asked:
     """`is_counted`: only the prompt matters (`/v1/messages/count_tokens`). Raises ApiError."""
-    if "max_tokens" not in fields and not is_counted:
-        raise fields.refuse("max_tokens", "max_tokens is missing.")
+    if not is_counted:
+        fields.need("max_tokens")
     messages = read_blocks(fields)
     messages = context.known.given(context.loaded.fast_hash, messages)
     thinking, budget = _thinking(fields, offer)
@@ -94,6 +94,7 @@ def read_blocks(fields: Fields) -> list[ChatMessage]:
     for at, value in enumerate(given):
         message = Fields(value, f"messages[{at}].")
         role = message.choice("role", ("user", "assistant", "system"), "")
+        message.need("content")
         if role == "assistant":
             found.append(_assistant(message, names))
         elif role == "system":

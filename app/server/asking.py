@@ -21,8 +21,8 @@ from app.engine.protocol.request_rules import MAX_STOPS, MAX_TOKENS, check_reque
 from app.engine.protocol.stages import Sampling
 from app.server.errors import NO_MODEL, ApiError, bad_request
 from app.server.fields import Fields
-from app.server.options import ServerOptions
-from app.server.sampling import check_sampling, seeds_of
+from app.server.options import ANY_NAME, ServerOptions
+from app.server.sampling import check_sampling, seeds_of, sent_as
 
 MAX_CHOICES: Final = 16
 MAX_SCORES: Final = 20
@@ -74,17 +74,19 @@ def model_name(loaded: Loaded) -> str:
     return path.stem if path.suffix.lower() == ".gguf" else path.name
 
 
-def check_model(fields: Fields, loaded: Loaded | None) -> Loaded:
-    """The loaded model, if it is what the request names. Raises ApiError."""
+def check_model(fields: Fields, loaded: Loaded | None, names: Sequence[str]) -> Loaded:
+    """The loaded model, if it is what the request names. `names`: what else it is called here.
+    Raises ApiError."""
     wanted = fields.text("model", "")
     if loaded is None:
         raise ApiError(503, NO_MODEL, code="not_loaded", retry_after_s=5)
     name = model_name(loaded)
-    known = (name, f"{name}.gguf", loaded.path, loaded.name, *DEFAULT_NAMES, "")
-    if wanted not in known:
+    known = (name, f"{name}.gguf", loaded.path, loaded.name, *DEFAULT_NAMES, *names, "")
+    if wanted not in known and ANY_NAME not in names:
         sentence = (
             f"The model “{shown_text(wanted)}” isn't loaded. The loaded model is called “{name}”; "
-            "“default” always names it."
+            "“default” always names it. For a program that can't send another name, add this one "
+            "to the server's model names in Cutaway."
         )
         raise ApiError(404, sentence, "model", "model_not_found")
     return loaded
@@ -135,7 +137,7 @@ def read_generates(
     try:
         check_request(generates[0])
     except BadSetting as error:
-        raise bad_request(error.sentence, error.field) from error
+        raise bad_request(error.sentence, sent_as(sampling, error.field)) from error
     return generates
 
 

@@ -61,6 +61,8 @@ class Exchange:
     is_streaming: bool = False
     body: bytes = b""
     seconds: float | None = None
+    prompt_tokens: int | None = None
+    """Of what asks for no reply, but reads a text."""
     is_gone: bool = False
     """The client went before it had its answer."""
 

@@ -45,6 +45,11 @@ class Fields:
     def __contains__(self, name: str) -> bool:
         return self._values.get(name) is not None
 
+    def need(self, name: str) -> None:
+        """Raise ApiError where it is not given."""
+        if name not in self:
+            raise self.refuse(name, f"{name} is missing.")
+
     def any(self, name: str, default: Any = None) -> Any:
         """Whatever it is."""
         self._read.add(name)
@@ -62,14 +67,14 @@ class Fields:
         return int(value)
 
     def number(
-        self, name: str, default: float, low: float = -1e9, high: float = 1e9
+        self, name: str, default: float, low: float = -(10**9), high: float = 10**9
     ) -> float | int:
         """Within the bounds; a whole one stays whole, however it is written."""
         value = self.any(name, default)
         if not isinstance(value, int | float) or isinstance(value, bool):
             raise self.refuse(name, f"{name} must be a number, not {shown(value)}.")
         if not low <= value <= high or not math.isfinite(value):
-            words = f"{name} must be between {low:g} and {high:g}, not {shown(value)}."
+            words = f"{name} must be between {low:,} and {high:,}, not {shown(value)}."
             raise self.refuse(name, words)
         return value
 

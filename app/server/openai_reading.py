@@ -150,6 +150,8 @@ def read_messages(fields: Fields) -> list[ChatMessage]:
 def _message(fields: Fields, names: dict[str, str]) -> ChatMessage:
     """`names`: of the calls so far, by their IDs."""
     role = cast("Role", _ROLES[fields.choice("role", tuple(_ROLES), "")])
+    if role != "assistant":
+        fields.need("content")
     content = content_text(fields, "content")
     reasoning, calls, answers = "", [], ""
     if role == "assistant":

@@ -12,6 +12,9 @@ DEFAULT_PORT: Final = 8642
 LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "::1")
 MIN_KEY: Final = 8
 MAX_KEY: Final = 512
+ANY_NAME: Final = "*"
+MAX_NAMES: Final = 32
+MAX_NAME: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,9 @@ class ServerOptions:
     """`port` 0: any that is free. `key`: what clients send; empty: none is asked for, which is
     allowed on loopback alone. `origins`: web pages that may use it, as "http://localhost:3000".
     `alternatives` and `record_stages`: what is recorded of each token besides what was asked for,
-    so that a panel can show it. `is_guest`: a person uses the same engine, and comes first."""
+    so that a panel can show it. `names`: what else the loaded model may be called, for programs
+    that have a model's name built in; ANY_NAME: whatever they say. `is_guest`: a
+    person uses the same engine, and comes first."""
 
     host: str = "127.0.0.1"
     port: int = DEFAULT_PORT
@@ -44,6 +49,7 @@ class ServerOptions:
     origins: tuple[str, ...] = ()
     alternatives: int = 0
     record_stages: bool = False
+    names: tuple[str, ...] = ()
     is_guest: bool = False
     limits: Limits = field(default_factory=Limits)
 
@@ -60,6 +66,21 @@ class ServerOptions:
                 f"Listening on {self.host} lets other computers connect, so it needs a key. Set "
                 "one, or use 127.0.0.1."
             )
+
+
+def read_names(text: str) -> tuple[str, ...]:
+    """Names with commas between them. Raises Refusal.
+
+    >>> read_names(" gpt-4o-mini, gpt-4o,gpt-4o-mini ,")
+    ('gpt-4o-mini', 'gpt-4o')
+    """
+    names = tuple(dict.fromkeys(filter(None, (name.strip() for name in text.split(",")))))
+    if len(names) > MAX_NAMES or any(len(n) > MAX_NAME or not n.isprintable() for n in names):
+        raise bad_setting(
+            f"Enter up to {MAX_NAMES} names of up to {MAX_NAME} characters, with commas between "
+            "them."
+        )
+    return names
 
 
 def is_loopback(host: str) -> bool:

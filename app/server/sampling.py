@@ -41,6 +41,7 @@ from app.engine.protocol.stages import (
     Typical,
     Xtc,
 )
+from app.engine.protocol.template_variables import FIELD as TEMPLATE_VARIABLES
 from app.server.errors import bad_request
 from app.server.fields import Fields
 
@@ -157,6 +158,8 @@ def check_sampling(sampling: Sampling) -> None:
 
 def sent_as(sampling: Sampling, place: str) -> str:
     """`filters[2].k` → top_k: the name that was sent."""
+    if place == TEMPLATE_VARIABLES:
+        return "chat_template_kwargs"
     head, _, attribute = place.partition(".")
     stage: object = sampling.select
     if head.startswith("filters["):

@@ -52,7 +52,7 @@ from app.server.openai_reading import (
     read_chat,
     read_completion,
 )
-from app.server.options import ServerOptions
+from app.server.options import ANY_NAME, ServerOptions
 from app.server.replying import Replies, TooSlow
 
 R = TypeVar("R", bound=Result)
@@ -223,6 +223,9 @@ class Service:
         self._latest = loaded
         return loaded
 
+    def _named_by(self, fields: Fields) -> Loaded:
+        return check_model(fields, self._loaded, self._options.names)
+
     def _context(self, loaded: Loaded) -> Context:
         return Context(loaded, self._options, self._known)
 
@@ -230,47 +233,48 @@ class Service:
 
     async def _chat(self, value: Any, exchange: Exchange, client: Client) -> None:
         fields = Fields(value)
-        loaded = check_model(fields, self._loaded)
+        loaded = self._named_by(fields)
         asked = read_chat(fields, self._context(loaded), await self._offer(fields, exchange))
         pieces = await self._pieces_for(asked, exchange, loaded)
         await self._reply(exchange, client, asked, ChatForm(asked, pieces), loaded)
 
     async def _complete(self, value: Any, exchange: Exchange, client: Client) -> None:
         fields = Fields(value)
-        loaded = check_model(fields, self._loaded)
+        loaded = self._named_by(fields)
         asked = read_completion(fields, self._context(loaded))
         pieces = await self._pieces_for(asked, exchange, loaded)
         await self._reply(exchange, client, asked, TextForm(asked, pieces), loaded)
 
     async def _message(self, value: Any, exchange: Exchange, client: Client) -> None:
         fields = Fields(value)
-        loaded = check_model(fields, self._loaded)
+        loaded = self._named_by(fields)
         asked = read_anthropic(fields, self._context(loaded), await self._offer(fields, exchange))
         await self._reply(exchange, client, asked, MessageForm(asked), loaded)
 
     async def _count(self, value: Any, exchange: Exchange, client: Client) -> None:
         fields = Fields(value)
-        loaded = check_model(fields, self._loaded)
+        loaded = self._named_by(fields)
         offer = await self._offer(fields, exchange)
         asked = read_anthropic(fields, self._context(loaded), offer, is_counted=True)
         count = await self._ask(exchange, CountPrompt(0, asked.generates[0].prompt), PromptCount)
+        exchange.model, exchange.prompt_tokens = asked.model, count.n_tokens
         await self._send(exchange, client, {"input_tokens": count.n_tokens})
 
     async def _embed(self, value: Any, exchange: Exchange, client: Client) -> None:
         fields = Fields(value)
-        loaded = check_model(fields, self._loaded)
+        loaded = self._named_by(fields)
         inputs, is_base64 = read_inputs(fields)
-        ids = [await self._ids(exchange, each, loaded) for each in inputs]
-        found = await self._ask(exchange, EmbedTexts(0, ids), TextsEmbedded)
+        ids = [await self._ids(exchange, each) for each in inputs]
         exchange.model = model_name(loaded)
-        n_tokens = sum(map(len, ids))
-        answer = told(found, exchange.model, n_tokens, is_base64=is_base64)
+        exchange.prompt_tokens = sum(map(len, ids))
+        found = await self._ask(exchange, EmbedTexts(0, ids), TextsEmbedded)
+        answer = told(found, exchange.model, exchange.prompt_tokens, is_base64=is_base64)
         await self._send(exchange, client, answer)
 
-    async def _ids(self, exchange: Exchange, text: str | list[int], loaded: Loaded) -> list[int]:
+    async def _ids(self, exchange: Exchange, text: str | list[int]) -> list[int]:
         if not isinstance(text, str):
             return text
-        asked = Tokenize(0, text, add_bos=loaded.add_bos)
+        asked = Tokenize(0, text, add_special=True)
         return (await self._ask(exchange, asked, Tokens)).token_ids
 
     async def _offer(self, fields: Fields, exchange: Exchange) -> ThinkingOffer | None:
@@ -282,18 +286,21 @@ class Service:
 
     async def _list_models(self, _: Any, exchange: Exchange, client: Client) -> None:
         loaded = self._loaded
-        found = [self._model(loaded)] if loaded is not None else []
+        found: list[dict[str, Any]] = []
+        if loaded is not None:
+            more = [name for name in self._options.names if name != ANY_NAME]
+            found = [self._model(loaded, name) for name in (model_name(loaded), *more)]
         ends = {"first_id": found[0]["id"], "last_id": found[-1]["id"]} if found else {}
         await self._send(
             exchange, client, {"object": "list", "data": found, "has_more": False, **ends}
         )
 
     async def _show_model(self, name: str, exchange: Exchange, client: Client) -> None:
-        loaded = check_model(Fields({"model": name}), self._loaded)
-        await self._send(exchange, client, self._model(loaded))
+        loaded = self._named_by(Fields({"model": name}))
+        await self._send(exchange, client, self._model(loaded, model_name(loaded)))
 
-    def _model(self, loaded: Loaded) -> dict[str, Any]:
-        """In OpenAI's form and Anthropic's at once: their fields do not meet."""
+    def _model(self, loaded: Loaded, name: str) -> dict[str, Any]:
+        """Under this name, in OpenAI's form and Anthropic's at once: their fields do not meet."""
         meta = {
             "n_vocab": loaded.n_vocab,
             "n_ctx": loaded.n_ctx,
@@ -304,7 +311,7 @@ class Service:
         }  # of a model elsewhere some are unknown
         created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._started))
         return {
-            "id": model_name(loaded),
+            "id": name,
             "object": "model",
             "created": self._started,
             "owned_by": "cutaway",
@@ -327,7 +334,7 @@ class Service:
         fields.only("parse_special", (False,), "Text never becomes control tokens here.")
         with_pieces = fields.flag("with_pieces")
         fields.close()
-        found = await self._ask(exchange, Tokenize(0, text, add_bos=add_special), Tokens)
+        found = await self._ask(exchange, Tokenize(0, text, add_special=add_special), Tokens)
         tokens: list[Any] = list(found.token_ids)
         if with_pieces:
             tokens = [
@@ -340,7 +347,7 @@ class Service:
         fields = Fields(value)
         ids = fields.entries("tokens")
         fields.close()
-        loaded = check_model(Fields({}), self._loaded)
+        loaded = self._named_by(Fields({}))
         pieces = await self._vocabulary(exchange, loaded)
         if not all(is_id(i) and i < len(pieces) for i in ids):
             sentence = f"tokens must hold token IDs, 0 to {len(pieces) - 1:,}."
@@ -350,7 +357,7 @@ class Service:
 
     async def _apply_template(self, value: Any, exchange: Exchange, client: Client) -> None:
         fields = Fields(value)
-        loaded = check_model(fields, self._loaded)
+        loaded = self._named_by(fields)
         asked = read_chat(fields, self._context(loaded), None)
         prompt = asked.generates[0].prompt
         shown = await self._ask(exchange, ReadPrompt(0, prompt), PromptShown)

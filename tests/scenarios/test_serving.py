@@ -14,6 +14,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLabel, QMenu
+from scripted_servers import DONE, HOLD, ScriptedServer, Stream, delta, finish, ollama, sse
 from small_networks import small_network
 
 from app.chat.server.log import CLIENT_LEFT
@@ -224,6 +225,33 @@ def test_the_model_that_goes_in_mid_request_ends_it_in_words(serving: Any) -> No
     row = next(iter(serving.app.desk.server.log))
     assert (row.state, row.why) == ("stopped", UNLOADED)
     assert UNLOADED in str(script.error)
+
+
+def test_a_model_of_another_server_is_served_beside_its_chat(open_window: Open) -> None:
+    answers = [
+        Stream([*sse(delta("Slow")), HOLD]),
+        Stream(sse(delta("Served."), finish("stop"), DONE)),
+    ]
+    with ScriptedServer({**ollama(), "/v1/chat/completions": answers}) as other:
+        person = serve(open_window(SCRIPT, is_offline=False))
+        desk = person.app.desk
+        desk.engines.add("Box", other.url, "", lambda _: None)
+        person.wait(lambda: desk.engines.all and desk.engines.all[0].offer)
+        path = desk.engines.all[0].models()[0].path
+        desk.loader.load(path)
+        person.wait(lambda: desk.loader.is_ready and desk.loader.loaded.path == path)
+        person.send("Go on and on.")
+        person.wait(lambda: person.reply() is not None and person.reply().content == "Slow")
+        script = Script(url_of(person), "Hi")
+        person.wait(lambda: not script.is_alive() and not desk.server.is_busy)
+        assert (script.said, script.error) == (["Served."], None)
+        assert person.reply().state is MessageState.STREAMING
+        person.window.action_registry.run("stop")
+        person.wait_ended()
+        row = next(iter(desk.server.log))
+        assert (row.model, row.tokens_in) == ("m", None)
+        desk.server.open(row.number)
+        assert [m.content for m in desk.shelf.path] == ["Hi", "Served."]
 
 
 @pytest.mark.soak

@@ -92,6 +92,12 @@ class ServerPage(Page):
         )
         self.add_card(
             row(
+                "server_names",
+                "Other model names",
+                "For programs that can't send “default”, like “gpt-4o-mini, gpt-4o”. *: any name.",
+                LineField(),
+            ),
+            row(
                 "server_loads",
                 "Load the model when asked",
                 "If none is loaded, a request loads the last one. Off: it's refused.",

@@ -31,6 +31,14 @@ AGAIN: Final = "again"
 OTHER_WEIGHTS: Final = "This reply was written by “{name}”. Load that model to rerun it."
 NOTHING_TO_COMPARE: Final = "This reply has no text of its own, so there is nothing to rerun."
 FROM_BEAMS: Final = "This text came from a beam search; a rerun repeats its tokens. "
+TOOL_CHOICE: Final = "tool_choice"
+"""In the settings of a reply that a program asked for: which tool it had to call, or that it had
+to. A chat asks for no such thing."""
+
+HAD_TO_CALL: Final = (
+    "The program that asked for this reply required a tool call, so it can't be rerun exactly. "
+    "Use “Copy as curl” in Server requests instead."
+)
 NO_SEED: Final = "The seed of this reply is unknown, so it can't be rerun exactly."
 
 
@@ -77,6 +85,8 @@ class Again:
             return f"{why} Regenerate the reply instead."
         if message.seed is None:
             return NO_SEED
+        if message.settings.get(TOOL_CHOICE):
+            return HAD_TO_CALL
         if self._loader.loaded is not None and message.weights_hash != self._loader.weights_hash:
             return OTHER_WEIGHTS.format(name=message.weights_name or "another model")
         return ""

@@ -17,6 +17,7 @@ from typing import Any, Final
 from app.chat.conversations.shelf import new_id
 from app.chat.conversations.titles import title_from
 from app.chat.documents.text_document import PLACE
+from app.chat.replies.again import TOOL_CHOICE
 from app.chat.replies.calls import as_answer, with_calls
 from app.chat.replies.recorded import at_start
 from app.chat.replies.reply import NOTHING, Beginning, Reply
@@ -27,7 +28,7 @@ from app.engine.protocol.loading_messages import Loaded
 from app.engine.protocol.messages import Generate
 from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt, Prompt, TextPrompt
 from app.engine.protocol.stages import Stage
-from app.engine.protocol.tool_messages import ToolCall
+from app.engine.protocol.tool_messages import AUTO, ToolCall
 from models.records import Conversation, ConversationKind, Message, MessageState, Role
 
 OF_CHAT: Final = (
@@ -132,6 +133,8 @@ def asked_of(
         recorded[PLACE] = [len(generate.prompt.text)] * 2
     if given:
         recorded["given"] = given.as_recorded()
+    if isinstance(generate.prompt, ChatPrompt) and generate.prompt.tool_choice != AUTO:
+        recorded[TOOL_CHOICE] = generate.prompt.tool_choice
     message = Message(
         id=_own_id(generate.reply_id),
         conversation_id=conversation.id,

@@ -96,6 +96,7 @@ class Logged:
     endpoint: str
     at: datetime
     model: str = ""
+    prompt_tokens: int | None = None
     body: bytes = b""
     replies: list[LoggedReply] = field(default_factory=list)
     status: int = 0
@@ -136,6 +137,8 @@ class Logged:
     @property
     def tokens_in(self) -> int | None:
         """Of the prompt; where several replies were asked for, of all of them."""
+        if not self.replies:
+            return self.prompt_tokens
         return _sum([r.ended.counts.prompt_tokens for r in self.replies if r.ended is not None])
 
     @property
@@ -242,6 +245,7 @@ class RequestLog:
         row = self._rows[exchange.number]
         is_over = exchange.seconds is not None  # before the rest: nothing comes after it but ends
         row.model, row.body = one_line(exchange.model), exchange.body
+        row.prompt_tokens = exchange.prompt_tokens
         for place, served in enumerate(tuple(exchange.replies)):
             if served.request_id:
                 self._read_reply(row, place, served)

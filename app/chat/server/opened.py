@@ -62,6 +62,11 @@ class OpenedRequest:
         """The request that there is a chat of."""
         return self._row
 
+    def is_served(self, message_id: str) -> bool:
+        """Whether this reply was asked for by the client of the request, not here."""
+        served = self._row.replies if self._row is not None else ()
+        return any(each.reply.message.id == message_id for each in served)
+
     @property
     def has_own(self) -> bool:
         """Whether somebody has gone on in it, or has begun to: that would be lost."""

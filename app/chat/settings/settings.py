@@ -107,7 +107,7 @@ class Settings:
     by nobody: what a reply may call, filled in where settings are resolved.
     `server_…`: the server of one's own (`app/chat/server/`); `server_key_kept`: the system's
     keyring has its key; `server_port` 0: any that is free; `server_max_minutes` 0: a request may
-    take any time.
+    take any time; `server_names`: what else clients may call the model, with commas between.
     """
 
     theme: str = "system"
@@ -184,6 +184,7 @@ class Settings:
     server_port: int = 8642
     server_address: str = "127.0.0.1"
     server_key_kept: bool = False
+    server_names: str = ""
     server_loads: bool = True
     server_max_requests: int = 32
     server_max_mb: int = 8
@@ -472,6 +473,14 @@ def _server_address(value: object) -> str:
         ) from None
 
 
+def _server_names(value: object) -> str:
+    from app.server.options import read_names  # not before the first paint
+
+    if not isinstance(value, str) or clean_text(value) != value:
+        raise bad_setting("The server's model names must be text.")
+    return ", ".join(read_names(value))
+
+
 def _hub_endpoint(value: object) -> str:
     """Empty: the hub that the environment names, or the public one."""
     if value == "":
@@ -613,6 +622,7 @@ _CHECKS: Final[dict[str, Callable[[object], Any]]] = {
     "server_port": _whole("The server's port", 0, 65_535),
     "server_address": _server_address,
     "server_key_kept": _flag("Keeping the server's key"),
+    "server_names": _server_names,
     "server_loads": _flag("Loading the model for a request"),
     "server_max_requests": _whole("The number of requests at once", 1, 1_000),
     "server_max_mb": _whole("The size of a request", 1, 1_000),

@@ -868,7 +868,9 @@ class Serving:
         if command.inside:
             ids = inside_ids(command.text, vocabulary)
         else:
-            ids = vocabulary.tokenize(command.text, command.special, command.add_bos)
+            ids = vocabulary.tokenize(command.text, command.special)
+        if command.add_special:
+            ids = vocabulary.with_ends(ids)
         return Tokens(ids, [vocabulary.piece(token_id) for token_id in ids])
 
 

@@ -213,13 +213,14 @@ class Resume(WireMessage, frozen=True, tag=True):
 
 class Tokenize(WireMessage, frozen=True, tag=True):
     """Text to IDs. `special`: control-token text becomes control tokens. `inside`: as people's
-    text that stands behind another one, so that the IDs spell it and nothing before it. -> Tokens
+    text that stands behind another one, so that the IDs spell it and nothing before it.
+    `add_special`: with what the file puts around a text (BOS, EOS). -> Tokens
     """
 
     id: Amount
     text: str
     special: bool = False
-    add_bos: bool = False
+    add_special: bool = False
     inside: bool = False
 
 

@@ -146,13 +146,13 @@ def answered(command: Command, server: Server, target: Target) -> Result:
 def _tokenized(command: Tokenize, server: Server, target: Target) -> Tokens:
     if target.offer.speaks_llama:
         ids, pieces = _llama_tokens(
-            server, command.text, special=command.special, add_bos=command.add_bos
+            server, command.text, special=command.special, add_special=command.add_special
         )
     else:
         body = {
             "model": target.model.id,
             "prompt": command.text,
-            "add_special_tokens": command.add_bos,
+            "add_special_tokens": command.add_special,
             "return_token_strs": True,
         }
         ids, pieces = _vllm_tokens(server, body, target)
@@ -160,11 +160,11 @@ def _tokenized(command: Tokenize, server: Server, target: Target) -> Tokens:
 
 
 def _llama_tokens(
-    server: Server, text: str, *, special: bool, add_bos: bool
+    server: Server, text: str, *, special: bool, add_special: bool
 ) -> tuple[list[int], list[bytes]]:
     body = {
         "content": text,
-        "add_special": add_bos,
+        "add_special": add_special,
         "parse_special": special,
         "with_pieces": True,
     }
@@ -295,7 +295,7 @@ class _ServerVocabulary:
         self.bos_text, self.eos_text = target.bos_text, target.eos_text
 
     def tokenize(self, text: str, special: bool = False, add_bos: bool = False) -> list[int]:
-        ids, pieces = _llama_tokens(self._server, text, special=special, add_bos=add_bos)
+        ids, pieces = _llama_tokens(self._server, text, special=special, add_special=add_bos)
         self._pieces.update(zip(ids, pieces, strict=True))
         return ids
 
@@ -398,7 +398,7 @@ def _controls_in(prompt: ChatPrompt | TextPrompt, server: Server, target: Target
 def _is_token(text: str, server: Server, target: Target) -> bool:
     """Whether a text becomes a single token where control tokens are read."""
     if target.offer.speaks_llama:
-        return len(_llama_tokens(server, text, special=True, add_bos=False)[0]) == 1
+        return len(_llama_tokens(server, text, special=True, add_special=False)[0]) == 1
     body = {"model": target.model.id, "prompt": text, "add_special_tokens": False}
     return len(_vllm_ids(server, body)[0]) == 1
 
@@ -447,7 +447,7 @@ def _prompt_ids(prompt: Prompt, server: Server, target: Target) -> tuple[list[in
     if target.offer.speaks_llama:
         is_chat = isinstance(prompt, ChatPrompt)
         text = rendered(prompt, server, target) if isinstance(prompt, ChatPrompt) else prompt.text
-        ids, _ = _llama_tokens(server, text, special=is_chat, add_bos=True)
+        ids, _ = _llama_tokens(server, text, special=is_chat, add_special=True)
         return ids, n_ctx
     ids, told = _vllm_ids(server, _vllm_prompt(prompt, target))
     told_ctx = told.get("max_model_len")
@@ -479,7 +479,7 @@ def _shown(command: ReadPrompt, server: Server, target: Target) -> PromptShown:
             text = rendered(prompt, server, target)
         else:
             text, origin = prompt.text, "text"
-        ids, pieces = _llama_tokens(server, text, special=is_chat, add_bos=True)
+        ids, pieces = _llama_tokens(server, text, special=is_chat, add_special=True)
         parts = _parts_by_own_rendering(prompt, ids, server, target)
     else:
         ids, pieces = _vllm_tokens(server, _vllm_prompt(prompt, target), target)

@@ -266,5 +266,7 @@ def test_openais_own_client(served: Served) -> None:
 def test_vectors_that_an_engine_has_not_are_an_error_that_says_why(served: Served) -> None:
     answer = served.ask("/v1/embeddings", {"input": "Hi"})
     assert (answer.status, answer.error["message"]) == (400, "A script has no vectors of texts.")
+    read = served.last()
+    assert (read.model, read.prompt_tokens) == ("weights", 1)
     for body in ({}, {"input": []}, {"input": [""]}, {"input": "a", "dimensions": 3}):
         assert served.ask("/v1/embeddings", body).status == 400

@@ -101,7 +101,9 @@ def row_words(row: Logged) -> str:
     """All of a request in a few lines: for its tooltip, and for a screen reader."""
     model = f", model “{row.model}”" if row.model else ""
     lines = [f"{STATES[row.state]}: {row.endpoint}", f"From {row.client}{model}"]
-    if row.tokens_in is not None:
+    if row.tokens_in is not None and not row.replies:
+        lines.append(f"{row.tokens_in:,} tokens read")
+    elif row.tokens_in is not None:
         lines.append(
             f"{row.tokens_in:,} prompt tokens, {row.cached or 0:,} cached; "
             f"{row.tokens_out or 0:,} generated"

@@ -45,6 +45,7 @@ class Vocabulary:
         self.bos_id = self._special(llama.llama_vocab_bos(handle))
         self.eos_id = self._special(llama.llama_vocab_eos(handle))
         self.add_bos = bool(llama.llama_vocab_get_add_bos(handle))
+        self.add_eos = bool(llama.llama_vocab_get_add_eos(handle))
 
     def tokenize(self, text: str, special: bool = False, add_bos: bool = False) -> list[int]:
         """IDs of `text`, tokenised whole. `special`: control-token text becomes control tokens.
@@ -61,6 +62,13 @@ class Vocabulary:
             raise NativeError(f"llama.cpp could not tokenise {len(data)} bytes")
         found = list(ids[:count])
         return [self.bos_id, *found] if add_bos and self.bos_id is not None else found
+
+    def with_ends(self, ids: list[int]) -> list[int]:
+        """A whole text's IDs with what the file puts around them: a model that was trained for
+        vectors may take its own from the EOS."""
+        first = [self.bos_id] if self.add_bos and self.bos_id is not None else []
+        last = [self.eos_id] if self.add_eos and self.eos_id is not None else []
+        return [*first, *ids, *last]
 
     def piece(self, token_id: int) -> bytes:
         """The bytes that a token stands for; of a control token its name.

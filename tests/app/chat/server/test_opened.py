@@ -7,18 +7,26 @@ from typing import Any
 
 import pytest
 from fake_server import FakeServer
+from tool_talk import scripted
 
 from app.chat import events
+from app.chat.replies.again import HAD_TO_CALL
+from app.chat.replies.calls import answered_by, calls_of
 from app.chat.server import log, opened
-from app.engine.protocol.messages import Generate
+from app.engine.protocol.messages import Generate, Resume
 from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt, TextPrompt
 from app.engine.protocol.stages import Greedy, Sampling
+from app.engine.protocol.tool_messages import Tool, ToolCall
+from app.server.exchange import Exchange
 from models.records import ConversationKind, MessageState, Role
+from ui.windows.server.words import row_words
 
+CALL = {"name": "get_current_time", "arguments": {"timezone": "Asia/Tokyo"}, "id": "call_1"}
 SCRIPT: dict[str, Any] = {
     "replies": [
         {"match": "slow", "tokens": [{"text": "slow ", "ms": 5, "repeat": 4000}]},
         {"match": "brief", "tokens": [{"text": "brief ", "ms": 2, "repeat": 20}]},
+        {"match": "What time", "ms": 1, "text": "Let me look.", "calls": [CALL]},
         {"text": "Paris is the capital of France."},
     ],
 }
@@ -67,6 +75,15 @@ def test_its_figures_are_the_engines(room: Any, server: FakeServer) -> None:
         summary.generated,
     )
     assert room.of(events.ServedChanged)
+
+
+def test_what_asks_for_no_reply_has_its_count_too(room: Any, server: FakeServer) -> None:
+    exchange = Exchange("/v1/embeddings", "127.0.0.1", "a model", status=200, prompt_tokens=7)
+    exchange.end()
+    server.told(exchange)
+    row = row_of(room, exchange)
+    assert (row.tokens_in, row.cached, row.tokens_out) == (7, None, None)
+    assert "7 tokens read" in row_words(row)
 
 
 def test_messages_and_reply_are_shown_with_its_trace(room: Any, server: FakeServer) -> None:
@@ -189,6 +206,59 @@ def test_what_is_begun_by_the_client_is_given_and_not_drawn(room: Any, server: F
     assert reply.content == "It is " + exchange_text(exchange)
     assert reply.settings["given"]["characters"] == len("It is ")
     assert [m.content for m in room.desk.shelf.path[:-1]] == ["The capital?"]
+
+
+TOOLS = [Tool("get_current_time", "The time somewhere.", '{"type":"object"}'), Tool("other")]
+
+
+def test_calls_and_their_results_are_shown_as_such(room: Any, server: FakeServer) -> None:
+    call = ToolCall("call_0", "other", '{"a":1}')
+    prompt = ChatPrompt(
+        [
+            ChatMessage("user", "Look it up"),
+            ChatMessage("assistant", "", tool_calls=[call]),
+            ChatMessage("tool", "Nothing.", tool_call_id="call_0", tool_name="other"),
+            ChatMessage("user", "What time is it in Tokyo?"),
+        ],
+        tools=TOOLS,
+        tool_choice="required",
+    )
+    exchange = server.ask(generate=Generate(0, prompt))
+    answered(room, exchange)
+    show(room, exchange)
+    _, caller, result, _, reply = room.desk.shelf.path
+    assert (calls_of(caller), result.role, result.content) == ((call,), Role.TOOL, "Nothing.")
+    assert answered_by(result) == ToolCall("call_0", "other", "")
+    assert [each.name for each in calls_of(reply)] == ["get_current_time"]
+    found: list[Any] = []
+    room.desk.prompts.read(reply.id, found.append, still=lambda: True)
+    shown = room.until(lambda: found, "the prompt")[0]
+    assert shown.text == exchange.replies[0].summary.rendered_prompt
+    assert [each["name"] for each in reply.settings["tools"]] == ["get_current_time", "other"]
+    room.desk.again.run(reply.id)
+    assert room.of(events.Noticed)[-1].sentence == HAD_TO_CALL
+
+
+def test_what_it_calls_runs_nothing_here_before_a_person_says_so(
+    room: Any, server: FakeServer
+) -> None:
+    mine = scripted()
+    assert room.desk.tools.put(mine) == ""
+    room.until(lambda: room.desk.tools.state(mine.id).state == "ready", "the server")
+    (tool,) = [each.tool for each in room.desk.tools.known() if each.name == TOOLS[0].name]
+    room.desk.tools.set_permission(mine.id, tool, "always")
+    prompt = ChatPrompt([ChatMessage("user", "What time is it in Tokyo?")], tools=TOOLS)
+    exchange = server.ask(generate=Generate(0, prompt, hold=True))
+    row = row_of(room, exchange)
+    room.until(lambda: row.replies, "its reply")
+    show(room, exchange)
+    server.engine.request(Resume(exchange.replies[0].request_id))
+    answered(room, exchange)
+    room.pump()
+    assert [m.role for m in room.desk.shelf.path] == [Role.USER, Role.ASSISTANT]
+    assert not room.desk.replies.is_generating
+    asked = room.desk.tool_calls.asked
+    assert (asked.phase, asked.call.name) == ("asking", "get_current_time")
 
 
 def test_the_users_own_temporary_chat_stays(room: Any, server: FakeServer) -> None:

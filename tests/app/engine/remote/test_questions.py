@@ -48,7 +48,7 @@ def test_llama_server_tokenises_with_pieces(talk):
     one = talk(servers.llama_server())
     rows = [{"id": 19556, "piece": "Hello"}, {"id": 198, "piece": [195]}]
     one.server.answers["/tokenize"] = {"tokens": rows}
-    found = one.answer(Tokenize(0, "Hello", special=True, add_bos=True))
+    found = one.answer(Tokenize(0, "Hello", special=True, add_special=True))
     assert found == Tokens([19556, 198], [b"Hello", b"\xc3"])
     assert one.server.asked("/tokenize")[0].body == {
         "content": "Hello",

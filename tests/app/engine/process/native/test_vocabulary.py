@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from gguf_writer import Vocabulary as FileVocabulary, bpe_vocabulary, spm_vocabulary, tiny_llama
 from native_session import load_quietly
 
-from app.engine.process.native.native import NativeLog
+from app.engine.process.native.native import NativeLog, llama
 from app.engine.process.native.vocabulary import Vocabulary
 from app.engine.process.native.weights import Weights
 
@@ -101,6 +102,17 @@ def test_bos_is_added_once_where_asked(made_up: MakeVocabulary) -> None:
     assert spm.bos_text == "<s>"
     bpe = made_up(bpe_vocabulary(["hello"], control=(), add_bos=False))
     assert not bpe.add_bos
+
+
+@pytest.mark.parametrize(("add_bos", "add_eos"), [(False, True), (True, True), (True, False)])
+def test_a_whole_text_has_the_ends_that_llama_cpp_gives_it(
+    made_up: MakeVocabulary, *, add_bos: bool, add_eos: bool
+) -> None:
+    plain = bpe_vocabulary(["hello"], add_bos=add_bos)
+    found = made_up(dataclasses.replace(plain, add_eos=add_eos))
+    ids = (llama.llama_token * 16)()
+    count = llama.llama_tokenize(found._handle, b"hello", 5, ids, 16, True, False)
+    assert found.with_ends(found.tokenize("hello")) == list(ids[:count])
 
 
 def test_user_defined_tokens_are_found_in_any_text(made_up: MakeVocabulary) -> None:

@@ -115,7 +115,7 @@ def questions() -> list[tuple[Any, object]]:
         (ReadDevices(number()), DevicesRead),
         (Tokenize(number(), ""), Tokens),
         (Tokenize(number(), "", inside=True), Tokens),
-        (Tokenize(number(), "a\0b", special=True, add_bos=True), Tokens),
+        (Tokenize(number(), "a\0b", special=True, add_special=True), Tokens),
         (CountPrompt(number(), IdsPrompt([LARGE])), PromptCount),
         (ReadPrompt(number(), IdsPrompt([LARGE])), OUTSIDE),
         (ReadPrompt(number(), IdsPrompt([-1])), OUTSIDE),

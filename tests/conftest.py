@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import gc
 import importlib.metadata
+import itertools
 import os
 import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import hypothesis
 import pytest
@@ -60,10 +62,22 @@ hypothesis.settings.load_profile("cutaway")
 gc.disable()
 
 
+NETWORK: Final = NetworkGuard()
+
+FOR_ALL: Final = pytest.MonkeyPatch()
+"""What holds in all tests is done once, after the collection, which sees the world as it is."""
+
+
 def pytest_collection_finish() -> None:
+    NETWORK.install(FOR_ALL)
+    FOR_ALL.setattr("app.gguf.local.places.places_of_others", lambda: ())
     gc.collect()
     gc.freeze()
     gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    FOR_ALL.undo()
 
 
 @pytest.fixture
@@ -76,32 +90,51 @@ def stays_frozen(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def leak_guard() -> Iterator[None]:
-    """Fail a test that leaves a thread, a child process, a QThread or a window behind."""
+    """Fail a test that leaves a thread, a child process, a QThread or a window behind, or in
+    which a socket of this process reached for another machine."""
     guard = LeakGuard()
+    NETWORK.refused = []
     yield
-    leaks = guard.leaks()
-    if leaks:
-        pytest.fail("left behind: " + "; ".join(leaks), pytrace=False)
+    found = []
+    if NETWORK.refused:
+        found.append("reached for the network: " + "; ".join(NETWORK.refused))
+    if leaks := guard.leaks():
+        found.append("left behind: " + "; ".join(leaks))
+    if found:
+        pytest.fail(". ".join(found), pytrace=False)
+
+
+@pytest.fixture
+def network_guard(leak_guard: None) -> NetworkGuard:
+    """What remembers the sockets of this test that reached for another machine."""
+    return NETWORK
+
+
+PLACES: Final = ("CUTAWAY_DATA_DIR", "HF_HOME")
+COUNT: Final = itertools.count()
 
 
 @pytest.fixture(autouse=True)
-def network_guard(leak_guard: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[NetworkGuard]:
-    """Fail a test in which a socket of this process reaches for another machine."""
-    guard = NetworkGuard()
-    guard.install(monkeypatch)
-    yield guard
-    if guard.refused:
-        pytest.fail("reached for the network: " + "; ".join(guard.refused), pytrace=False)
-
-
-@pytest.fixture(autouse=True)
-def data_dir(leak_guard: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """This test's own data folder, not made yet, and what the whole app uses by default."""
-    folder = tmp_path / "data"
-    monkeypatch.setenv("CUTAWAY_DATA_DIR", str(folder))
-    monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
-    monkeypatch.setattr("app.gguf.local.places.places_of_others", lambda: ())
-    return folder
+def data_dir(
+    leak_guard: None, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Path]:
+    """This test's own data folder, not made yet, and what the whole app uses by default. It is in
+    `tmp_path`, where the test has one; most need no folder at all."""
+    if "tmp_path" in request.fixturenames:
+        folder, is_made_by_test = request.getfixturevalue("tmp_path"), False
+    else:
+        folder, is_made_by_test = tmp_path_factory.getbasetemp() / f"of-{next(COUNT)}", True
+    n_failed = request.session.testsfailed
+    before = {name: os.environ.get(name) for name in PLACES}
+    os.environ.update(zip(PLACES, (str(folder / "data"), str(folder / "hub")), strict=True))
+    yield folder / "data"
+    for name, place in before.items():
+        if place is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = place
+    if is_made_by_test and request.session.testsfailed == n_failed and folder.exists():
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _source(*kinds: str) -> Iterator[Source | None]:

@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import psutil
 import pytest
@@ -26,7 +26,9 @@ import pytest
 PATIENCE_S = 3.0
 """How long threads and children may take to end once their test is over."""
 
-THREADS_TELL = Path(f"/proc/self/task/{os.getpid()}/children").exists()
+THREADS: Final = Path("/proc/self/task")
+
+THREADS_TELL = (THREADS / str(os.getpid()) / "children").exists()
 """Whether the kernel tells a thread's children (Linux, in all but odd builds)."""
 
 
@@ -34,10 +36,9 @@ class LeakGuard:
     """Remembers what exists now; `leaks()` names what came since and does not go away."""
 
     def __init__(self) -> None:
-        self._process = psutil.Process()
         self._threads = set(threading.enumerate())
-        self._children = set(_children(self._process))
-        self._n_native_threads = self._process.num_threads()
+        self._children = set(_children())
+        self._n_native_threads = _n_native_threads()
         self._windows = {id(window) for window in _top_level_windows()}
 
     def leaks(self, patience_s: float = PATIENCE_S) -> list[str]:
@@ -63,7 +64,7 @@ class LeakGuard:
         ]
         found += [
             f"child process {child.pid} ({_command_of(child)})"
-            for child in _children(self._process)
+            for child in _children()
             if child not in self._children
         ]
         found += [
@@ -78,17 +79,23 @@ class LeakGuard:
     def _has_more_threads(self) -> bool:
         """A thread that was joined is gone a moment later; looking for QThreads takes longer."""
         for _ in range(10):
-            if self._process.num_threads() <= self._n_native_threads:
+            if _n_native_threads() <= self._n_native_threads:
                 return False
             time.sleep(0.0005)
         return True
 
 
-def _children(process: psutil.Process) -> list[psutil.Process]:
+def _n_native_threads() -> int:
+    return sum(1 for _ in THREADS.iterdir()) if THREADS_TELL else psutil.Process().num_threads()
+
+
+def _children() -> list[psutil.Process]:
     """The children of this process. psutil reads about every process of the machine for them;
     Linux tells each thread's."""
     if not THREADS_TELL:
-        return process.children()
+        return psutil.Process().children()
+    if _is_childless():
+        return []
     pids, again = None, _children_by_thread()
     while again and pids != again:  # where one ends meanwhile, another may be left out
         pids, again = again, _children_by_thread()
@@ -99,9 +106,20 @@ def _children(process: psutil.Process) -> list[psutil.Process]:
     return found
 
 
+def _is_childless() -> bool:
+    """What most tests find, in one call: there is none to wait for, of whatever kind (`__WALL`:
+    Qt makes its own without the signal that tells of their end)."""
+    any_kind = 0x40000000
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT | any_kind)
+    except ChildProcessError:
+        return True
+    return False
+
+
 def _children_by_thread() -> set[int]:
     pids: set[int] = set()
-    for thread in Path("/proc/self/task").iterdir():
+    for thread in THREADS.iterdir():
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended
             pids.update(map(int, (thread / "children").read_text().split()))
     return pids

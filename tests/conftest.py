@@ -73,6 +73,8 @@ def pytest_collection_finish() -> None:
     FOR_ALL.setattr("app.gguf.local.places.places_of_others", lambda: ())
     gc.collect()
     gc.freeze()
+    # What a test makes is soon gone; Python's own 700 would have it looked at all the time.
+    gc.set_threshold(5000, 10, 10)
     gc.enable()
 
 

@@ -98,11 +98,14 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[life.QuietCollector]:
     """Of a window that is busy until `is_busy` is set otherwise."""
     monkeypatch.setattr(life, "TIDY_EVERY_MS", 5)
     monkeypatch.setattr(life, "COLLECT_EVERY_MS", 5)
+    former = gc.get_threshold()
+    gc.set_threshold(700, 10, 10)  # as users have it
     made = life.QuietCollector(lambda: made.is_busy)
     made.is_busy = True
     gc.collect()
     yield made
     made.end()
+    gc.set_threshold(*former)
     gc.freeze()  # as it was: else each collection would look at all modules and tests
 
 

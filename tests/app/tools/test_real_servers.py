@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 import sys
 import threading
 from datetime import datetime, timedelta
@@ -36,12 +38,30 @@ def test_the_time_in_tokyo(talk):
     assert wrong.is_error or wrong.kind == "failed"
 
 
-def test_a_server_that_needs_an_older_sdk_says_so_in_its_own_words(talk, tmp_path):
-    """It is written for the SDK's first version and ends at once beside the second."""
-    failed = talk.start(installed("mcp-filesystem", str(tmp_path)))
-    assert failed.state == "failed"
-    assert failed.sentence.startswith("It ended before it was ready. Its last words: ")
-    assert "MCP SDK" in failed.sentence
+def test_files_of_a_folder(talk, tmp_path):
+    """The protocol's own file server is a Node.js program; npm gets it, as its users do."""
+    npm = shutil.which("npm")
+    assert npm, "This long test needs Node.js with npm (CONTRIBUTING.md)."
+    package = "@modelcontextprotocol/server-filesystem"
+    quiet = ["--silent", "--no-package-lock", "--no-audit", "--no-fund", "--prefix", str(tmp_path)]
+    subprocess.run([npm, "install", *quiet, f"{package}@2026.8.31"], check=True)
+    (folder := tmp_path / "folder").mkdir()
+    (folder / "note.txt").write_text("Forty-two words.")
+    (tmp_path / "outside.txt").write_text("Not for it.")
+    program = tmp_path / "node_modules" / package / "dist" / "index.js"
+    arguments = (str(program), str(folder))
+    server = ToolServer(new_id(), "files", command="node", arguments=arguments)
+    ready = talk.start(server)
+    assert ready.state == "ready", ready.sentence
+    assert {tool.name for tool in ready.tools} >= {"read_text_file", "write_file", "list_directory"}
+    assert "note.txt" in talk.call(server, "list_directory", path=str(folder)).text
+    note = talk.call(server, "read_text_file", path=str(folder / "note.txt"))
+    assert "Forty-two words." in note.text
+    talk.call(server, "write_file", path=str(folder / "new.txt"), content="Written.")
+    assert (folder / "new.txt").read_text() == "Written."
+    refused = talk.call(server, "read_text_file", path=str(tmp_path / "outside.txt"))
+    assert refused.is_error
+    assert "Not for it." not in refused.text
 
 
 def test_a_page_of_this_machine_is_fetched(talk, tmp_path):

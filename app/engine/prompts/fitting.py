@@ -423,6 +423,11 @@ def _named(
         return messages[int(number)].message_id if number else None
 
     cut = [CutMessage(messages[i].message_id, messages[i].role, sizes[i].n_tokens) for i in gone]
+    if cut:
+        # What stands before the first message counts as what begins every prompt, and may be more.
+        more = n_whole - len(built.ids) - sum(each.n_tokens for each in cut)
+        n_first = max(cut[0].n_tokens + more, 0)
+        cut[0] = msgspec.structs.replace(cut[0], n_tokens=n_first)
     return replace(
         built,
         parts=[replace(part, message_id=own(part.message_id)) for part in built.parts],

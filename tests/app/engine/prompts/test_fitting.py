@@ -118,6 +118,12 @@ def test_dropping_takes_the_oldest_pairs_with_their_replies(n_tokens: int) -> No
     }  # fmt: skip
 
 
+def test_what_stood_before_the_first_message_is_counted_with_it() -> None:
+    built = fit_prompt(chat(80, 80, 80), build, WINDOW, "drop_oldest")
+    assert [c.message_id for c in built.cut] == ["m0", "m1"]
+    assert sum(c.n_tokens for c in built.cut) == built.n_whole - len(built.ids)
+
+
 def test_stop_leaves_nothing_out() -> None:
     with pytest.raises(PromptTooLong):
         fit_prompt(chat(*[20] * 13), build, WINDOW, "stop")

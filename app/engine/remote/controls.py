@@ -33,26 +33,46 @@ SENTENCE: Final = (
 
 _SURE: Final = re.compile(
     r"<[|｜][^<>\n]{1,64}[|｜]>|<(?:start|end)_of_turn>|\[/?INST\]|<</?SYS>>"
+    r"|<\|?(?:turn|channel|think|tool|tool_call|tool_response)\|?>"
     r"|\[/?(?:AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|SYSTEM_PROMPT)\]"
 )
 _MAYBE: Final = re.compile(
-    rf"{_SURE.pattern}|</?[a-z_]{{1,24}}>|<(?:turn|channel|tool_call|tool_response)\||"
-    r"<\|[a-z_]{1,24}>"
+    rf"{_SURE.pattern}|</?[A-Za-z_]\w{{0,31}}>|<\|\w{{1,32}}>|<\w{{1,32}}\|>"
+    r"|\[/?[A-Za-z_]{2,24}\]"
 )
 """Ordinary tags as well: `<s>` ends a reply of some models, and strikes out text on a page."""
-_MOST: Final = 64
-"""Different texts that one chat is searched for."""
 
 
 def candidates(prompt: ChatPrompt | TextPrompt, *, can_ask: bool) -> list[str]:
-    """Texts in a prompt that may be a control token's."""
-    pattern, found = _MAYBE if can_ask else _SURE, dict[str, None]()
-    for text in _texts(prompt):
-        for match in pattern.finditer(text):
-            found[match[0]] = None
-            if len(found) >= _MOST:
-                return list(found)
-    return list(found)
+    """Texts in a prompt that may be a control token's, each once. All of them: whoever may write
+    many could hide one behind the rest."""
+    pattern = _MAYBE if can_ask else _SURE
+    return list(dict.fromkeys(m[0] for text in _texts(prompt) for m in pattern.finditer(text)))
+
+
+def unescaped(prompt: ChatPrompt) -> ChatPrompt:
+    """JSON in it as it reads once the server has parsed it: `\\u003c` and `<\\/s>` hide nothing."""
+    replace = msgspec.structs.replace
+    messages = [
+        replace(
+            message,
+            tool_calls=[
+                replace(call, arguments=_unescaped(call.arguments)) for call in message.tool_calls
+            ],
+        )
+        for message in prompt.messages
+    ]
+    tools = [replace(tool, parameters=_unescaped(tool.parameters)) for tool in prompt.tools]
+    return replace(prompt, messages=messages, tools=tools)
+
+
+def _unescaped(written: str) -> str:
+    if "\\" not in written:
+        return written
+    try:
+        return msgspec.json.encode(msgspec.json.decode(written)).decode()
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return written  # nobody parses that
 
 
 def _texts(prompt: ChatPrompt | TextPrompt) -> Iterator[str]:

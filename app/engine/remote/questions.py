@@ -64,7 +64,7 @@ from app.engine.protocol.saved_messages import DropSaved, ForgetChats, SaveChats
 from app.engine.protocol.template_messages import TemplateFailed
 from app.engine.protocol.thinking_messages import OFF, ReadThinking, ThinkingOffer
 from app.engine.remote.asking import template_fields
-from app.engine.remote.controls import NOTE, SENTENCE, candidates, neutral
+from app.engine.remote.controls import NOTE, SENTENCE, candidates, neutral, unescaped
 from app.engine.remote.target import Target
 from app.engine.text.reasoning import KNOWN
 from app.refusal import Refusal
@@ -371,6 +371,8 @@ def prepared(
     is_kept_apart = target.is_openai or target.offer.kind == "cutaway"
     if isinstance(prompt, IdsPrompt) or is_meant or is_kept_apart:
         return prompt, []
+    if isinstance(prompt, ChatPrompt):
+        prompt = unescaped(prompt)
     controls = _controls_in(prompt, server, target)
     notes: list[tuple[str, str]] = []
     if isinstance(prompt, TextPrompt):
@@ -389,18 +391,34 @@ def _controls_in(prompt: ChatPrompt | TextPrompt, server: Server, target: Target
     if not can_ask:
         return found
     known = target.single_tokens
-    for text in found:
-        if text not in known:
-            known[text] = _is_token(text, server, target)
+    unknown = [text for text in found if text not in known]
+    if unknown:
+        tokens = _tokens_as_read("\n".join(unknown), server, target)
+        known.update((text, tokens is None or text.encode() in tokens) for text in unknown)
     return [text for text in found if known[text]]
 
 
-def _is_token(text: str, server: Server, target: Target) -> bool:
-    """Whether a text becomes a single token where control tokens are read."""
-    if target.offer.speaks_llama:
-        return len(_llama_tokens(server, text, special=True, add_special=False)[0]) == 1
-    body = {"model": target.model.id, "prompt": text, "add_special_tokens": False}
-    return len(_vllm_ids(server, body)[0]) == 1
+def _tokens_as_read(text: str, server: Server, target: Target) -> set[bytes] | None:
+    """What each token spells where control tokens are read; None where the server doesn't say."""
+    from app.hub.engines.faults import ServerFault
+
+    try:
+        if target.offer.speaks_llama:
+            return set(_llama_tokens(server, text, special=True, add_special=False)[1])
+        body = {
+            "model": target.model.id,
+            "prompt": text,
+            "add_special_tokens": False,
+            "return_token_strs": True,
+        }
+        strings = _vllm_ids(server, body)[1].get("token_strs")
+    except ServerFault as fault:
+        if fault.kind in ("unreachable", "refused", "busy"):
+            raise
+        return None
+    if not isinstance(strings, list):
+        return None
+    return {each.encode() for each in strings if isinstance(each, str)}
 
 
 def _with_choice(prompt: ChatPrompt, target: Target) -> tuple[Prompt, list[tuple[str, str]]]:

@@ -16,6 +16,7 @@ closed, and stops.
 from __future__ import annotations
 
 import contextlib
+import json
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -66,6 +67,7 @@ class Server:
         self.name = name
         self._url = url.rstrip("/")
         self._key = key
+        self.has_key = bool(key)
         self.silence_s = silence_s
         self._progress_s = progress_s
         self._clock = clock
@@ -143,7 +145,11 @@ class Server:
     def decoded(self, text: bytes) -> Any:
         try:
             return msgspec.json.decode(text)
-        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            pass
+        try:  # Python servers write NaN, Infinity and half a surrogate pair, which JSON has not
+            return json.loads(text)
+        except (ValueError, RecursionError) as error:
             raise faults.unreadable(self.name, str(error)) from None
 
     def reported(self, told: Any) -> ServerFault:

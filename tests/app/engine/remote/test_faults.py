@@ -7,7 +7,7 @@ import json
 import pytest
 import scripted_servers as servers
 from remote_talk import CHAT, Talk
-from scripted_servers import DONE, HOLD, Reply, Stream, chunk, delta, finish, sse, usage
+from scripted_servers import DONE, HOLD, Reply, Stream, chunk, delta, finish, sse, token, usage
 
 from app.engine.protocol.messages import CountPrompt, Failed, Generate, Stopped
 from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt
@@ -197,6 +197,8 @@ def test_an_answer_without_end_is_stopped(talk, monkeypatch):
          "Hi", None),
         ([delta("a", {"content": [7, {"token": 7}, {"token": "a", "logprob": "x"}]}),
           delta("b", 7), finish("stop"), usage(-1, 2**70)], "ab", None),
+        ([delta("a", {"content": [token("a", float("-inf")), token("b", float("nan"))]}),
+          delta("\ud83d"), finish("stop")], "a\ufffd", None),
     ],
 )  # fmt: skip
 def test_odd_streams_end_well(talk, events, text, note):

@@ -216,6 +216,11 @@ def is_this_machine(address: str) -> bool:
         return host == "localhost" or host.endswith(".localhost")
 
 
+def is_readable_by_others(address: str) -> bool:
+    """Whether what is sent to a checked address goes over a network as it is."""
+    return address.startswith("http://") and not is_this_machine(address)
+
+
 def _checked(
     text: str, example: str, what: str, secret: str, is_plain: Callable[[str], bool]
 ) -> str:

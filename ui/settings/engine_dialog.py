@@ -117,11 +117,10 @@ class EngineDialog(QDialog):
 
 def _is_readable_by_others(text: str) -> bool:
     """Whether what is sent there goes over a network as it is."""
-    from app.hub.address import checked_server, is_this_machine
+    from app.hub.address import checked_server, is_readable_by_others
     from app.refusal import Refusal
 
     try:
-        address = checked_server(text)
+        return is_readable_by_others(checked_server(text))
     except Refusal:
         return False
-    return address.startswith("http://") and not is_this_machine(address)

@@ -30,6 +30,7 @@ from app.engine.protocol.remote_messages import (
 )
 from app.engine.remote.kinds import KINDS, lacks_of, stage_lacks
 from app.engine.remote.target import Target
+from app.hub.address import is_readable_by_others
 from app.refusal import Refusal
 
 if TYPE_CHECKING:
@@ -43,6 +44,10 @@ _MAX_VERSION: Final = 80
 _PROBE_S: Final = 10.0
 _MOST: Final = 2**31 - 1
 
+CLEAR: Final = (
+    "The key of “{}” is sent unencrypted: its address begins with http://. Use https:// outside "
+    "your own network."
+)
 _OLLAMA_ABILITIES: Final = {
     "tools": "{} can't call tools.",
     "thinking": "{} doesn't think before it answers.",
@@ -97,14 +102,14 @@ class Look:
             raise unreadable(self._address.name, "/v1/models has no list")
         self._models = [_model(row) for row in rows]
         self.kind = self._kind_of(rows)
-        if self._address.url.startswith("http://") and self._address.key_name:
-            self._say_clear()
+        if self._server.has_key and is_readable_by_others(self._address.url):
+            self._notes.append(CLEAR.format(self._address.name))
         kind, name = self.kind, self._address.name
         return EngineOffer(
             engine_id=self._address.id,
             name=name,
             kind=kind,
-            version=self._version[:_MAX_VERSION],
+            version="".join(c for c in self._version[:_MAX_VERSION] if c.isprintable()),
             models=self._models,
             missing=lacks_of(kind, name),
             stages=stage_lacks(kind, name, self._parameters),
@@ -167,16 +172,6 @@ class Look:
             if isinstance(can, list) and ability not in can
         ]
         return _with(offer, missing=[*offer.missing, *lacks], models=self._models)
-
-    def _say_clear(self) -> None:
-        from app.hub.transport import is_loopback
-
-        host = self._address.url.removeprefix("http://").partition("/")[0].rpartition(":")[0]
-        if not is_loopback(host or self._address.url.removeprefix("http://")):
-            self._notes.append(
-                f"The key of “{self._address.name}” is sent unencrypted: its address begins with "
-                "http://. Use https:// outside your own network."
-            )
 
     # --- which program --------------------------------------------------------------------------
 
@@ -287,7 +282,7 @@ def _rows(listed: Any) -> Iterator[dict[str, Any]]:
         return
     for row in data[:MAX_MODELS]:
         name = row.get("id") if isinstance(row, dict) else None
-        if isinstance(name, str) and 0 < len(name) <= MAX_ID and name.isprintable():
+        if isinstance(name, str) and name.strip() and len(name) <= MAX_ID and name.isprintable():
             yield row
 
 

@@ -155,6 +155,15 @@ def test_ollama_is_asked_about_the_model_that_is_loaded(talk):
     assert talk(answers).engine.loaded.remote.can("tools")
 
 
+def test_what_a_server_calls_itself_and_its_models_can_be_shown(ask):
+    answers = servers.vllm()
+    answers["/version"] = {"version": "1.0\x07\u202e\n<b>"}
+    answers["/v1/models"]["data"] += [{"id": each} for each in (" ", "a\nb", "\u202e", "ok")]
+    told = ask(answers)
+    assert told.version == "1.0<b>"
+    assert [each.id for each in told.models] == ["m", "ok"]
+
+
 def test_damaged_rows_are_a_list_without_them(ask):
     rows = [{"id": 7}, {"id": "m" * 600}, "x", None, {"id": "a\x1bb"}, {"owned_by": "vllm"}]
     good = {"id": "good", "max_model_len": "many", "meta": [], "owned_by": 5}
@@ -170,8 +179,14 @@ def test_a_key_in_the_clear_is_told(ask):
 
         gate = Gate()
         gate.let_here(lets=True)
-        here = Server(gate, "Mine", server.url, None)
-        told = Look(here, EngineAddress("e", "Mine", "http://10.0.0.9:8000", "k")).offer()
-        assert "sent unencrypted" in told.notes[0]
-        assert Look(here, EngineAddress("e", "Mine", server.url, "k")).offer().notes == []
+
+        def notes(url, key="k"):
+            here = Server(gate, "Mine", server.url, key)
+            return Look(here, EngineAddress("e", "Mine", url)).offer().notes
+
+        for url in ("http://10.0.0.9:8000", "http://box", "http://[fe80::1]"):
+            assert "sent unencrypted" in notes(url)[0]
+            assert notes(url, None) == []
+        for url in (server.url, "http://localhost/path", "http://[::1]", "https://box:1"):
+            assert notes(url) == []
         gate.shut_down()

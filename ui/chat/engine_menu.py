@@ -14,14 +14,15 @@ from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QMenu
 
 from app.chat.engines.engines import Standing
-from ui.chat.header import ChatHeader
+from ui.chat.header import MOST_WORDS, ChatHeader
+from ui.widgets.figures import cut_short
+from ui.widgets.kit import tip_text
 
 if TYPE_CHECKING:
     from app.chat.desk import Desk
 
 MOST_MODELS: Final = 12
 """Of one server in the menu itself; the rest is in a menu of its own."""
-MOST_WORDS: Final = 60
 
 
 class EngineMenu(QObject):
@@ -82,7 +83,7 @@ class EngineMenu(QObject):
         self._shown[engine_id] = (standing, rows)
 
     def _rows(self, standing: Standing, menu: QMenu) -> list[QAction]:
-        name = standing.address.name.replace("&", "&&")
+        name = standing.address.name
         kind = f" · {standing.offer.kind_name}" if standing.offer is not None else ""
         rows = [_said(f"{name}{kind}", standing.address.url, menu)]
         models = standing.models()
@@ -109,9 +110,8 @@ class EngineMenu(QObject):
 
 def _said(words: str, hint: str, menu: QMenu) -> QAction:
     """A row that only says something."""
-    short = words if len(words) <= MOST_WORDS else f"{words[: MOST_WORDS - 1].rstrip()}…"
-    action = QAction(short, menu)
-    action.setToolTip(hint)
+    action = QAction(cut_short(words, MOST_WORDS).replace("&", "&&"), menu)
+    action.setToolTip(tip_text(hint))
     action.setEnabled(False)
     return action
 

@@ -18,9 +18,10 @@ from ui.sidebar.sidebar import SIDEBAR_KEY
 from ui.widgets.click_focus import leave_focus
 from ui.widgets.elided import ElidedLabel
 from ui.widgets.elided_button import ElidedButton
-from ui.widgets.figures import loaded_details, loaded_text, place_text, plain_name
+from ui.widgets.figures import cut_short, loaded_details, loaded_text, place_text, plain_name
 from ui.widgets.hovering import let_go_after
 from ui.widgets.icon_button import IconButton
+from ui.widgets.kit import tip_text
 from ui.widgets.toggle_chip import ToggleChip
 
 OPEN_KEY = "Ctrl+O"
@@ -40,6 +41,8 @@ LEAST_PX = 90
 ELSE_IN = "else_in"
 """A property: the name of the button whose menu has what has no room on screen."""
 PROGRESS_STEPS = 1000
+MOST_WORDS = 60
+"""Characters of a row of the menu; a server may call a model by hundreds."""
 LOADING = frozenset({"starting", "loading"})
 LOADED = frozenset({"ready", "busy", "stopping"})
 
@@ -284,7 +287,7 @@ class ChatHeader(QWidget):
         self.weights_button.setAccessibleName(f"Model: {text}")
         loaded = self._state.loaded
         self.weights_button.setToolTip(
-            f"{place_text(loaded)}\n{loaded_details(loaded)}"
+            tip_text(f"{place_text(loaded)}\n{loaded_details(loaded)}")
             if loaded
             else "The model that replies"
         )
@@ -334,10 +337,12 @@ class ChatHeader(QWidget):
 
     def action_for(self, weights: Weights, is_loaded: bool, menu: QMenu, hint: str = "") -> QAction:
         """What chooses these weights. `hint`: where they are, if not in the file of their path."""
-        name = weights.name.replace("&", "&&")
+        name = cut_short(weights.name, MOST_WORDS).replace("&", "&&")
         size = f"\t{bytes_words(weights.size_bytes)}" if weights.size_bytes else ""
         action = QAction(f"{name}{size}", menu)
-        action.setToolTip(hint or weights.path)
+        where = hint or weights.path
+        is_short = len(weights.name) <= MOST_WORDS
+        action.setToolTip(tip_text(where if is_short else f"{weights.name}\n{where}"))
         action.setCheckable(True)
         action.setChecked(is_loaded)
         action.triggered.connect(lambda: self.weights_chosen.emit(weights.path))

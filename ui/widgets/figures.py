@@ -16,6 +16,14 @@ ALLOCATIONS = {"kv": "KV cache", "compute": "compute buffers"}
 """llama.cpp's short words for what it allocates, in ours."""
 
 
+def cut_short(text: str, most: int) -> str:
+    """
+    >>> cut_short("a name", 9), cut_short("a long name", 8)
+    ('a name', 'a long…')
+    """
+    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
+
+
 def known_device_text(device: Device) -> str:
     """A device in one line: `CPU: AMD EPYC, 12.3 of 32 GB free`."""
     text = f"{device.name}: {device.description}" if device.description else device.name

@@ -14,7 +14,7 @@ from app.chat.events import EngineStateChanged
 from app.engine.protocol.remote_messages import EngineAddress, EngineOffer, RemoteModel
 from models.records import Weights
 from ui.chat.engine_menu import MOST_MODELS, EngineMenu
-from ui.chat.header import ChatHeader
+from ui.chat.header import MOST_WORDS, ChatHeader
 from ui.look.theme import Theme
 
 BOX = EngineAddress("e1", "Box & Co", "http://box.example.org:8000/v1")
@@ -76,6 +76,30 @@ def test_models_stand_by_server_below_those_of_this_machine(
     assert header.menu.actions()[7].toolTip() == AWAY
     header.menu.actions()[-1].trigger()
     assert desk.calls[-1] == ("shown",)
+
+
+def test_what_a_server_says_is_no_markup_and_is_cut_short(
+    header: ChatHeader, desk: FakeDesk
+) -> None:
+    evil = "<b>R&D</b>"
+    models = [RemoteModel(evil), RemoteModel(f"{evil}{'x' * 500}")]
+    offer = EngineOffer("e1", "Box", "vllm", evil, models, model_id=evil)
+    desk.engines.all = (Standing(BOX, offer=offer), Standing(LAB, sentence=f"It says: “{evil}”."))
+    header.menu.aboutToShow.emit()
+    actions = header.menu.actions()
+    assert [each.text() for each in actions[3:5]] == [
+        "<b>R&&D</b>",
+        f"<b>R&&D</b>{'x' * (MOST_WORDS - len(evil) - 1)}…",
+    ]
+    assert actions[7].text() == "It says: “<b>R&&D</b>”."
+    long = models[1].id
+    header.set_engine_state(
+        EngineStateChanged("ready", long, loaded(name=long, remote=offer), is_remote=True)
+    )
+    tips = [each.toolTip() for each in (*actions[4:8:3], header.weights_button)]
+    for tip in tips:
+        assert tip.startswith("<p ")  # else Qt guesses
+        assert "&lt;b&gt;R&amp;D&lt;/b&gt;" in tip
 
 
 def test_the_loaded_one_is_ticked(header: ChatHeader, desk: FakeDesk) -> None:

@@ -412,7 +412,8 @@ def test_the_documentation_names_every_setting() -> None:
         "saved_chats_mb", "unload_after_min",
         "engines", "local_engines_offline",
         "tool_servers", "tool_rounds", "tools",
-        "server_on", "server_port", "server_address", "server_key_kept", "server_loads",
+        "server_on", "server_port", "server_address", "server_key_kept", "server_names",
+        "server_loads",
         "server_max_requests", "server_max_mb", "server_max_minutes",
     }  # fmt: skip
     wanted = [name for name in KNOWN if name not in window_only]

@@ -13,7 +13,7 @@ import ast
 from functools import cache
 from pathlib import Path
 
-import pytest
+from each import each
 
 ROOT = Path(__file__).parents[3]
 LATE = "app/chat/test_late_answers.py"
@@ -751,10 +751,10 @@ def asked_in(path: Path) -> list[str]:
     source, found = path.read_text("utf-8"), []
     if "hand_over(" not in source and "still=" not in source:  # most files, at no cost
         return []
-    for each in ast.walk(ast.parse(source)):
-        if not isinstance(each, ast.ClassDef):
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.ClassDef):
             continue
-        for method in each.body:
+        for method in node.body:
             if not isinstance(method, ast.FunctionDef):
                 continue
             arguments = {a.arg for a in (*method.args.args, *method.args.kwonlyargs)}
@@ -775,7 +775,7 @@ def test_every_place_where_an_answer_comes_back_is_listed() -> None:
     assert sorted(set(PLACES)) == sorted({place for path in files for place in asked_in(path)})
 
 
-@pytest.mark.parametrize("place", PLACES)
+@each("place", PLACES)
 def test_every_place_has_its_test(place: str) -> None:
     _counts_while, path, name = PLACES[place]
     assert name in functions_in(path)
@@ -784,7 +784,7 @@ def test_every_place_has_its_test(place: str) -> None:
 @cache
 def functions_in(path: str) -> set[str]:
     tree = ast.parse((ROOT / "tests" / path).read_text("utf-8"))
-    return {each.name for each in ast.walk(tree) if isinstance(each, ast.FunctionDef)}
+    return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
 
 
 def test_nothing_comes_back_by_another_way() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
+from each import each
 from hypothesis import given, strategies as st
 
 from app.chat.events import Noticed, SettingsChanged
@@ -72,7 +72,7 @@ def test_greedy_chain_shows_temperature_0() -> None:
     assert shown_value(found.settings, "temperature") == 0
 
 
-@pytest.mark.parametrize("name", SHAPING)
+@each("name", SHAPING)
 def test_every_shaping_setting_can_be_set_for_one_message(name: str) -> None:
     other = {
         "system_prompt": "other", "temperature": 1.5, "top_k": 3, "top_p": 0.5, "min_p": 0.2,

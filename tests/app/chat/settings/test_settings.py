@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import pytest
+from each import each
 from hypothesis import HealthCheck, given, settings as hypothesis_settings, strategies as st
 
 from app.chat.settings.settings import (
@@ -31,13 +32,13 @@ ANY_JSON = st.recursive(
 )
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 def test_default_is_accepted_and_survives_json(name: str) -> None:
     default = getattr(Settings(), name)
     assert checked(name, json.loads(json.dumps(as_stored(default)))) == default
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "value"),
     [
         ("theme", "pink"),

@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from each import each
 
 from app.chat.tour.chapters import (
     Chapter,
@@ -89,18 +90,18 @@ def test_it_is_read_in_five_minutes() -> None:
     )
 
 
-@pytest.mark.parametrize("step", STEPS)
+@each("step", STEPS)
 def test_a_step_is_short(step: Step) -> None:
     assert n_words(step) + len(said(step.done, USUAL).split()) <= MOST_WORDS
 
 
-@pytest.mark.parametrize("step", STEPS)
+@each("step", STEPS)
 def test_a_step_says_something_before_anything_is_known(step: Step) -> None:
     assert said(step.see, {})
     assert said(step.why, {})
 
 
-@pytest.mark.parametrize("step", STEPS)
+@each("step", STEPS)
 def test_a_step_has_one_thing_to_try_which_is_answered(step: Step) -> None:
     assert step.try_
     assert said(step.done, {})
@@ -113,7 +114,7 @@ def test_every_act_is_asked_for() -> None:
     assert {each.act for step in steps for each in (step, step.in_text())} == set(ACTS)
 
 
-@pytest.mark.parametrize("step", STEPS)
+@each("step", STEPS)
 def test_in_a_text_document_nothing_is_said_of_messages(step: Step) -> None:
     """There are none to send or to click."""
     other = step.in_text()
@@ -124,7 +125,7 @@ def test_in_a_text_document_nothing_is_said_of_messages(step: Step) -> None:
     assert not re.search(r"message|right-click", asked), asked
 
 
-@pytest.mark.parametrize("step", STEPS)
+@each("step", STEPS)
 def test_numbers_are_facts(step: Step) -> None:
     for text in texts(step.sentences()):
         without = FIELD.sub("", text)
@@ -133,7 +134,7 @@ def test_numbers_are_facts(step: Step) -> None:
         assert "{" not in without, text
 
 
-@pytest.mark.parametrize("step", STEPS)
+@each("step", STEPS)
 def test_sentences_are_whole(step: Step) -> None:
     for text in texts(step.sentences()):
         shown = said((text,), EXAMPLES)
@@ -169,7 +170,7 @@ def test_what_is_to_be_pressed_is_called_so() -> None:
                     ), label
 
 
-@pytest.mark.parametrize("step", STEPS)
+@each("step", STEPS)
 def test_a_guess_is_about_a_number(step: Step) -> None:
     if step.predict is not None:
         assert step.predict.ask.endswith("?")
@@ -206,7 +207,7 @@ def test_a_word_belongs_to_one_term() -> None:
     assert len(set(names)) == len(names)
 
 
-@pytest.mark.parametrize("term", TERMS)
+@each("term", TERMS)
 def test_a_term_is_told_in_two_sentences(term: Term) -> None:
     sentences = re.split(r"(?<=[.?])\s+(?=[A-ZÀ-Ý“])", term.text)
     assert len(sentences) == 2, sentences
@@ -215,7 +216,7 @@ def test_a_term_is_told_in_two_sentences(term: Term) -> None:
     assert not NUMBER_WORDS.search(term.text)
 
 
-@pytest.mark.parametrize("term", TERMS)
+@each("term", TERMS)
 def test_a_term_shows_a_widget(term: Term) -> None:
     assert term.show.widget
     assert term.words

@@ -13,6 +13,7 @@ from typing import get_args
 
 import msgspec
 import pytest
+from each import each
 from examples import examples
 from hypothesis import given, settings, strategies as st
 from made_cache import slot, told
@@ -263,7 +264,7 @@ def test_every_event_comes_back_as_it_was(event: protocol.Event) -> None:
     assert wire.decode_event(_through_the_wire(event)) == event
 
 
-@pytest.mark.parametrize("kind", [*get_args(protocol.Command), *get_args(protocol.Event)])
+@each("kind", [*get_args(protocol.Command), *get_args(protocol.Event)])
 def test_every_struct_of_the_protocol_is_frozen_and_tagged(
     kind: type[WireMessage],
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from each import each
 from hypothesis import given, strategies as st
 
 from app.engine.text.reasoning import (
@@ -83,15 +84,15 @@ def told_apart(
     return reply.content, reply.reasoning
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
-@pytest.mark.parametrize(("text", "content", "reasoning"), [*ALWAYS, *GEMMA, *FAMILIES])
+@each("size", [1, 2, 3, 7, 1000])
+@each(("text", "content", "reasoning"), [*ALWAYS, *GEMMA, *FAMILIES])
 def test_reasoning_is_told_apart(text: str, content: str, reasoning: str, size: int) -> None:
     """B15, N09, N10."""
     assert told_apart(text, size, ReasoningSplitter()) == (content, reasoning)
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
-@pytest.mark.parametrize(
+@each("size", [1, 2, 3, 7, 1000])
+@each(
     ("text", "content", "reasoning"),
     [
         ("<think>\na\n</think>\n<answer>\nb\n</answer>", "b", "a"),
@@ -192,8 +193,8 @@ def test_reasoning_does_not_depend_on_the_cut_and_loses_nothing(
 # --- stop strings -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
-@pytest.mark.parametrize(
+@each("size", [1, 2, 3, 7, 1000])
+@each(
     ("text", "content", "reasoning"),
     [
         ("<think>a END b</think>c END d", "c ", "a END b"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 
 import pytest
+from each import each
 from hypothesis import given, strategies as st
 
 from app.engine.text.reasoning import ReasoningSplitter
@@ -75,8 +76,8 @@ def test_bytes_that_are_no_text_equal_the_whole_decoded(data: bytes, sizes: list
     assert read_all([], cuts(data, sizes))[0] == whole
 
 
-@pytest.mark.parametrize("text", ["🙂", "é", "模", "नी", "👩‍👩‍👧‍👦"])
-@pytest.mark.parametrize("before", ["", "a", "<think>b", "<think>b</think>\n\nc", "c STO"])
+@each("text", ["🙂", "é", "模", "नी", "👩‍👩‍👧‍👦"])
+@each("before", ["", "a", "<think>b", "<think>b</think>\n\nc", "c STO"])
 def test_a_reply_that_is_cut_inside_a_character_ends_before_it(text: str, before: str) -> None:
     """N11. Nothing stands for what is missing; whoever goes on from there completes it."""
     data = text.encode()

@@ -6,6 +6,7 @@ import random
 import time
 
 import pytest
+from each import each
 from made_cache import slot, told
 
 from app.engine.protocol.cache_messages import CellPart, LastTurn
@@ -101,9 +102,9 @@ def test_what_begins_a_plain_text_is_no_template() -> None:
 # --- squares ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n_used", [0, 70, 256, 4000, 4096, 32_000, 131_072])
-@pytest.mark.parametrize("n_ctx", [300, 4096, 32_768, 131_072])
-@pytest.mark.parametrize("width", [1, 276, 396, 1200])
+@each("n_used", [0, 70, 256, 4000, 4096, 32_000, 131_072])
+@each("n_ctx", [300, 4096, 32_768, 131_072])
+@each("width", [1, 276, 396, 1200])
 def test_every_grid_holds_what_is_used_and_fits(n_used: int, n_ctx: int, width: int) -> None:
     n_used = min(n_used, n_ctx)
     grid = grid_for(n_used, n_ctx, width, 208, 4, 11)
@@ -114,8 +115,8 @@ def test_every_grid_holds_what_is_used_and_fits(n_used: int, n_ctx: int, width: 
     assert 4 <= grid.pitch <= 11
 
 
-@pytest.mark.parametrize("width", [276, 342, 376, 700])
-@pytest.mark.parametrize("n_used", [0, 70, 300, 900])
+@each("width", [276, 342, 376, 700])
+@each("n_used", [0, 70, 300, 900])
 def test_rows_are_whole_and_fill_the_width(width: int, n_used: int) -> None:
     grid = grid_for(n_used, 8192, width, 208, 4, 11)
     assert grid.n_squares == grid.rows * grid.columns

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-import pytest
+from each import each
 
 from app.chat.tour.chapters import chapters, facts_in, glossary
 from app.insight.tour.line import STAGES
@@ -36,7 +36,7 @@ def test_every_fact_of_the_table_is_said() -> None:
     assert set(NAMES) - set(used()) == set()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 def test_a_fact_says_what_it_is(name: str) -> None:
     assert re.fullmatch(r"[a-z0-9_]+", name)
     assert all(NAMES[name])

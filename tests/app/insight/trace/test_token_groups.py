@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
+from each import each
 from whole_characters import groups
 
 from app.insight.trace.token_groups import EMPTY, Groups, Spelling
@@ -29,7 +30,7 @@ def cut(data: bytes, rng: random.Random) -> list[bytes]:
     return pieces
 
 
-@pytest.mark.parametrize("seed", range(40))
+@each("seed", range(40))
 def test_fed_in_any_portions_it_is_what_the_whole_gives(seed: int) -> None:
     rng = random.Random(seed)
     data = rng.choice(TEXTS).encode() + rng.randbytes(12) + rng.choice(TEXTS).encode()

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from each import each
 from gguf_writer import bpe_vocabulary, spm_vocabulary, tiny_llama
 from native_session import GREEDY, NativeSession, load_quietly
 
@@ -115,8 +116,8 @@ NUMBERS: dict[str, Any] = {
 NONSENSE: list[Any] = [NAN, INF, -INF, -1e9, 1e30, 10**400, "—", "", "9" * 10_240, True, [1], b"1"]
 
 
-@pytest.mark.parametrize("field", NUMBERS)
-@pytest.mark.parametrize("value", NONSENSE, ids=lambda value: repr(value)[:12])
+@each("field", NUMBERS)
+@each("value", NONSENSE)
 def test_nonsense_is_refused_by_the_name_of_its_field(field: str, value: Any) -> None:
     with pytest.raises(BadSetting) as caught:
         check(NUMBERS[field](value))

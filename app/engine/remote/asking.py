@@ -317,6 +317,8 @@ def _add_stage(body: dict[str, Any], stage: Stage, target: Target, left_out: lis
     for own, theirs in KINDS[offer.kind].stages[type(stage)].items():
         if not offer.why_not_stage(name, own) and target.knows(theirs):
             value = getattr(stage, own)
+            if own == "last_n" and value < 0:  # newer llama-servers refuse their own -1
+                value = target.model.n_ctx or value
             if own == "min_keep":
                 body[theirs] = max(body.get(theirs, 0), value if value > 1 else 0)
             else:
@@ -446,7 +448,7 @@ def _add_logprobs(asked: Asked, generate: Generate, offer: EngineOffer) -> None:
             body["logprobs"] = min(n, 20) if offer.kind != "openai" else min(n, 5)
     else:
         body["logprobs"] = True
-        body["top_logprobs"] = n
+        body["top_logprobs"] = max(n, 1) if offer.speaks_llama else n  # 0: no token at all
 
 
 MAY_BE_LEFT_OUT: Final = frozenset(

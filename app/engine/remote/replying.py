@@ -57,9 +57,17 @@ def reply_to(
             reply.note(kind, sentence)
         reply.begin_with(begin)
     is_fitted = False
+    refused: dict[str, str] = {}
+
+    def answered() -> None:
+        """Without these fields: before that an error may have named them by chance."""
+        for listed, evidence in refused.items():
+            target.refused.update(listed.split(", "))
+            reply.note(f"refused {listed}", REFUSED.format(server.name, listed, evidence))
+
     while True:
         try:
-            _read(generate, asked, server, reply, lock, clock)
+            _read(generate, asked, server, reply, lock, clock, answered)
             break
         except ServerFault as fault:
             if fault.kind == "prompt_too_long" and not (reply.has_begun or is_fitted):
@@ -75,11 +83,9 @@ def reply_to(
             names = refused_fields(asked, fault.evidence)
             if reply.has_begun or not 400 <= fault.status <= 500 or not names:
                 raise
-            target.refused.update(names)
+            refused[", ".join(sorted(names))] = fault.evidence
             asked = without(asked, names)
             with lock:
-                listed = ", ".join(sorted(names))
-                reply.note(f"refused {listed}", REFUSED.format(server.name, listed, fault.evidence))
                 reply.ask_otherwise(asked)
     with lock:
         reply.close()
@@ -93,8 +99,10 @@ def _read(
     reply: ReplyReader,
     lock: threading.RLock,
     clock: Callable[[], float],
+    answered: Callable[[], None],
 ) -> None:
-    """To the end of the stream. Raises ServerFault where it ends without saying so."""
+    """To the end of the stream. `answered`: called, under the lock, as soon as something has come.
+    Raises ServerFault where it ends without saying so."""
     from app.hub.engines.calls import Done
     from app.hub.engines.faults import cut_short
 
@@ -107,6 +115,8 @@ def _read(
                 break
             with lock:
                 is_new = reply.take(event)
+                if is_new:
+                    answered()
             if is_new:
                 events.progressed()
             if ends_at is not None and clock() > ends_at:

@@ -150,6 +150,17 @@ def test_llama_server_takes_the_whole_chain_in_its_order():
     assert found.notes == []
 
 
+def test_llama_server_is_told_its_whole_context_as_a_number():
+    wish = Generate(1, HI, sampling=Sampling([Penalties(last_n=-1, repeat=1.1), Dry(0.8)]))
+    body = asked_for(wish, target("llama-server", n_ctx=4096)).body
+    assert (body["repeat_last_n"], body["dry_penalty_last_n"]) == (4096, 4096)
+
+
+def test_llama_server_tells_tokens_without_alternatives_too():
+    found = asked("llama-server", alternatives=0)
+    assert (found.body["top_logprobs"], found.n_logprobs) == (1, 0)
+
+
 def test_other_selections_go_under_their_names():
     body = sampled("llama-server", select=MirostatV2(4.0, 0.2))
     assert (body["mirostat"], body["mirostat_tau"], body["mirostat_eta"]) == (2, 4.0, 0.2)

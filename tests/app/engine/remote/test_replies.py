@@ -322,6 +322,19 @@ def test_what_a_server_refuses_by_name_is_left_out_and_told(talk, status, said, 
     assert len(one.server.asked(CHAT)) == 3
 
 
+@pytest.mark.usefixtures("forked_children")
+def test_an_error_that_names_a_field_by_chance_changes_nothing(talk):
+    one = talk(servers.llama_server())
+    said = "Failed to initialize samplers: failed to parse grammar"
+    one.server.answers[CHAT] = Reply(400, json.dumps({"error": {"message": said}}).encode())
+    failed = one.failed(sampling=Sampling([], grammar="root ::= ("))
+    assert said in failed.sentence
+    assert one.notes == []
+    one.server.answers[CHAT] = streamed(delta("Hi"), finish("stop"))
+    one.reply(sampling=Sampling([]))
+    assert "samplers" in one.body
+
+
 def test_a_refusal_without_a_name_or_end_is_a_failure(talk):
     one = talk(servers.plain())
     one.server.answers[CHAT] = Reply(400, b'{"error": {"message": "seed"}}')

@@ -99,7 +99,7 @@ class OpenedRequest:
         if there:
             self._shelf.open_stored(there)
             return
-        if self._is_being_kept or not self._around.may_write():
+        if self._is_being_kept or self._around.store is None:
             return
         self.close()
         self._row = row

@@ -308,6 +308,25 @@ def test_it_is_never_written_unless_it_is_kept(room: Any, server: FakeServer) ->
     assert room.desk.shelf.open.id == chat
 
 
+def test_a_second_window_shows_what_it_was_asked(
+    make_room: Callable[..., Any], room: Any, server: FakeServer
+) -> None:
+    own = FakeServer()
+    second = make_room(SCRIPT, server=own.start, read_only=True).start_ready()
+    second.desk.server.set_on(True)
+    second.until(lambda: second.desk.server.state.state == "on", "the server")
+    exchange = own.ask("The capital?")
+    answered(second, exchange)
+    show(second, exchange)
+    assert [m.content for m in second.desk.shelf.path] == ["The capital?", exchange_text(exchange)]
+    second.desk.growing.read_trace(second.desk.shelf.path[-1].id)
+    second.until(lambda: second.of(events.TraceRead), "its trace")
+    assert second.of(events.Noticed) == []
+    second.desk.server.opened.keep()
+    assert len(second.of(events.Noticed)) == 1  # it stays unsaved
+    assert second.desk.server.opened.is_on_screen
+
+
 def test_what_was_kept_meanwhile_does_not_come_over_another_chat(
     room: Any, server: FakeServer
 ) -> None:

@@ -225,6 +225,11 @@ def test_tokens_are_tinted_and_one_is_branched_by_keys(
         )
         assert branch.content.startswith("From the lab")
         assert lab.asked(CHAT)[-1].body["messages"][-1]["content"] == "From the lab"
+        status = person.window.chat.status
+        assert status.text("context") == "34 / 4,096"
+        lab.answers[CHAT] = Stream(sse(delta("Untold"), finish("stop"), DONE))
+        ask(person, "How long?")
+        assert status.text("context") == ""  # what the reply before had is no figure of this one
 
 
 def test_offline_closes_servers_but_those_of_this_computer_where_that_is_wished(

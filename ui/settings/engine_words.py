@@ -6,6 +6,7 @@ from typing import Final
 
 from app.chat.engines.engines import Standing
 from app.engine.protocol.remote_messages import Ability, EngineOffer
+from app.engine.protocol.stage_rules import in_words
 
 SHOWN: Final[dict[Ability, str]] = {
     "continue": "continuing a reply",
@@ -40,7 +41,7 @@ def cannot_lines(offer: EngineOffer) -> list[str]:
         f"{words[:1].upper()}{words[1:]}: {offer.why_not(ability)}"
         for ability, words in SHOWN.items()
         if not offer.can(ability)
-    ] + [f"Sampling, {lack.name.replace('_', ' ')}: {lack.sentence}" for lack in offer.stages]
+    ] + [f"Sampling, {in_words(lack.name)}: {lack.sentence}" for lack in offer.stages]
 
 
 def state_words(standing: Standing) -> str:

@@ -374,6 +374,8 @@ class Growing:
         counts = message.counts
         if is_on_path and counts.context_used and counts.context_size:
             self._around.emit(ContextCounted(counts.context_used, counts.context_size))
+        elif is_on_path and message.content and self._loader.remote is not None:
+            self._around.emit(ContextCounted(0, 0))  # it doesn't say, and the last one is no more
         self._around.alarms.set("memory", GIVE_BACK_AFTER_S, give_back)
         self._on_ended(message)
         self._after_end.pop(message.id, _nothing)()

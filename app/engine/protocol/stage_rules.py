@@ -197,13 +197,18 @@ _IN_WORDS: Final = {
 }
 
 
-def in_words(name: str) -> str:
-    """A stage's name as a sentence has it.
+_FIELDS: Final = {"last_n": "window", "repeat": "repetition penalty", "m": "number of tokens (m)"}
 
-    >>> in_words("logit-bias"), in_words("top-k")
-    ('logit bias', 'top-k')
+
+def in_words(name: str) -> str:
+    """A stage's name as a sentence has it, or that of one of its fields.
+
+    >>> in_words("logit-bias"), in_words("top-k"), in_words("penalties.last_n")
+    ('logit bias', 'top-k', 'the window of penalties')
     """
-    return _IN_WORDS.get(name, name)
+    stage, _, field = name.partition(".")
+    words = _IN_WORDS.get(stage, stage)
+    return f"the {_FIELDS.get(field, field.replace('_', ' '))} of {words}" if field else words
 
 
 def check_stage(stage: stages.Stage, where: str, n_vocab: int | None = None) -> None:

@@ -417,14 +417,17 @@ class ReplyReader:
     def _figures(self) -> tuple[dict[str, Any], set[str]]:
         """Fields of the summary, and the names of those that nobody told."""
         usage, timings, unknown = self._usage, self._timings, {"n_threads"}
+        has_text = any(self._texts["content"] + self._texts["reasoning"])
         generated = _count(usage.get("completion_tokens")) or self._n_written()
         prompt = _count(usage.get("prompt_tokens"))
-        if self._finish == "stop" and not self._has_gap and generated == len(self._ids) + 1:
+        is_recorded = bool(self._ids) or not has_text
+        is_one_more = is_recorded and not self._has_gap and generated == len(self._ids) + 1
+        if self._finish == "stop" and is_one_more:
             generated -= 1  # the end token is counted there, and is no part of the reply
         reused = _cached(usage, timings)
         if not prompt and "prompt_n" in timings:
             prompt = _count(timings.get("prompt_n")) + (reused or 0)
-        if not generated and any(self._texts["content"] + self._texts["reasoning"]):
+        if not generated and has_text:
             unknown.add("generated")
         first, last = self._first_at, self._last_at
         decode_s = last - first if first is not None else 0.0

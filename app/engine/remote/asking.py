@@ -326,14 +326,10 @@ def _add_stage(body: dict[str, Any], stage: Stage, target: Target, left_out: lis
     if isinstance(stage, TopK) and stage.k <= 0 and offer.kind in ("vllm", "sglang"):
         body["top_k"] = -1
     left_out += [
-        f"{in_words(name)}'s {field_words(own)}"
+        in_words(f"{name}.{own}")
         for own in stage.__struct_fields__
         if f"{name}.{own}" in {lack.name for lack in offer.stages} and _matters(stage, own)
     ]
-
-
-def field_words(name: str) -> str:
-    return {"last_n": "window", "repeat": "repetition penalty"}.get(name, name.replace("_", " "))
 
 
 def _matters(stage: Stage, own: str) -> bool:

@@ -56,7 +56,7 @@ def test_each_engine_says_what_it_is_what_it_offers_and_why_not(
     assert "• org/small" in text
     assert "token probabilities" in text
     assert "Token IDs: It sends no IDs." in text
-    assert "Sampling, mirostat: It has no Mirostat." in text
+    assert "Sampling, Mirostat 1: It has no Mirostat." in text
     desk.engines.all = (Standing(BOX, sentence="Nothing answers there."),)
     window.engines._show()
     assert row(window) is shown

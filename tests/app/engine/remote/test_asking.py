@@ -176,7 +176,7 @@ def test_what_a_server_does_not_take_is_not_sent_and_named():
     found = asked("vllm", sampling=Sampling([*chain]))
     (note,) = found.notes
     assert note[1] == (
-        "“Mine” doesn't take DRY, XTC, penalties's window and the second top-k: not applied."
+        "“Mine” doesn't take DRY, XTC, the window of penalties and the second top-k: not applied."
     )
     assert found.body["repetition_penalty"] == 1.2
     assert found.body["top_k"] == 7

@@ -70,6 +70,13 @@ def test_without_log_probabilities_text_comes_without_records(talk):
     assert summary.stop_reason == ""
 
 
+def test_a_single_token_without_a_record_is_one(talk):
+    one = talk(servers.lm_studio())
+    one.server.answers[CHAT] = streamed(delta("Hi"), finish("stop"), usage(3, 1))
+    summary = one.reply()
+    assert (summary.generated, summary.context_used) == (1, 4)
+
+
 def test_what_is_said_to_be_unlikely_is_unknown(talk):
     """OpenAI: -9999.0 where a token is not among the twenty likeliest."""
     one = talk(servers.plain())

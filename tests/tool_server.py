@@ -127,12 +127,12 @@ def call(message: dict, kind: str) -> None:
         case "endless line":
             OUT.write(b"x" * (20 * 1024 * 1024))
             OUT.flush()
-        case "flood":
-            try:
-                while True:
-                    notify("notifications/message", {"level": "info", "data": "flood"})
-            except OSError:
-                os._exit(0)
+        case "flood" | "answers" | "empty lines" as kind_of_flood:
+            flood(kind_of_flood)
+        case "broken letters":
+            said = json.dumps(text("a\udcffb*"), ensure_ascii=True).encode().replace(b"*", b"\xff")
+            OUT.write(b'{"jsonrpc":"2.0","id":%d,"result":%b}\n' % (message["id"], said))
+            OUT.flush()
         case "nonsense":
             OUT.write(b"Hello, I am no JSON\n" * 200)
             OUT.flush()
@@ -173,6 +173,20 @@ def call(message: dict, kind: str) -> None:
             reply(message, text("left one"))
         case _:
             reply(message, text(json.dumps(arguments)))
+
+
+def flood(kind: str) -> None:
+    line = {
+        "flood": {"method": "notifications/message", "params": {"level": "info", "data": "flood"}},
+        "answers": {"id": "nobody asked", "result": {}},
+    }.get(kind)
+    one = json.dumps({"jsonrpc": "2.0", **line}).encode() if line is not None else b""
+    try:
+        while True:
+            OUT.write(one + b"\n")
+            OUT.flush()
+    except OSError:
+        os._exit(0)
 
 
 def answer(message: dict, kind: str) -> None:

@@ -35,10 +35,10 @@ MAX_NAME: Final = 200
 MAX_SENTENCE: Final = 500
 """Of a server's own words in a sentence of ours."""
 
-MAX_NOTICES_PER_S: Final = 50
-"""Notifications beyond are dropped."""
-MAX_NOTICES_DROPPED: Final = 5_000
-"""A server that sends more than this besides is ended."""
+PER_S: Final = 50
+"""What a server sends by itself beyond is dropped."""
+MAX_MESSAGES: Final = 5_000
+"""A server that sends so many faster than that, of whatever kind, is ended."""
 MAX_NONSENSE: Final = 100
 """Lines that are no message of the protocol. Some programs greet; none goes on like that."""
 STDERR_LINES: Final = 400

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import subprocess
 import sys
@@ -164,8 +165,7 @@ async def _read_messages(stdout: asyncio.StreamReader, to_session: Any) -> None:
                 while (end := held.find(b"\n", start)) >= 0:
                     line, start = bytes(held[:end]).strip(), 0
                     del held[: end + 1]
-                    if line:
-                        await to_session.send(_message(line))
+                    await to_session.send(_message(line))
                 if len(held) > MAX_LINE_BYTES:
                     await to_session.send(
                         ServerBroken("It sent a message that is longer than 16 MB.")
@@ -174,7 +174,12 @@ async def _read_messages(stdout: asyncio.StreamReader, to_session: Any) -> None:
 
 
 def _message(line: bytes) -> SessionMessage | Exception:
+    with contextlib.suppress(ValueError, RecursionError):
+        return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
     try:
+        # Names of files may hold bytes that are no text; a result has more than its one odd letter.
+        found = json.loads(line.decode("utf-8", "replace"))
+        line = json.dumps(found, ensure_ascii=False).encode("utf-8", "replace")
         return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
     except (ValueError, RecursionError):
         if b'"jsonrpc"' in line[:4096]:

@@ -393,6 +393,23 @@ class Run:
         )
 
 
+class _Bucket:
+    """Of `size`, and filled with time."""
+
+    def __init__(self, size: int) -> None:
+        self._size = self._left = float(size)
+        self._at = time.monotonic()
+
+    def takes_one(self) -> bool:
+        moment = time.monotonic()
+        self._left = min(self._size, self._left + (moment - self._at) * bounds.PER_S)
+        self._at = moment
+        if self._left < 1:
+            return False
+        self._left -= 1
+        return True
+
+
 class _Watched:
     """The messages from a server on their way to the session: counted, and ended where they are
     too many. The session reads it as a stream."""
@@ -401,10 +418,8 @@ class _Watched:
         self._inner = inner
         self._run = run
         self._n_nonsense = 0
-        self._n_dropped = 0
-        self._n_asked = 0
-        self._left = float(bounds.MAX_NOTICES_PER_S)
-        self._at = time.monotonic()
+        self._messages = _Bucket(bounds.MAX_MESSAGES)
+        self._notices = _Bucket(bounds.PER_S)
 
     @property
     def last_context(self) -> Any:
@@ -421,37 +436,24 @@ class _Watched:
                 return item
 
     def _is_taken(self, item: Any) -> bool:
-        """Whether the session gets it. Ends the stream where there is too much of its kind."""
+        """Whether the session gets it. Ends the stream where there is too much of it."""
         if isinstance(item, ServerBroken):
             self._give_up(item.sentence)
+        if not self._messages.takes_one():  # answers that nobody asked for, empty lines
+            self._give_up("It floods Cutaway with messages.")
         if isinstance(item, Exception):
+            if not str(item):  # an empty line
+                return False
             self._n_nonsense += 1
             self._run.log.append(its_words(item))
             if self._n_nonsense > bounds.MAX_NONSENSE:
                 self._give_up("It writes something else than the tool protocol (MCP).")
             return False
         message = item.message if isinstance(item, SessionMessage) else None
-        if isinstance(message, types.JSONRPCRequest):
-            if message.method in REFUSED:
-                self._run.on_refused(message.method)
-            return self._may_pass("It asks too much of Cutaway.")
-        if isinstance(message, types.JSONRPCNotification):
-            return self._may_pass("It floods Cutaway with notifications.")
-        return True
-
-    def _may_pass(self, sentence: str) -> bool:
-        """A bucket that fills with time; what finds it empty is dropped."""
-        moment = time.monotonic()
-        room = bounds.MAX_NOTICES_PER_S
-        self._left = min(float(room), self._left + (moment - self._at) * room)
-        self._at = moment
-        if self._left >= 1:
-            self._left -= 1
-            return True
-        self._n_dropped += 1
-        if self._n_dropped > bounds.MAX_NOTICES_DROPPED:
-            self._give_up(sentence)
-        return False
+        if isinstance(message, types.JSONRPCRequest) and message.method in REFUSED:
+            self._run.on_refused(message.method)
+        by_itself = isinstance(message, types.JSONRPCRequest | types.JSONRPCNotification)
+        return not by_itself or self._notices.takes_one()
 
     def _give_up(self, sentence: str) -> None:
         self._run.on_broken(sentence)

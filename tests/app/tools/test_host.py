@@ -110,9 +110,6 @@ def test_what_a_server_does_wrong_is_told_in_a_sentence(talk):
     [
         ("die", "ended", "The server ended in the middle of the call."),
         pytest.param(
-            "flood", "failed", "It floods Cutaway with notifications.", marks=pytest.mark.soak
-        ),
-        pytest.param(
             "endless line",
             "failed",
             "It sent a message that is longer than 16 MB.",
@@ -133,6 +130,22 @@ def test_a_server_that_breaks_in_a_call_ends_with_it(talk, what, state, words):
         assert ended.sentence == "The server ended. Its last words: about to die"
         assert talk.host.log_of(server.id) == ("about to die",)
         assert talk.start(server).state == "ready", "it can be started again"
+
+
+@pytest.mark.parametrize("what", ["flood", "answers", "empty lines"])
+def test_a_server_that_floods_is_ended(talk, monkeypatch, what):
+    monkeypatch.setattr(bounds, "MAX_MESSAGES", 200)
+    server = scripted()
+    talk.start(server)
+    assert talk.call(server, what=what).text == "It floods Cutaway with messages."
+    assert talk.until(lambda told: told.state != "ready").state == "failed"
+
+
+def test_letters_that_are_none_are_replaced_in_what_a_server_says(talk):
+    server = scripted()
+    talk.start(server)
+    assert talk.call(server, what="broken letters").text == "a?b\ufffd"
+    assert talk.call(server).kind == "done", "it goes on"
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ class CallBar(QWidget):
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._theme = theme
-        self._key: tuple[str, str, str] | None = None
+        self._key: tuple[str, str, str, str] | None = None
         self._guarded_until = 0.0
         self._chat_height = 0
         self.setObjectName("call_bar")
@@ -141,9 +141,11 @@ class CallBar(QWidget):
     # --- showing --------------------------------------------------------------------------------
 
     def show_asked(self, asked: Asked) -> bool:
-        """What is asked now. Whether that is another call than before."""
+        """What is asked now. Whether that is another call than before, or of another tool: a
+        server may describe its own anew while a person reads."""
         call_id = asked.call.id if asked.call is not None else ""
-        key = (asked.reply.id, call_id, "asking" if asked.phase == "asking" else "")
+        tool = asked.offered.tool.fingerprint if asked.offered is not None else ""
+        key = (asked.reply.id, call_id, tool, "asking" if asked.phase == "asking" else "")
         is_new = key != self._key
         self._key = key
         if is_new:

@@ -330,13 +330,12 @@ class ToolServers:
         """What the next reply of a chat may call."""
         if chat.kind is not ConversationKind.CHAT:
             return ()
-        off = self.off_in(chat)
         return tuple(
             each
             for each in self.known()
             if self.state(each.server.id).state == "ready"
             and each.permission != "never"
-            and not off & {ALL, each.server.id, each.key}
+            and not self.is_off_in(chat, each)
         )
 
     def tools_of(self, chat: Conversation) -> tuple[Tool, ...]:
@@ -344,6 +343,10 @@ class ToolServers:
         if not self._states:
             return ()
         return tuple(each.as_tool() for each in self.offered(chat))
+
+    def is_off_in(self, chat: Conversation, tool: OfferedTool) -> bool:
+        """Whether a tool is switched off there, alone or with others."""
+        return bool(self.off_in(chat) & {ALL, tool.server.id, tool.key})
 
     @staticmethod
     def off_in(chat: Conversation) -> frozenset[str]:

@@ -5,7 +5,7 @@ a chat that is opened again, after a crash in the middle of a call too, stands w
 what runs at this moment is kept here. What must hold:
 
 * Nothing runs before a person has said so: for this call, or for this tool as it is now. What was
-  open when a chat came on screen is asked, whatever was allowed.
+  open when a chat came on screen is asked, whatever was allowed; so is a tool that is off there.
 * Each result is on disk before the engine sees it, and goes below the call that it is of. Where
   that is on screen no more (another version, the trash) it is dropped, and said.
 * After so many rounds in a row (`tool_rounds`) a person decides whether it goes on.
@@ -39,6 +39,7 @@ EDITED: Final = "(The user changed the arguments to {arguments})\n\n{text}"
 DROPPED: Final = "The result of “{name}” came after you had left its place, so it was dropped."
 UNSAVED: Final = "The result of “{name}” couldn't be saved. {sentence}"
 STOPPED: Final = "Stopped. Run it again, or skip it."
+OFF_HERE: Final = "This tool is off in this chat."
 CHANGED: Final = "This tool isn't the one you allowed: its description has changed."
 
 Phase = Literal["asking", "running", "saving", "limit", "over"]
@@ -123,8 +124,11 @@ class Turns:
         self, phase: Phase, found: Open, call: ToolCall, offered: OfferedTool | None
     ) -> Asked:
         note = self._notes.get(call.id, "")
-        if not note and offered is not None and offered.tool.name in offered.server.always:
-            note = CHANGED if offered.permission == "ask" else ""
+        if not note and offered is not None:
+            if self._servers.is_off_in(self._shelf.open, offered):
+                note = OFF_HERE
+            elif offered.tool.name in offered.server.always and offered.permission == "ask":
+                note = CHANGED
         return Asked(
             phase,
             found.reply,
@@ -265,6 +269,8 @@ class Turns:
             self._refuse(path, found, self._no_such_tool(chat, call), None, "failed")
         elif offered.permission == "never":
             self._refuse(path, found, NOT_ALLOWED, offered)
+        elif self._servers.is_off_in(chat, offered):
+            self._tell(conversation_id)
         elif offered.permission == "always" or found.reply.id in self._for_all:
             wrong = self.trouble_of(call, offered, call.arguments)
             if wrong:

@@ -176,6 +176,8 @@ class MessageActs(QObject):
                 desk.room.enlarge(message_id)
             case "trim":
                 desk.room.trim(message_id)
+            case "shorten_result":
+                self._shorten_result(message)
             case "show_summarized":
                 self._show_summarized(message)
             case "summarize_again":
@@ -205,12 +207,25 @@ class MessageActs(QObject):
         else:
             self._chat.toasts.show_notice(Notice("summary", "info", SUMMARIZED_CHANGED))
 
+    def _shorten_result(self, reply: Message) -> None:
+        result = self._desk.shelf.message(reply.settings["room"]["result"])
+        if result is not None:
+            self.edit(result)
+
+    def _is_above_result(self, message: Message) -> bool:
+        below = (each for each in self._desk.shelf.path if each.parent_id == message.id)
+        return any(each.role is Role.TOOL for each in below)
+
     def edit(self, message: Message) -> None:
         is_reply = message.role is Role.ASSISTANT
         title = "Edit your message: a new version"
         choices: tuple[Choice, ...] = EDIT_QUESTION
         if is_reply:
             title, choices = "Edit the reply: a new version", EDIT_REPLY
+        elif message.role is Role.TOOL:
+            title = "Edit the tool's result: a new version"
+            if self._is_above_result(message):  # sent, the other results would be missing
+                choices = EDIT_SUMMARY
         elif stands_of(message) is not None:
             title, choices = "Edit the summary: a new version", EDIT_SUMMARY
         task = Task(

@@ -27,7 +27,7 @@ QUIET = frozenset(
     {"copy_message", "retry", "continue", "edit", "more", "summarize_again", "show_summarized"}
 )
 """Shown only on the message that is pointed at, focused, or last."""
-BUTTONS = frozenset({"try_again", "choose_format", "new_chat", "enlarge", "trim"})
+BUTTONS = frozenset({"try_again", "choose_format", "new_chat", "enlarge", "trim", "shorten_result"})
 SIDE = 26
 MORE = "More actions for this message"
 

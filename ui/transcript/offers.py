@@ -128,6 +128,8 @@ def ways_out(message: Message) -> list[Offer]:
     room = message.settings.get("room")
     room = room if isinstance(room, dict) else {}
     found = []
+    if isinstance(room.get("result"), str):
+        found.append(Offer("shorten_result", "Shorten the tool's result…"))
     if room.get("can_enlarge") is True:
         found.append(Offer("enlarge", "Enlarge the context window"))
     if room.get("can_trim") is True:

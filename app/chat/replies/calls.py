@@ -20,6 +20,9 @@ CALLS: Final = "tool_calls"
 ANSWERED: Final = "tool_call"
 """In the settings of a tool's message: id and name of the call that it answers."""
 
+RESULT: Final = "tool_result"
+"""In the same: how the call ended, and what it ran with (`app/chat/tools/results.py`)."""
+
 NO_CALL: Final = ToolCall("", "", "")
 
 
@@ -82,7 +85,10 @@ def kept_calls(message: Message) -> dict[str, Any]:
     """What another version of a message, and a file of its text, keep of its settings: what it
     called, and which call it answers."""
     calls, answered = calls_of(message), answered_by(message)
-    return with_calls({}, calls) | (as_answer(answered) if answered.name or answered.id else {})
+    kept = as_answer(answered) if answered.name or answered.id else {}
+    if kept and RESULT in message.settings:
+        kept[RESULT] = message.settings[RESULT]
+    return with_calls({}, calls) | kept
 
 
 def kept_together(path: Sequence[Message], gone: set[str]) -> set[str]:

@@ -52,7 +52,7 @@ from app.engine.protocol.messages import (
 from app.engine.protocol.tool_messages import ToolCalled
 from app.insight.trace.table import TraceTable
 from app.memory import give_back
-from models.records import Message
+from models.records import Message, Role
 from models.store.store import Store
 
 SAVE_INTERVAL_S: Final = 0.5
@@ -350,17 +350,27 @@ class Growing:
         if not self._shelf.update(message) and reply.is_beside:
             self._around.emit(MessageChanged(message))
 
+    def _longest_result(self, reply: Message) -> str:
+        """Of the tools' results right above a reply on screen; "" without any."""
+        longest, above = None, self._shelf.message(reply.parent_id or "")
+        while above is not None and above.role is Role.TOOL:
+            if longest is None or len(above.content) > len(longest.content):
+                longest = above
+            above = self._shelf.message(above.parent_id or "")
+        return longest.id if longest is not None else ""
+
     def end(self, reply: Reply, ending: Finished | Stopped | Failed) -> None:
         self._around.alarms.cancel(f"save {reply.message.id}")
         self._show_text(reply)
         if isinstance(ending, Failed) and ending.kind == "prompt_too_long":
             loaded = self._loader.loaded
             policy = reply.message.settings.get("context_policy", self._around.settings.policy)
-            room = {"room": room_of(ending, loaded, policy)}
+            result_id = self._longest_result(reply.message)
+            room = {"room": room_of(ending, loaded, policy, result_id)}
             reply.message = dataclasses.replace(
                 reply.message, settings=reply.message.settings | room
             )
-            ending = in_the_apps_words(ending, loaded, policy)
+            ending = in_the_apps_words(ending, loaded, policy, has_result=bool(result_id))
         message = self._finish(reply, reply.ended(ending))
         self._replies.pop(reply.message.id, None)
         self._leave_queue(reply)

@@ -391,12 +391,17 @@ def _counts(summary: Summary) -> MessageCounts:
     )
 
 
-def in_the_apps_words(failed: Failed, loaded: Loaded | None, policy: str) -> Failed:
-    """A prompt that is too long, with what can be done about it in the window."""
+def in_the_apps_words(
+    failed: Failed, loaded: Loaded | None, policy: str, *, has_result: bool = False
+) -> Failed:
+    """A prompt that is too long, with what can be done about it in the window. `has_result`: it
+    ends with what a tool said."""
     tokens, _, size = failed.evidence.partition("/")
     if not (tokens.isdecimal() and size.isdecimal()):
         return failed
     chat, steps = "This chat", "Start a new chat, write a shorter message, "
+    if has_result:
+        steps = "Shorten the tool's result, start a new chat, "
     if policy == "stop":
         steps += "allow older messages to be dropped (Settings → Chat), or "
     else:

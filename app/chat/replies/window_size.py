@@ -23,13 +23,17 @@ def larger_window(needed: int, largest: int) -> int | None:
     return min(size, largest)
 
 
-def room_of(failed: Failed, loaded: Loaded | None, policy: str) -> dict[str, Any]:
-    """What is kept with a reply whose prompt was too long."""
+def room_of(
+    failed: Failed, loaded: Loaded | None, policy: str, result_id: str = ""
+) -> dict[str, Any]:
+    """What is kept with a reply whose prompt was too long. `result_id`: of the longest result of a
+    tool that it was to answer."""
     tokens, _, size = failed.evidence.partition("/")
     if not (tokens.isdecimal() and size.isdecimal()):
         return {}
     largest = loaded.n_ctx_train if loaded is not None else 0
-    return {
+    result = {"result": result_id} if result_id else {}
+    return result | {
         "tokens": int(tokens),
         "size": int(size),
         "can_enlarge": larger_window(int(tokens), largest) is not None,

@@ -10,16 +10,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from app.chat.conversations.shelf import new_id
-from app.chat.replies.calls import as_answer, calls_of, unanswered
+from app.chat.replies.calls import RESULT, as_answer, calls_of, unanswered
 from app.chat.surroundings import now
 from app.engine.protocol.tool_messages import ToolCall
 from models.records import Attachment, Message, MessageState, Role
-
-RESULT: Final = "tool_result"
-"""In the settings of a tool's message: how the call ended, and what it ran with."""
 
 Ended = Literal["done", "error", "failed", "declined"]
 """done: the tool answered. error: it says that it failed. failed: no answer came. declined: it did

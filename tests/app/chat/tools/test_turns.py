@@ -385,3 +385,28 @@ def test_offline_ends_servers_by_address(make_room):
     room.desk.tools.put(here)
     room.until(lambda: room.desk.tools.state(here.id).state == "failed", "it was asked")
     assert room.desk.tools.state(here.id).sentence == "Nothing answers at this address."
+
+
+def test_a_result_that_is_too_long_for_the_window_can_be_shortened(room_with):
+    room = room_with(script(call({"what": "huge"}, name="do")))
+    question(room)
+    room.desk.tool_calls.run()
+    result, failed = answered(room)[2:]
+    assert failed.stop_reason == "prompt_too_long"
+    assert "Shorten the tool's result, start a new chat, or set a larger" in failed.error
+    assert failed.settings["room"]["result"] == result.id
+    assert room.desk.tree.edit_and_send(result.id, "In short: 0123.")
+    room.until(lambda: room.desk.shelf.path[-1].content == "Half past nine.", "the answer")
+    version = room.desk.shelf.path[2]
+    assert (version.content, version.sibling_count) == ("In short: 0123.", 2)
+    assert result_of(version).server == "scripted"
+
+
+def test_a_tool_that_is_off_in_this_chat_is_asked_for_whatever_was_allowed(room_with):
+    room = room_with(script(*[call({"timezone": "Asia/Tokyo"})] * 3))
+    question(room)
+    room.desk.tools.switch("*", is_on=False)
+    assert room.desk.tool_calls.asked.note == "This tool is off in this chat."
+    room.desk.tool_calls.run(always=True, rest=True)
+    assert room.until(lambda: (now := asked(room)).number == 2 and now, "the next one").note
+    assert len(room.desk.shelf.path) == 3, "it was not run by itself"

@@ -17,6 +17,7 @@ from app.engine.protocol.thinking_messages import OFF, ON, ThinkingOffer
 from app.engine.protocol.tool_messages import MAX_CALLS, ToolCall
 from app.server.asking import (
     MAX_MESSAGES,
+    MAX_PARTS,
     Asked,
     conversation_of,
     model_name,
@@ -109,8 +110,8 @@ def _blocks(fields: Fields, name: str) -> list[Fields]:
     value = fields.any(name, "")
     if isinstance(value, str):
         return [Fields({"type": "text", "text": value})]
-    place = fields.named(name)
-    return [Fields(each, f"{place}[{at}].") for at, each in enumerate(fields.entries(name))]
+    place, parts = fields.named(name), fields.entries(name, most=MAX_PARTS)
+    return [Fields(each, f"{place}[{at}].") for at, each in enumerate(parts)]
 
 
 def _text(block: Fields) -> str:

@@ -8,14 +8,20 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath, PureWindowsPath
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
 from app.engine.protocol.bounds import BadSetting, shown_text
 from app.engine.protocol.loading_messages import Loaded
 from app.engine.protocol.messages import Generate
-from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt, Prompt, TextPrompt
+from app.engine.protocol.prompt_messages import (
+    ChatMessage,
+    ChatPrompt,
+    IdsPrompt,
+    Prompt,
+    TextPrompt,
+)
 from app.engine.protocol.remote_messages import engine_and_model
 from app.engine.protocol.request_rules import MAX_STOPS, MAX_TOKENS, check_request
 from app.engine.protocol.stages import Sampling
@@ -27,6 +33,9 @@ from app.server.sampling import check_sampling, seeds_of, sent_as
 MAX_CHOICES: Final = 16
 MAX_SCORES: Final = 20
 MAX_MESSAGES: Final = 4096
+MAX_PARTS: Final = 1024
+"""Of one message's content."""
+
 LONGEST_TOKEN: Final = 64
 """Characters: longer ones are rare, so a text with so many for each token does not fit."""
 HARMLESS: Final = (
@@ -142,20 +151,25 @@ def read_generates(
 
 
 def _check_size(prompts: Sequence[Prompt], n_ctx: int) -> None:
-    """What can't fit is not even tokenised: the composer waits for the same thread. `n_ctx` 0:
-    nobody knows."""
     for prompt in prompts:
-        size = 0
         if isinstance(prompt, ChatPrompt):
-            size = sum(len(message.content) for message in prompt.messages)
+            check_length(sum(len(message.content) for message in prompt.messages), n_ctx)
         elif isinstance(prompt, TextPrompt):
-            size = len(prompt.text)
-        if n_ctx and size > n_ctx * LONGEST_TOKEN:
-            sentence = (
-                f"The prompt has {size:,} characters, far more than the context window of "
-                f"{n_ctx:,} tokens holds."
-            )
-            raise bad_request(sentence, code="context_length_exceeded")
+            check_length(len(prompt.text), n_ctx)
+        elif isinstance(prompt, IdsPrompt):
+            check_length(len(prompt.token_ids), n_ctx, of="tokens")
+
+
+def check_length(
+    count: int, n_ctx: int, *, of: Literal["characters", "tokens"] = "characters"
+) -> None:
+    """What can't fit is not even tokenised: the composer waits for the same thread. `n_ctx` 0:
+    nobody knows. Raises ApiError."""
+    if n_ctx and count > n_ctx * (LONGEST_TOKEN if of == "characters" else 1):
+        sentence = (
+            f"The text has {count:,} {of}, more than the context window of {n_ctx:,} tokens holds."
+        )
+        raise bad_request(sentence, code="context_length_exceeded")
 
 
 def read_max_tokens(fields: Fields, *names: str) -> int:

@@ -21,6 +21,7 @@ from app.engine.protocol.thinking_messages import OFF, ON, ThinkingOffer
 from app.server.asking import (
     MAX_CHOICES,
     MAX_MESSAGES,
+    MAX_PARTS,
     MAX_SCORES,
     Asked,
     conversation_of,
@@ -178,7 +179,7 @@ def content_text(fields: Fields, name: str) -> str:
     if isinstance(value, str):
         return fields.text(name)
     texts = []
-    for at, part in enumerate(fields.entries(name)):
+    for at, part in enumerate(fields.entries(name, most=MAX_PARTS)):
         if isinstance(part, str):
             texts.append(part)
             continue

@@ -18,7 +18,7 @@ import msgspec
 from app.amounts import bytes_words
 from app.engine.protocol.bounds import BadSetting, shown
 from app.engine.protocol.messages import MAX_GRAMMAR_BYTES
-from app.engine.protocol.stage_rules import check_stages
+from app.engine.protocol.stage_rules import MAX_BIASES, check_stages
 from app.engine.protocol.stages import (
     AdaptiveP,
     Dist,
@@ -321,6 +321,9 @@ def _biases(fields: Fields) -> LogitBias | None:
     pairs = list(value.items()) if isinstance(value, dict) else value
     if not isinstance(pairs, list):
         raise fields.refuse("logit_bias", "logit_bias must be an object or a list of pairs.")
+    if len(pairs) > MAX_BIASES:
+        sentence = f"Logit bias has {len(pairs):,} entries; the limit is {MAX_BIASES:,}."
+        raise fields.refuse("logit_bias", sentence)
     biases = [_bias(fields, pair, is_object=isinstance(value, dict)) for pair in pairs]
     return LogitBias(biases) if biases else None
 

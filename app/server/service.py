@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
@@ -39,7 +39,7 @@ from app.engine.protocol.thinking_messages import ReadThinking, ThinkingOffer
 from app.server.answering import Client, Form, answer, send_json
 from app.server.anthropic_forms import MessageForm
 from app.server.anthropic_reading import read_anthropic, wants_offer
-from app.server.asking import Asked, check_model, model_name
+from app.server.asking import Asked, check_length, check_model, model_name
 from app.server.embeddings import read_inputs, told
 from app.server.errors import NO_MODEL, ApiError, of_failure
 from app.server.exchange import Exchange
@@ -57,6 +57,9 @@ from app.server.replying import Replies, TooSlow
 
 R = TypeVar("R", bound=Result)
 _log = logging.getLogger(__name__)
+MAX_TEXT: Final = 500_000
+"""Characters that are tokenised, or tokens that are spelled, at once: somebody else waits."""
+
 _FAULT: Final = "Something went wrong in Cutaway's server. The log has the details."
 
 Wake = Callable[[], Future[str]]
@@ -264,6 +267,11 @@ class Service:
         fields = Fields(value)
         loaded = self._named_by(fields)
         inputs, is_base64 = read_inputs(fields)
+        for each in inputs:
+            of: Literal["characters", "tokens"] = (
+                "characters" if isinstance(each, str) else "tokens"
+            )
+            check_length(len(each), loaded.n_ctx, of=of)
         ids = [await self._ids(exchange, each) for each in inputs]
         exchange.model = model_name(loaded)
         exchange.prompt_tokens = sum(map(len, ids))
@@ -330,7 +338,7 @@ class Service:
 
     async def _tokenize(self, value: Any, exchange: Exchange, client: Client) -> None:
         fields = Fields(value)
-        text, add_special = fields.text("content"), fields.flag("add_special")
+        text, add_special = fields.text("content", most=MAX_TEXT), fields.flag("add_special")
         fields.only("parse_special", (False,), "Text never becomes control tokens here.")
         with_pieces = fields.flag("with_pieces")
         fields.close()
@@ -345,7 +353,7 @@ class Service:
 
     async def _detokenize(self, value: Any, exchange: Exchange, client: Client) -> None:
         fields = Fields(value)
-        ids = fields.entries("tokens")
+        ids = fields.entries("tokens", most=MAX_TEXT)
         fields.close()
         loaded = self._named_by(Fields({}))
         pieces = await self._vocabulary(exchange, loaded)

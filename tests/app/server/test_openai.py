@@ -266,7 +266,8 @@ def test_openais_own_client(served: Served) -> None:
 def test_vectors_that_an_engine_has_not_are_an_error_that_says_why(served: Served) -> None:
     answer = served.ask("/v1/embeddings", {"input": "Hi"})
     assert (answer.status, answer.error["message"]) == (400, "A script has no vectors of texts.")
-    read = served.last()
+    served.wait_until(lambda: served.exchanges[-1].endpoint == "/v1/embeddings")
+    read = served.exchanges[-1]
     assert (read.model, read.prompt_tokens) == ("weights", 1)
     for body in ({}, {"input": []}, {"input": [""]}, {"input": "a", "dimensions": 3}):
         assert served.ask("/v1/embeddings", body).status == 400

@@ -208,6 +208,7 @@ def test_tokens_are_tinted_and_one_is_branched_by_keys(
         person = open_window(LOCAL, is_offline=False)
         person.wait_ready()
         load(person, add(person, lab.url))
+        person.wait(lambda: "is sent to “Box”" in words_in(person.window.chat.empty))
         reply = ask(person, "Where?")
         inside = Inside(person)
         inside.look_at(reply, 2)

@@ -66,17 +66,21 @@ class EmptyState(CentredArea):
         self._words.setText(sentence or WITHOUT_WEIGHTS)
         self._offer(True)
 
-    def show_new_chat(self, weights_name: str) -> None:
+    def show_new_chat(self, weights_name: str, server: str = "") -> None:
+        """`server`: whose model it is, if it isn't on this computer."""
         self._title.setText(f"Ask {weights_name}" if weights_name else "Ask something")
-        if weights_name:
+        if server:
+            self._words.setText(f"Write a message below. This chat is sent to “{server}”.")
+        elif weights_name:
             self._words.setText("Write a message below. Everything runs on your computer.")
         else:
-            self._words.setText("Choose a model above. It runs entirely on your computer.")
+            self._words.setText("Choose a model above.")
         self._offer(False)
 
-    def show_loading(self, weights_name: str) -> None:
+    def show_loading(self, weights_name: str, *, is_remote: bool = False) -> None:
         self._title.setText(f"Ask {weights_name}" if weights_name else "Ask something")
-        self._words.setText("Loading the model. You can start writing.")
+        what = "Connecting to the server" if is_remote else "Loading the model"
+        self._words.setText(f"{what}. You can start writing.")
         self._offer(False)
 
     def offer_tour(self, is_offered: bool) -> None:

@@ -161,9 +161,13 @@ class Following(QObject):
             if self._has_no_weights():
                 self._chat.empty.show_no_weights(state.sentence)
             elif state.state in LOADING:
-                self._chat.empty.show_loading(plain_name(state.weights_name))
+                self._chat.empty.show_loading(
+                    plain_name(state.weights_name), is_remote=state.is_remote
+                )
             else:
-                self._chat.empty.show_new_chat(plain_name(state.weights_name))
+                remote = state.loaded.remote if state.loaded is not None else None
+                server = remote.name if remote is not None else ""
+                self._chat.empty.show_new_chat(plain_name(state.weights_name), server)
         self._chat.show_transcript(self._has_messages)
 
     def _has_no_weights(self) -> bool:

@@ -14,8 +14,8 @@ from ui.widgets.kit import plain_label, push_button
 
 SENTENCE: Final = "The capital of France is"
 OFFER: Final = (
-    "The tour follows a single token through the model, on your computer. Begin with this "
-    "sentence or with your own: the model continues it."
+    "The tour follows a single token through the model. Begin with this sentence or with your "
+    "own: the model continues it."
 )
 LOADING: Final = "The model is loading. The tour begins as soon as it’s ready."
 WRITING: Final = "The model continues your sentence…"

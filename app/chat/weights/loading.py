@@ -91,7 +91,7 @@ class Loader:
         self._name_of_file = name_of_file
         self._other_paths = other_paths
         self._saved = saved
-        self._first = first
+        self._first = str(first) if first is not None else ""
         self._remember = remember
         self._check = check
         self._choices = 0
@@ -254,7 +254,7 @@ class Loader:
     def attach(self, engine: AnyEngine) -> None:
         """The start: the engine's process is begun at once where it is known what to load."""
         self._engine = engine
-        if self._first is not None or self.included is not None:
+        if self._first or self.included is not None:
             engine.start()
 
     def show_known(self, known: tuple[Weights, ...]) -> None:
@@ -265,8 +265,8 @@ class Loader:
         if self._choices:
             return  # the user was faster
         found = self.included
-        if self._first is not None:
-            self.load(str(self._first))
+        if self._first:
+            self.load(self._first)
         elif last_used is not None:
             self.load(last_used.path)
         elif found is not None:
@@ -279,7 +279,7 @@ class Loader:
         """Load weights in place of those loaded now. Replies in the making are stopped. `path`: of
         a file, or of a server's model (`remote_path`)."""
         if self._engine is None:
-            self._first = Path(path)  # not started yet
+            self._first = path  # not started yet
             return
         if is_remote(path):
             self._choices += 1

@@ -218,10 +218,15 @@ def of_error(error: BaseException, name: str, url: str) -> ServerFault:
     found = list(causes(error))
     if any(isinstance(each, socket.gaierror) for each in found):
         words = f"The address of {who} can't be found. Check it in Settings → Engines"
-    elif any(isinstance(each, ssl.SSLError) for each in found):
+    elif any(isinstance(each, ssl.SSLCertVerificationError) for each in found):
         words = (
             f"{who} has no valid certificate. Check its address in Settings → Engines and your "
             "system clock"
+        )
+    elif any(isinstance(each, ssl.SSLError) for each in found):
+        words = (
+            f"{who} doesn't answer over https. If it isn't encrypted, begin its address with "
+            "http:// in Settings → Engines"
         )
     elif any(isinstance(each, ConnectionRefusedError) for each in found):
         words = (

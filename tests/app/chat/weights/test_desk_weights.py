@@ -43,6 +43,13 @@ def test_failed_load_says_why_and_leaves_the_chat_usable(make_room):
     assert room.desk.loader.state.state == "stopped", "it must not be tried again unasked"
 
 
+def test_a_servers_model_that_is_chosen_before_the_engine_is_there(make_room):
+    room = make_room({"replies": [{"text": "Hi"}]})
+    room.desk.loader.load("engine://gone/org/m")
+    room.start()
+    room.until(lambda: "isn't in Settings → Engines" in room.desk.loader.state.sentence)
+
+
 def bad_script(**happening: Any) -> dict[str, Any]:
     """Everything loads but weights called “bad”."""
     return {"load": {"match": "bad", **happening}, "replies": [{"text": "Hi."}]}

@@ -140,6 +140,16 @@ def test_nobody_there(ask):
     gate.shut_down()
 
 
+def test_https_where_there_is_none():
+    gate = Gate()
+    gate.let_here(lets=True)
+    with ScriptedServer() as server:
+        url = server.url.replace("http:", "https:")
+        with pytest.raises(ServerFault, match="doesn't answer over https"):
+            ask_server(gate, EngineAddress("e1", "Mine", url), None)
+    gate.shut_down()
+
+
 def test_ollama_is_asked_about_the_model_that_is_loaded(talk):
     answers = servers.ollama()
     answers["/api/show"] = {

@@ -133,7 +133,9 @@ def with_format(sampling: Sampling, fields: Fields) -> Sampling:
     if grammar and schema:
         raise fields.refuse("grammar", f"Send either grammar or {of}, not both.")
     if len(grammar.encode()) > MAX_GRAMMAR_BYTES:
-        raise fields.refuse("grammar", f"A grammar may have {bytes_words(MAX_GRAMMAR_BYTES)}.")
+        raise fields.refuse(
+            "grammar", f"A grammar may have at most {bytes_words(MAX_GRAMMAR_BYTES)}."
+        )
     return msgspec.structs.replace(sampling, grammar=grammar, json_schema=schema)
 
 
@@ -144,7 +146,9 @@ def schema_text(fields: Fields, name: str, default: Any) -> str:
         raise fields.refuse(name, f"{name} must be a JSON schema, not {shown(value)}.")
     text = msgspec.json.encode(value).decode()
     if len(text.encode()) > MAX_GRAMMAR_BYTES:
-        raise fields.refuse(name, f"A JSON schema may have {bytes_words(MAX_GRAMMAR_BYTES)}.")
+        raise fields.refuse(
+            name, f"A JSON schema may have at most {bytes_words(MAX_GRAMMAR_BYTES)}."
+        )
     return text
 
 

@@ -102,7 +102,8 @@ def _tool(fields: Fields, schema_name: str) -> Tool:
         raise fields.refuse(schema_name, f"{schema_name} must be a JSON schema of an object.")
     text = msgspec.json.encode(schema).decode()
     if len(text.encode()) > MAX_TOOL_BYTES:
-        raise fields.refuse(schema_name, f"A tool's schema may have {bytes_words(MAX_TOOL_BYTES)}.")
+        sentence = f"A tool's schema may have at most {bytes_words(MAX_TOOL_BYTES)}."
+        raise fields.refuse(schema_name, sentence)
     return Tool(name, fields.text("description"), text)
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Literal
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -28,6 +29,7 @@ from app.engine.protocol.remote_messages import (
 from app.hub.engine_keys import STILL_THERE, THIS_RUN_ONLY, EngineKeys, checked_key, name_of
 from app.hub.gate import Call, CalledOff
 from app.refusal import Refusal
+from app.server.options import is_loopback
 from models.records import Weights
 
 AskServer = Callable[[EngineAddress, "str | None"], EngineOffer]
@@ -38,6 +40,10 @@ Then = Callable[[str], None]
 FRESH_S: Final = 20.0
 OUR_FAULT: Final = "Something went wrong in Cutaway. Try again; the log has the details."
 REMOVED: Final = "This engine was removed from Settings → Engines. Add it again or choose another."
+
+OWN_SERVER: Final = (
+    "This is the server of this window itself. Its model is in the model menu already."
+)
 
 _log = logging.getLogger(__name__)
 
@@ -152,6 +158,8 @@ class EngineList:
             address = next(each for each in listed if each.id == address.id)
             if key.strip():
                 key = checked_key(key)
+            if self._is_own(address.url):
+                raise Refusal("bad_setting", OWN_SERVER)
         except Refusal as refused:
             then(refused.sentence)
             return
@@ -166,6 +174,12 @@ class EngineList:
         else:
             self.try_now(address.id)
         then("")
+
+    def _is_own(self, url: str) -> bool:
+        """Whether the window's own server is there: its model would ask itself without end."""
+        settings, at = self._around.settings, urlsplit(url)
+        is_here = at.hostname == settings.server_address or is_loopback(at.hostname or "")
+        return settings.server_on and is_here and at.port == settings.server_port
 
     def remove(self, engine_id: str) -> None:
         engines = self._around.settings.engines

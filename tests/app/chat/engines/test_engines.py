@@ -11,7 +11,7 @@ import pytest
 from keyring_ring import Ring, in_use, no_ring
 
 from app.chat.alarms import Alarms
-from app.chat.engines.engines import FRESH_S, EngineList
+from app.chat.engines.engines import FRESH_S, OWN_SERVER, EngineList
 from app.chat.settings.settings import as_stored, changed, from_stored
 from app.chat.surroundings import Surroundings
 from app.engine.protocol.remote_messages import EngineAddress, EngineOffer, RemoteModel
@@ -215,3 +215,11 @@ def test_what_is_stored_of_engines_is_checked(owner: Owner) -> None:
     ):
         settings, refused = from_stored({"engines": bad})
         assert (settings.engines, refused) == ((), ("engines",))
+
+
+def test_the_windows_own_server_is_no_engine_of_its_own(owner: Owner) -> None:
+    owner.set("server_on", True)
+    for url in ("http://127.0.0.1:8642", "http://localhost:8642/v1", "http://[::1]:8642"):
+        assert owner.add(url=url) == OWN_SERVER
+    assert owner.list.all == ()
+    assert owner.add(url="http://127.0.0.1:8643") == ""

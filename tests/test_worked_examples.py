@@ -6,7 +6,7 @@ import doctest
 import importlib
 from pathlib import Path
 
-import pytest
+from each import each
 
 ROOT = Path(__file__).resolve().parents[1]
 FILES = sorted(
@@ -17,14 +17,14 @@ FILES = sorted(
 )
 
 
-@pytest.mark.parametrize("path", FILES, ids=str)
+@each("path", FILES)
 def test_examples_are_true(path: Path) -> None:
     module = importlib.import_module(".".join(path.with_suffix("").parts))
     # Not `testmod`: it runs what has no examples, too, and looks at every file before each run.
-    told = [each for each in doctest.DocTestFinder().find(module) if each.examples]
+    told = [found for found in doctest.DocTestFinder().find(module) if found.examples]
     assert told
     runner = doctest.DocTestRunner()
-    for each in told:
-        runner.run(each)
+    for found in told:
+        runner.run(found)
     assert runner.tries
     assert not runner.failures

@@ -7,7 +7,7 @@ crashed or the time limit struck, fails once; what is left of its file goes to a
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -40,13 +40,38 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         return (yield)
 
 
+class Known(list[str]):
+    """The tests that a worker knows, in their order; each is found at once."""
+
+    def __init__(self, tests: Iterable[str]) -> None:
+        super().__init__(tests)
+        self._places = {test: place for place, test in enumerate(self)}
+
+    def index(self, test: str, *_among: Any) -> int:
+        return self._places[test]
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
     from xdist.scheduler import LoadFileScheduling
 
     class FilesOnce(LoadFileScheduling):
         """pytest-xdist 3.8 hands the test that ended a worker to the next one, and so on; and
-        work to a worker that has not said yet which tests it knows, which ends the run."""
+        work to a worker that has not said yet which tests it knows, which ends the run. And it
+        looks for each test among all of them, and after each through all that were done."""
+
+        def add_node_collection(self, node: Any, collection: Any) -> None:
+            super().add_node_collection(node, collection)
+            if node in self.registered_collections:
+                self.registered_collections[node] = Known(collection)
+
+        def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
+            test = self.registered_collections[node][item_index]
+            work, file = self.assigned_work[node], self._split_scope(test)
+            work[file][test] = True
+            if all(work[file].values()):
+                del work[file]
+            self._reschedule(node)
 
         def _reschedule(self, node: Any) -> None:
             if node in self.registered_collections:

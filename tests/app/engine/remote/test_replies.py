@@ -150,6 +150,33 @@ def test_llama_servers_end_token_is_no_part_of_a_reply(talk):
     assert (summary.generated, summary.token_ids) == (2, [2, 5])
 
 
+def test_llama_cpp_pythons_shape(talk):
+    """As a real one told it: no bytes, no IDs, nothing of a part of a character, the text of a stop
+    string in its token alone, and no usage."""
+
+    def told(piece, text, nat):
+        entry = {"token": piece, "bytes": None, "logprob": nat, "top_logprobs": [{
+            "token": piece, "bytes": None, "logprob": nat}]}  # fmt: skip
+        return delta(text, {"content": [entry], "refusal": None})
+
+    one = talk(servers.llama_cpp_python())
+    one.server.answers[CHAT] = streamed(
+        chunk({"delta": {"role": "assistant"}}),
+        told("Hi", "Hi", -0.5),
+        told("", "", -0.1),
+        told("\uff0c", "\uff0c", -3.1),
+        told(" you", " ", -0.01),
+        finish("stop"),
+    )
+    summary = one.reply(stop=["you"])
+    assert summary.text == one.text() == "Hi\uff0c "
+    assert [each.piece for each in one.tokens] == [
+        b"Hi", b"", "\uff0c".encode(), b" you"]  # fmt: skip
+    assert [each.rank for each in one.tokens] == [1] * 4
+    assert (summary.stop_reason, summary.generated) == ("", 4)
+    assert {"prompt_tokens", "reused", "token_ids", "context_used"} <= set(summary.unknown)
+
+
 def test_vllms_shape(talk):
     one = talk(servers.vllm())
     end = token("<|im_end|>", -0.1, ("<|im_end|>", -0.1))

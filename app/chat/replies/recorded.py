@@ -96,7 +96,7 @@ def at_start(resolved: Resolved, generate: Generate, loaded: Loaded | None) -> d
 
 def at_end(recorded: dict[str, Any], summary: Summary) -> dict[str, Any]:
     """The same, with what only the engine could tell."""
-    ended = dict(recorded)
+    ended = dict(written_by.as_told(recorded, summary))
     if "seed" not in summary.unknown:
         ended["seed"] = summary.seed
     if summary.reuse_source:

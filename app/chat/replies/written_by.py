@@ -13,6 +13,7 @@ from typing import Any, Final
 from app.chat.settings import not_taken
 from app.chat.settings.not_taken import NotTaken
 from app.engine.protocol.loading_messages import Loaded
+from app.engine.protocol.messages import Summary
 from app.engine.protocol.remote_messages import KIND_NAMES
 from app.engine.protocol.stages import Sampling, Stage
 
@@ -58,6 +59,14 @@ def as_recorded(loaded: Loaded, sampling: Sampling) -> dict[str, Any]:
         NOT_TAKEN: not_taken.as_recorded([*sampling.filters, sampling.select], offer),
     }
     return {ENGINE: {name: value for name, value in found.items() if value}}
+
+
+def as_told(settings: Mapping[str, Any], summary: Summary) -> Mapping[str, Any]:
+    """The same at its end: a server that tells timings may not have done so this time."""
+    found = settings.get(ENGINE)
+    if not isinstance(found, Mapping) or "prefill_s" not in summary.unknown:
+        return settings
+    return {**settings, ENGINE: {k: v for k, v in found.items() if k != TIMINGS}}
 
 
 def writer_of(settings: Mapping[str, Any]) -> Writer | None:

@@ -108,6 +108,7 @@ def test_the_reply_names_its_server_and_what_that_does_not_tell_is_unknown(
     assert "load" not in stored.settings
     assert stored.weights_name == "m · Box"
     assert stored.token_ids is None  # these events say no IDs
+    assert not writer.has_timings  # nor times, as others of its kind do
     assert (stored.counts.prompt_tokens, stored.counts.generated) == (20, 3)
     tokens = trace(room, reply.id)
     assert [each.piece for each in tokens] == [b"Paris", b" is", b" it"]

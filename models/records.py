@@ -107,6 +107,7 @@ class Message:
     created_at: datetime
     state: MessageState = MessageState.COMPLETE
     reasoning: str = ""
+    """Of a reply; of a tool's result: what was called."""
     token_ids: tuple[int, ...] | None = None
     is_pinned: bool = False
     stop_reason: str | None = None

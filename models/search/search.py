@@ -172,7 +172,7 @@ class _Scope:
         if self.query.roles:
             conditions.append(_one_of("m.role", "role", sorted(self.query.roles), bound))
         if self.query.has_reasoning:
-            conditions.append("m.reasoning <> ''")
+            conditions.append("m.reasoning <> '' AND m.role <> 'tool'")
         self._add_literals(("m.content", "m.reasoning"), conditions, bound)
         self._add_times("m.created_us", conditions, bound)
         self._add_folders(conditions, bound)

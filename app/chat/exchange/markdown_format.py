@@ -186,7 +186,8 @@ def _message_pieces(message: Message, key: str) -> Iterator[str]:
         yield _part(message.content, head, part="message", **fields)
     else:
         yield _part("", head, part="message", **fields)
-        opening = ["<details><summary>Reasoning</summary>", ""]
+        what = "Called" if message.role is Role.TOOL else "Reasoning"
+        opening = [f"<details><summary>{what}</summary>", ""]
         yield _part(message.reasoning, opening, _DETAILS_END, part="reasoning", key=key)
         yield _part(message.content, [], part="text", key=key)
     for call in calls_of(message):

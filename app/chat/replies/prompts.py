@@ -138,7 +138,7 @@ def _chat_message(message: Message, weights_hash: str) -> ChatMessage:
     return ChatMessage(
         role=message.role.value,
         content=with_attachments(message.content, attachments),
-        reasoning=message.reasoning or None,
+        reasoning=(message.reasoning or None) if is_reply else None,
         token_ids=ids,
         message_id=message.id,
         is_pinned=message.is_pinned,

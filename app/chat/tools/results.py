@@ -2,7 +2,8 @@
 
 A result is a message of the role "tool" below the reply that called, one below the other in the
 order of the calls. What else is known of it (its arguments as they ran, the time) stands in its
-settings, which are read as untrusted.
+settings, which are read as untrusted. What was called stands in its `reasoning` as well, which no
+prompt has: so the search, whose index holds texts alone, finds it.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ def result_message(
         parent_id=parent.id,
         role=Role.TOOL,
         content=text,
+        reasoning=f"{call.name}({result.arguments})",
         created_at=now(),
         settings={
             **as_answer(call),

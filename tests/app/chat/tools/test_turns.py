@@ -410,3 +410,16 @@ def test_a_tool_that_is_off_in_this_chat_is_asked_for_whatever_was_allowed(room_
     room.desk.tool_calls.run(always=True, rest=True)
     assert room.until(lambda: (now := asked(room)).number == 2 and now, "the next one").note
     assert len(room.desk.shelf.path) == 3, "it was not run by itself"
+
+
+def test_a_call_is_found_by_its_name_and_its_arguments(room_with):
+    room = room_with()
+    question(room)
+    room.desk.tool_calls.run()
+    result, reply = answered(room)[2:]
+    for words in ("get_current_time", "Asia/Tokyo timezone"):
+        hits = room.store.search(words).result(20).hits
+        assert [hit.message_id for hit in hits] == [result.id]
+    assert not room.store.search("has:reasoning time").result(20).hits
+    prompt = room.store.load_message(reply.id).result(20).rendered_prompt
+    assert "get_current_time({" not in prompt

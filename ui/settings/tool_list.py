@@ -11,7 +11,10 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from app.chat.events import SettingsChanged, ToolServersChanged
+from app.chat.surroundings import Still
 from app.chat.tools.servers import permission_of
+from app.engine.protocol.messages import GrammarChecked
+from app.engine.protocol.tool_messages import MAX_BOUND_SCHEMA
 from app.tools.records import ServerTool
 from app.tools.servers import Permission, ToolServer
 from ui.look.theme import Theme
@@ -51,6 +54,8 @@ class ToolRow(QFrame):
         words = tool.trouble or tool.description[:DESCRIBED]
         self.words = plain_label(words, self, "caution" if tool.trouble else "small", wraps=True)
         self.words.setVisible(bool(words))
+        self.loose = plain_label("", self, "caution", name="tool_loose", wraps=True)
+        self.loose.hide()
         self.switch = Switch(theme, f"Offer {tool.name}", self)
         self.permission = Combo(theme, self)
         self.permission.addItems([text for _value, text in PERMISSIONS])
@@ -62,6 +67,7 @@ class ToolRow(QFrame):
         texts = QVBoxLayout()
         texts.addWidget(self.name)
         texts.addWidget(self.words)
+        texts.addWidget(self.loose)
         row = QHBoxLayout(self)
         row.addWidget(self.switch, 0, Qt.AlignmentFlag.AlignTop)
         row.addLayout(texts, 1)
@@ -78,8 +84,25 @@ class ToolRow(QFrame):
         self.permission.setCurrentIndex([value for value, _ in PERMISSIONS].index(now))
         self.permission.setEnabled(is_usable and self.switch.isChecked())
 
-    def _offer(self, is_on: bool) -> None:
-        self._desk.tools.set_on(self._server_id, self._tool.name, is_on=is_on)
+    def check(self, then: Callable[[], None], still: Still) -> None:
+        """Whether the loaded model's calls can be held to its schema; without a model nobody
+        knows."""
+        schema = self._tool.schema
+        if self._tool.trouble or len(schema) > MAX_BOUND_SCHEMA:
+            self._say_loose("" if self._tool.trouble else "too long for a grammar")
+            then()
+            return
+
+        def take(found: GrammarChecked) -> None:
+            self._say_loose(found.sentence and "more than a grammar can hold")
+            then()
+
+        questions = self._desk.questions
+        questions.check_grammar("", schema, take, lambda _sentence: None, still=still)
+
+    def _say_loose(self, why: str) -> None:
+        self.loose.setText(f"The model may write any arguments: their schema is {why}.")
+        self.loose.setVisible(bool(why))
 
     def _permit(self, index: int) -> None:
         self._desk.tools.set_permission(self._server_id, self._tool, PERMISSIONS[index][0])
@@ -172,7 +195,13 @@ class ServerRow(QFrame):
                 row = ToolRow(self._desk, self._theme, server, tool, self._list)
                 self._tools_column.addWidget(row)
                 self._rows.append(row)
+            self._check(list(self._rows))
         self._list.setVisible(is_open)
+
+    def _check(self, rows: list[ToolRow]) -> None:
+        """One after the other: a reply need not wait for all of them."""
+        if rows:
+            rows[0].check(lambda: self._check(rows[1:]), lambda: rows[0] in self._rows)
 
     def _start(self) -> None:
         self._switch(is_on=True)

@@ -904,10 +904,10 @@ def _with_call_grammars(generate: Generate, built: BuiltPrompt) -> BuiltPrompt:
         return built
     from app.engine.process.sampling.call_grammar import call_grammars  # few replies have one
 
-    grammars = call_grammars(
+    grammars, loose = call_grammars(
         built.calls, tuple(prompt.tools), prompt.tool_choice, prompt.parallel_tool_calls
     )
-    return replace(built, call_grammars=grammars)
+    return replace(built, call_grammars=grammars, loose_tools=loose)
 
 
 def _template(prompt: Prompt, weights: Weights) -> str | None:

@@ -114,8 +114,8 @@ class BuiltPrompt:
     character that it has begun; they are in the IDs and not in `rendered`. `template`: the source
     that was rendered, "" where there is none. `stretches`: what can go of it in the middle of a
     reply, in the order in which it would (`midway.py`). `calls`: how a reply to it writes calls;
-    None where it is offered no tools. `call_grammars`: what may bind them, filled in by whoever
-    wants a reply."""
+    None where it is offered no tools. `call_grammars`: what may bind them, and `loose_tools`: which
+    tools' arguments it leaves open; filled in by whoever wants a reply."""
 
     ids: list[int]
     rendered: str
@@ -134,6 +134,7 @@ class BuiltPrompt:
     stretches: list[Stretch] = field(default_factory=list)
     calls: CallForm | None = None
     call_grammars: Mapping[str, str] = field(default_factory=dict)
+    loose_tools: frozenset[str] = frozenset()
 
 
 NO_TEMPLATE: Final = PromptNote(

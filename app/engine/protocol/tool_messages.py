@@ -29,6 +29,13 @@ CALLED: Final = "tool_calls"
 BAD_CALL: Final = "bad_tool_call"
 """The kind of the note that says why a call could not be read."""
 
+LOOSE_CALL: Final = "loose_tool_call"
+"""The kind of the note that says that no grammar held a call to its tool's schema."""
+
+MAX_BOUND_SCHEMA: Final = 16 * 1024
+"""Characters of a tool's schema that a grammar is made of; a larger one takes longer than anybody
+waits."""
+
 MAX_TOOLS: Final = 1024
 MAX_CALLS: Final = 128
 """Of one reply."""

@@ -54,6 +54,7 @@ class ReadyPrompt:
     stretches: list[Stretch] = field(default_factory=list)
     calls: CallForm | None = None
     call_grammars: Mapping[str, str] = field(default_factory=dict)
+    loose_tools: frozenset[str] = frozenset()
 
 
 def load_quietly(path: Path, log: NativeLog, **options: Any) -> Weights:

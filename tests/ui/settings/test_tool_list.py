@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +11,7 @@ from PySide6.QtWidgets import QWidget
 from recording_desk import FakeBridge, FakeDesk
 
 from app.chat.events import ToolServersChanged
+from app.engine.protocol.messages import GrammarChecked
 from app.tools.records import ServerState, ServerTool
 from app.tools.servers import ToolServer, from_line, new_id
 from ui.look.theme import Theme
@@ -154,3 +156,25 @@ def test_rows_follow_the_servers_and_their_tools(qtbot, desk, bridge, theme):
     desk.tools.all = ()
     bridge.emit_event(ToolServersChanged())
     assert not rows.rows
+
+
+def test_a_tool_that_no_grammar_can_hold_to_its_schema_says_so(qtbot, desk, bridge, theme):
+    server = from_line("uvx files")
+    long = dataclasses.replace(READ, name="long", schema='{"x": "' + "y" * 20_000 + '"}')
+    odd = dataclasses.replace(READ, name="odd", schema='{"$ref": "https://example.org/x"}')
+    desk.tools.all = (server,)
+    desk.states[server.id] = ServerState(server.id, "ready", tools=(long, odd, READ))
+    sentences = {odd.schema: "The JSON schema refers to another address.", READ.schema: ""}
+    desk.questions.check_grammar = lambda _grammar, schema, then, _failed, still: then(
+        GrammarChecked(sentences[schema])
+    )
+    rows = ToolRows(desk, bridge, theme)
+    qtbot.addWidget(rows)
+    row = rows.rows[server.id]
+    row.tools_button.click()
+    shown = [each.loose.text() if not each.loose.isHidden() else "" for each in row._rows]
+    assert shown == [
+        "The model may write any arguments: their schema is too long for a grammar.",
+        "The model may write any arguments: their schema is more than a grammar can hold.",
+        "",
+    ]

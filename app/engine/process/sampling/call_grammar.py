@@ -21,7 +21,7 @@ from app.engine.process.sampling.grammar import is_sound
 from app.engine.process.sampling.schema_grammar import convert
 from app.engine.protocol.bounds import BadSetting
 from app.engine.protocol.messages import MAX_GRAMMAR_BYTES
-from app.engine.protocol.tool_messages import AUTO, NONE, REQUIRED, Tool
+from app.engine.protocol.tool_messages import AUTO, MAX_BOUND_SCHEMA, NONE, REQUIRED, Tool
 from app.engine.text.call_form import ID, CallForm, Pairs, object_of
 
 WHOLE: Final = ""
@@ -31,8 +31,6 @@ MOST_CALLS: Final = 16
 """Of a reply that is bound: small weights repeat themselves, and would never end."""
 
 _MAX_CHARACTERS: Final = 3 * MAX_GRAMMAR_BYTES
-_MAX_SCHEMA: Final = 16 * 1024
-"""Characters of one tool's schema; a larger one takes longer to convert than anybody waits."""
 _ANY: Final = {"type": "object"}
 _NAMES: Final = re.compile(
     r'("(?:\\.|[^"\\])*"|\[(?:\\.|[^\]\\])*\]|#[^\n]*)|([a-zA-Z][a-zA-Z0-9-]*)'
@@ -42,15 +40,16 @@ _NAMES: Final = re.compile(
 @lru_cache(maxsize=8)
 def call_grammars(
     form: CallForm, tools: tuple[Tool, ...], choice: str, is_many: bool
-) -> Mapping[str, str]:
+) -> tuple[Mapping[str, str], frozenset[str]]:
     """The grammar of a whole call, and of a form in channels those of each tool's arguments; empty
-    where none can be held."""
+    where none can be held. And the names of the tools whose arguments they leave open."""
     chosen = [t for t in tools if choice in (AUTO, REQUIRED, NONE) or t.name == choice]
     for schemas in _attempts(chosen):
         found = _written(form, chosen, schemas, is_many=is_many and form.is_many)
         if all(len(text) <= _MAX_CHARACTERS and is_sound(text) for text in found.values()):
-            return found
-    return {}
+            pairs = zip(chosen, schemas, strict=True)
+            return found, frozenset(tool.name for tool, schema in pairs if schema is _ANY)
+    return {}, frozenset(tool.name for tool in chosen)
 
 
 def _attempts(tools: Sequence[Tool]) -> Iterable[list[dict[str, Any]]]:
@@ -67,7 +66,7 @@ def _attempts(tools: Sequence[Tool]) -> Iterable[list[dict[str, Any]]]:
 
 def _convertible(tool: Tool) -> dict[str, Any]:
     schema = object_of(tool.parameters)
-    if schema.get("type", "object") != "object" or len(tool.parameters) > _MAX_SCHEMA:
+    if schema.get("type", "object") != "object" or len(tool.parameters) > MAX_BOUND_SCHEMA:
         return _ANY
     try:
         convert({**schema, "type": "object"})
@@ -97,10 +96,10 @@ def _written(
         head = _literal("<|channel|>commentary to=functions.")
         rules["root"] = f"{head} ({one})"
         return {**each, WHOLE: _text(rules)}
-    first = _literal((form.begin + form.opening).lstrip())
-    rest = f"{_literal(form.between + form.opening)} call {_literal(form.closing)}"
+    first = _marks((form.begin + form.opening).lstrip())
+    rest = f"{_marks(form.between + form.opening)} call {_marks(form.closing)}"
     more = f" ({rest}){{0,{MOST_CALLS - 1}}}" if is_many else ""
-    root = f"gap {first} call {_literal(form.closing)}{more} {_literal(form.end)}"
+    root = f"gap {first} call {_marks(form.closing)}{more} {_marks(form.end)}"
     rules |= {"root": root, "call": one, "gap": r"[ \n]{0,3}", "sp": r"[ \t\n]{0,8}"}
     return {WHOLE: _text(rules)}
 
@@ -122,7 +121,7 @@ def _call(form: CallForm, tool: Tool, arguments: str) -> str:
         said = f'"functions." {said} ":" [0-9]{{1,3}}'
     before, has_id, behind = form.behind_name.partition(ID)
     its_id = "[a-zA-Z0-9]{9}" if has_id else ""
-    return f"{said} {_literal(before)} {its_id} {_literal(behind)} {arguments}"
+    return f"{said} {_marks(before)} {its_id} {_marks(behind)} {arguments}"
 
 
 def _member(key: str, value: str) -> str:
@@ -161,7 +160,7 @@ def _pair(form: Pairs, key: str, field: dict[str, Any], name: str) -> dict[str, 
     kinds = field.get("type", "string" if "enum" not in field else "")
     if kinds == "string" and isinstance(field.get("enum"), list):
         words = [word for word in field["enum"] if isinstance(word, str)]
-        said = " | ".join(map(_literal, words)) or '""'
+        said = " | ".join(f'"{_escaped(word)}"' for word in words) or '""'
         value = f"{_literal(form.text_opening)} ({said}) {_literal(form.text_closing)}"
         return {name: f"{head} {value}"}
     is_told = form.text_opening != form.other_opening
@@ -219,6 +218,14 @@ def _in_class(letter: str) -> str:
 # --- texts --------------------------------------------------------------------------------------
 
 
+def _marks(text: str) -> str:
+    """What stands around a call: white space in it may be more or less, and follow it. A token of
+    the weights' may hold the end of a mark and an empty line."""
+    words = [f'"{_escaped(word)}"' for word in text.split()]
+    before = "gap " if text[:1].isspace() else ""
+    return f"{before}{' gap '.join(words)} gap" if words else "gap" * bool(text)
+
+
 def _literal(text: str) -> str:
     """A text as GBNF has it; line breaks and spaces at its ends may be left out."""
     bare = text.strip()
@@ -229,8 +236,6 @@ def _literal(text: str) -> str:
     before, _, behind = text.partition(bare)
     inner = [f'"{_escaped(part)}"' + ("?" if part.isspace() else "") for part in _SPACED.split(bare)
              if part]  # fmt: skip
-    if "\n" not in bare:
-        inner = [f'"{_escaped(bare)}"']
     ends = [f'"{_escaped(end)}"?' if end else "" for end in (before, behind)]
     return " ".join(part for part in (ends[0], *inner, ends[1]) if part)
 

@@ -87,7 +87,7 @@ from app.engine.protocol.messages import (
 )
 from app.engine.protocol.midway_messages import SHIFT_NOTE
 from app.engine.protocol.saved_messages import SavedFolder
-from app.engine.protocol.tool_messages import BAD_CALL, CALLED, ToolCalled
+from app.engine.protocol.tool_messages import BAD_CALL, CALLED, LOOSE_CALL, ToolCalled
 from app.engine.protocol.without_effect import worth_saying
 from app.engine.text.calls import CUT_OFF, Bad
 from app.engine.text.text import Piece
@@ -882,10 +882,19 @@ class Scheduler:
                     self._note(reply, BAD_CALL, one.sentence)
             else:
                 self._emit(ToolCalled(reply.request.id, *one))
+                name = one[1].name
+                if name in reply.request.prompt.loose_tools:
+                    self._note(reply, LOOSE_CALL, LOOSE.format(name))
 
     def _note(self, reply: SlotReply, kind: str, sentence: str) -> None:
         reply.request.notes.append(sentence)
         self._emit(Note(reply.request.id, kind, sentence))
+
+
+LOOSE: Final = (
+    "The arguments of “{}” weren't held to its schema, which is too large for a grammar or says "
+    "what no grammar can."
+)
 
 
 def _failure(error: Exception) -> tuple[str, str, str]:

@@ -58,8 +58,8 @@ def prompt_of(
         parallel_tool_calls=is_many,
     )
     ids = session.weights.vocabulary.tokenize("What time is it?")
-    grammars = call_grammars(form, tools, choice, is_many)
-    return chat, ReadyPrompt(ids, calls=form, call_grammars=grammars)
+    grammars, loose = call_grammars(form, tools, choice, is_many)
+    return chat, ReadyPrompt(ids, calls=form, call_grammars=grammars, loose_tools=loose)
 
 
 def ask(
@@ -97,6 +97,26 @@ def check_call(call: ToolCall) -> None:
         assert arguments["city"] in SCHEMA["properties"]["city"]["enum"]
         assert arguments.get("hours", 1) in (1, 24)
         assert arguments.keys() <= {"city", "hours"}
+
+
+def test_a_call_that_no_grammar_held_to_its_schema_says_so(made_session: NativeSession) -> None:
+    wide = Tool("wide", "", json.dumps({"type": "object", "description": "x" * 20_000}))
+    for name, kinds in (("wide", ["loose_tool_call"]), ("clock", [])):
+        begun = f'<tool_call>{{"name": "{name}", "arguments": {{"city": "Oslo"}}}}'
+        length = len(made_session.weights.vocabulary.tokenize(begun))
+        _, events = ask(made_session, begun=begun, tools=(wide, CLOCK), max_tokens=length)
+        assert any(isinstance(event, ToolCalled) for event in events)
+        assert [e.kind for e in events if isinstance(e, Note) and "tool" in e.kind] == kinds
+
+
+def test_the_white_space_behind_a_mark_does_not_set_a_call_free(
+    made_session: NativeSession,
+) -> None:
+    for form in (OWN, KNOWN[12], KNOWN[14]):
+        begun = form.opening.replace("\n", "\n\n") if "\n" in form.opening else form.opening
+        call = written(form, [ToolCall("a1b2c3d4e", "clock", '{"city": "Oslo"}')])
+        text = call.replace(form.opening, begun + "\n" * ("\n" not in begun))
+        assert accepts(made_session.weights, form, (CLOCK,), text), text
 
 
 @pytest.mark.parametrize("form", [OWN, LLAMA, KNOWN[1], KNOWN[6], KNOWN[8], KNOWN[12]])
@@ -268,7 +288,7 @@ TEXTS = st.text(st.characters(blacklist_categories=["Cs", "Cc"]), max_size=12)
 
 def accepts(weights: Weights, form: CallForm, tools: tuple[Tool, ...], text: str) -> bool:
     """Whether the whole of a text is one that the grammar ends with."""
-    grammar = grammar_of(call_grammars(form, tools, "auto", True)[""], weights.vocabulary)
+    grammar = grammar_of(call_grammars(form, tools, "auto", True)[0][""], weights.vocabulary)
     try:
         for token_id in weights.vocabulary.tokenize(text):
             if not grammar.allows(token_id):
@@ -328,7 +348,10 @@ def test_schemas_that_nobody_can_hold_do_not_stop_a_reply() -> None:
     ]  # fmt: skip
     tools = tuple(Tool(f"t{i}", "", schema) for i, schema in enumerate(bad))
     for form in (OWN, KNOWN[12]):
-        assert call_grammars(form, tools, "auto", True)[""]
+        grammars, loose = call_grammars(form, tools, "auto", True)
+        assert grammars[""]
+        assert {"t3", "t5", "t6"} <= loose
+        assert not {"t0", "t1", "t2"} & loose, "they say nothing of their arguments"
 
 
 def test_requests_with_tools_that_make_no_sense_are_refused() -> None:

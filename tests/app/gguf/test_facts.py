@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from each import each
 from gguf_writer import Shape, Tensor, Typed, tiny_llama, tiny_lora, write_gguf
 
 from app.gguf.architectures import DRAFT_HEADS, EMBEDDING, KNOWN, NOT_GENERATING
@@ -222,7 +223,7 @@ def test_whole_names_are_no_pieces(name: str) -> None:
     assert piece_of(name) is None
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "quantisation"),
     [
         ("Llama-3.2-1B-Instruct-Q4_K_M.gguf", "Q4_K_M"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 
 import pytest
+from each import each
 from hypothesis import given, strategies as st
 
 from app.hub.address import (
@@ -25,7 +26,7 @@ HOME = "https://huggingface.co"
 FILE = "b/tiny-Q4_K_M.gguf"
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "address"),
     [
         ("ana/tiny-GGUF", HubAddress("ana/tiny-GGUF", is_plain=True)),
@@ -65,7 +66,7 @@ def test_addresses_are_read(text, address):
     assert read_address(text, MIRROR) == address
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     ["", "   ", "smol", "smol lm 2", "ana / tiny", "ana/", "/ana", "a--b/c", "ana/ti..ny", "Q4_K_M",
      "one/two/three", "ollama run llama3", "llama-cli -m x.gguf",
@@ -127,7 +128,7 @@ def test_endpoints_are_kept_in_one_form(text, endpoint):
     assert checked_endpoint(endpoint) == endpoint
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     ["", "  ", "ftp://hub.example.org", "https://", "https://a b", "https://x:99999", "https://x:0",
      "https://me:pw@hub.example.org", "https://hub.example.org?x=1", "https://hub.example.org#x",

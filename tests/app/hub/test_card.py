@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 
 import pytest
+from each import each
 
 from app.hub.card import shown_card
 
 
-@pytest.mark.parametrize(
+@each(
     ("markdown", "shown"),
     [
         ("# Tiny\n\nA *tiny* one.", "# Tiny\n\nA *tiny* one."),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, date, datetime
 
 import pytest
+from each import each
 from hypothesis import given, strategies as st
 
 from models.records import Role
@@ -18,7 +19,7 @@ def midnight(year: int, month: int = 1, day: int = 1) -> datetime:
     return datetime(year, month, day).astimezone().astimezone(UTC)
 
 
-@pytest.mark.parametrize(
+@each(
     ("typed", "expected"),
     [
         ("rain", SearchQuery("rain")),

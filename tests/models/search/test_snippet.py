@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
+from each import each
 from hypothesis import given, strategies as st
 
 from models.search.snippet import Matcher, fold
@@ -13,7 +13,7 @@ def marked(words: str, text: str) -> list[str]:
     return [line.text[start:end] for start, end in line.marks]
 
 
-@pytest.mark.parametrize(
+@each(
     ("words", "text", "expected"),
     [
         ("rain", "Rain, raining, train, rain", ["Rain", "rain", "rain"]),

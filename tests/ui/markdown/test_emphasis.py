@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
+from each import each
 from examples import examples
 from hypothesis import given, settings, strategies as st
 from markdown_it import MarkdownIt
@@ -25,7 +25,7 @@ def shown(source: str) -> str:
     return str(AMENDED.renderInline(source))
 
 
-@pytest.mark.parametrize(
+@each(
     ("source", "html"),
     [
         ("这是**重点。**然后", "这是<strong>重点。</strong>然后"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from each import each
 
 from ui.markdown.document import Document
 from ui.markdown.segments import (
@@ -38,7 +39,7 @@ def test_example_of_the_module() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each(
     ("source", "kinds"),
     [
         ("a\nb", [PROSE]),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from each import each
 
 from app.engine.client.exits import Doing, describe_exit, last_words
 
 
-@pytest.mark.parametrize(
+@each(
     ("code", "kind", "words"),
     [
         (-11, "native_error", ["crashed", "SIGSEGV"]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pytest
+from each import each
 
 from app.engine.planning.placement import (
     GIB,
@@ -124,7 +125,7 @@ def needs(machine: Machine, placement: Placement) -> list[int]:
     return result
 
 
-@pytest.mark.parametrize("name", MACHINES)
+@each("name", MACHINES)
 def test_machine(name: str) -> None:
     machine = MACHINES[name]
     placement = plan(machine.weights, machine.devices, int(machine.host_gib * GIB), n_ubatch=UBATCH)

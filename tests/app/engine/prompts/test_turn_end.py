@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from each import each
 
 from app.engine.prompts.turn_end import marker_in, turn_end
 from app.engine.protocol.template_messages import TemplateFailed
@@ -59,8 +60,8 @@ def test_it_is_found_by_rendering() -> None:
     assert turn_end("x", Vocabulary(), lambda *_, **__: "nothing of it") == ""
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 100])
-@pytest.mark.parametrize(
+@each("size", [1, 2, 3, 100])
+@each(
     ("text", "shown", "matched"),
     [
         ("yes<|odd|>", "yes", Match("turn_end", "<|odd|>")),

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from each import each
 from examples import examples
 
 from app.engine.process.sampling.candidates import Candidates
@@ -66,7 +67,7 @@ IDLE: list[tuple[Sampling, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("sampling", "stage", "words"), IDLE, ids=range(len(IDLE)))
+@each(("sampling", "stage", "words"), IDLE)
 def test_what_has_no_effect_is_named(sampling: Sampling, stage: str, words: str) -> None:
     found = without_effect(sampling, n_vocab=50, n_ctx=100)
     assert [name for name, _ in found] == [stage]

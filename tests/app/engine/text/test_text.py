@@ -99,7 +99,7 @@ def test_a_character_that_is_not_completed_after_all_is_none() -> None:
     assert going_on.feed(b"no").pieces == [("content", "\ufffdno")]
 
 
-@pytest.mark.parametrize("cut", range(1, 20))
+@each("cut", range(1, 20))
 def test_stop_string_over_tokens_is_never_shown(cut: int) -> None:
     """B10."""
     text = "alpha beta gamma delta"

@@ -9,6 +9,7 @@ from time import thread_time
 
 import msgspec
 import pytest
+from each import each
 
 from app.engine.protocol.frames import Array
 from app.engine.protocol.messages import StageEffect, TokenTrace
@@ -234,7 +235,7 @@ def edge(logprobs: tuple[float, ...], t: float) -> float:
     return weights[0] / sum(weights)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each("seed", range(20))
 def test_what_a_stored_trace_has_rounded_is_not_taken_for_sure(seed: int) -> None:
     """A number between the edge of the true shares and that of the rounded ones."""
     source = random.Random(seed)

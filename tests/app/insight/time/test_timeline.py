@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from each import each
 from hypothesis import given, strategies as st
 
 from app.engine.protocol.timeline_messages import MAX_SPANS, Span, SpanKind
@@ -64,7 +65,7 @@ def test_what_is_stored_comes_back(
     assert [s.start_ms for s in found] == pytest.approx([s.start_ms for s in spans])
 
 
-@pytest.mark.parametrize(
+@each(
     "rows",
     [
         None,

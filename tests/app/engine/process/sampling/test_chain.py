@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from each import each
 from native_session import NativeSession
 
 from app.engine.process.native.native import NativeLog, llama
@@ -57,7 +58,7 @@ BAD: list[tuple[Sampling, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("sampling", "field", "words"), BAD, ids=lambda value: None)
+@each(("sampling", "field", "words"), BAD)
 def test_bad_value_is_refused_by_name(sampling: Any, field: str, words: str) -> None:
     with pytest.raises(BadSetting) as caught:
         check(sampling)

@@ -176,10 +176,11 @@ class RemoteEngine:
         """Let the server go. Ends in Finished(Done)."""
         with self._lock:
             request_id = self._new(Done(), None).id  # type: ignore[arg-type]
+            # First: whoever hears of an ending looks here for why it came.
+            self._target = self._loaded = self._load_id = None
             for each in [*self._open.values()]:
                 if each.id != request_id:
                     self._stop(each)
-            self._target = self._loaded = self._load_id = None
             self._finish(Finished(request_id, Done()))
             self._settle()
         return request_id
@@ -261,10 +262,10 @@ class RemoteEngine:
         return opened
 
     def _begin_load(self, opened: _Open) -> None:
+        self._target = self._loaded = None
         for each in [*self._open.values()]:
             if each is not opened and each not in self._waiting:
                 self._stop(each)
-        self._target = self._loaded = None
         self._load_id = opened.id
         self._settle()
         self._run(opened)

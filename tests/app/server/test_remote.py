@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 import pytest
@@ -92,16 +92,15 @@ def away_plain() -> Iterator[Served]:
 @pytest.mark.parametrize(("is_unloaded", "sentence"), [(False, STOPPED), (True, UNLOADED)])
 def test_who_ended_it_is_told_as_it_was(*, is_unloaded: bool, sentence: str) -> None:
     with away(servers.vllm(), HELD) as (served, other, engine):
-        connection = served.connect()
-        body = b'{"messages": [{"role": "user", "content": "Hi"}], "stream": true}'
-        kind = {"Content-Type": "application/json"}
-        connection.request("POST", CHAT, body, kind)
-        response = connection.getresponse()
-        assert b"data" in response.readline()
-        if is_unloaded:
-            engine.unload()
-        else:
-            engine.stop(served.exchanges[0].replies[0].request_id)
-        assert sentence.encode() in response.read()
-        connection.close()
+        with closing(served.connect()) as connection:
+            body = b'{"messages": [{"role": "user", "content": "Hi"}], "stream": true}'
+            kind = {"Content-Type": "application/json"}
+            connection.request("POST", CHAT, body, kind)
+            response = connection.getresponse()
+            assert b"data" in response.readline()
+            if is_unloaded:
+                engine.unload()
+            else:
+                engine.stop(served.exchanges[0].replies[0].request_id)
+            assert sentence.encode() in response.read()
         assert other.ended.wait(WAIT_S)

@@ -281,6 +281,12 @@ def test_a_model_of_a_server_has_no_file_and_what_only_a_file_has_is_not_offered
         "Notes": True,
     }
     assert "on a server" in parts.tabToolTip(0)
+    window.action_registry.run("control_vectors")
+    (vectors,) = (w for w in QApplication.topLevelWidgets() if w.objectName() == "vectors_window")
+    make = vectors.findChild(QWidget, "make_button")
+    assert make is not None
+    assert not make.isEnabled()
+    assert "Control vectors can only be made" in words_in(vectors)
 
 
 def test_the_token_view_gives_a_server_nothing_that_it_has_not_had(

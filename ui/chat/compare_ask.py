@@ -163,8 +163,8 @@ class AskSeveral(QDialog):
 
     def _arrange(self, buttons: QDialogButtonBox) -> None:
         words = plain_label(
-            "The prompt is processed once, then the replies are generated side by side. Use one; "
-            "the others stay as versions.",
+            "Generate several replies to this message side by side. Use one; the others stay as "
+            "versions.",
             self,
             "dim",
             wraps=True,

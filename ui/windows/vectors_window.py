@@ -82,6 +82,7 @@ class VectorsWindow(WindowBeside):
         super().__init__(theme, "vectors_window", "Control vectors", parent)
         self._desk = desk
         self._vectors: tuple[KnownVector, ...] = ()
+        self._why_not = ""
         self.list = VectorList(self)
         self.list.setObjectName("vector_list")
         self.list.setAccessibleName("Control vectors")
@@ -275,7 +276,12 @@ class VectorsWindow(WindowBeside):
     def _show_making(self) -> None:
         is_making = bool(self._desk.vectors.making)
         self.stop_button.setVisible(is_making)
-        self.make_button.setEnabled(not is_making)
+        remote = self._desk.loader.remote
+        why = "" if remote is None else remote.why_not("vectors")
+        if self._why_not != why:
+            self._why_not = why
+            self.words.setText(why)
+        self.make_button.setEnabled(not is_making and not why)
 
     # --- acts -------------------------------------------------------------------------------------
 

@@ -59,6 +59,7 @@ class ToolRow(QFrame):
         self.switch = Switch(theme, f"Offer {tool.name}", self)
         self.permission = Combo(theme, self)
         self.permission.addItems([text for _value, text in PERMISSIONS])
+        self.permission.setMinimumContentsLength(10)
         self.permission.setAccessibleName(f"Permission of {tool.name}")
         self.switch.clicked.connect(
             lambda is_on: desk.tools.set_on(server.id, tool.name, is_on=is_on)

@@ -181,8 +181,10 @@ class CallBar(QWidget):
         match asked.phase:
             case "asking":
                 title = f"Run “{shown}”?"
-            case "running" | "saving":
+            case "running":
                 title = f"Running “{shown}”…"
+            case "saving":
+                title = f"Saving the result of “{shown}”…"
             case "limit":
                 n_rounds = asked.n_rounds
                 title = f"The model has called tools {n_rounds} times in a row. Let it go on?"

@@ -92,6 +92,8 @@ class Turns:
         self._servers = servers
         self._replies = replies
         self._running: dict[str, _Turn] = {}
+        self._refusing: dict[str, Asked] = {}
+        """Calls that did not run, while what the model reads of them is on its way to disk."""
         self._notes: dict[str, str] = {}
         self._for_all: set[str] = set()
 
@@ -109,6 +111,8 @@ class Turns:
                 trouble="",
                 progress=turn.progress,
             )
+        if self._shelf.open.id in self._refusing:
+            return self._refusing[self._shelf.open.id]
         if self._replies.is_busy(self._shelf.open.id):
             return None
         found = open_calls(self._shelf.path)
@@ -356,29 +360,35 @@ class Turns:
         call = found.calls[0]
         server = offered.server.name if offered is not None else ""
         message = result_message(found.below, call, text, Result(ended, server, call.arguments))
+        self._refusing[message.conversation_id] = self._about("saving", found, call, offered)
         self._keep(path, message, call.name)
 
     def _keep(self, path: tuple[Message, ...], message: Message, name: str) -> None:
         """Store a result, then go on."""
         conversation_id, store = message.conversation_id, self._around.store
+
+        def over() -> None:
+            self._running.pop(conversation_id, None)
+            self._refusing.pop(conversation_id, None)
+
         is_open = conversation_id == self._shelf.open.id
         is_gone = is_open and self._shelf.leaf_id != message.parent_id
         if store is None or is_gone or self._shelf.conversation(conversation_id) is None:
-            self._running.pop(conversation_id, None)
+            over()
             self._around.emit(Noticed("info", DROPPED.format(name=name)))
             self._tell(conversation_id)
             return
         self._shelf.add(message)
 
         def kept(stored: Message) -> None:
-            self._running.pop(conversation_id, None)
+            over()
             self._shelf.place(stored)
             if stored.trashed_at is None and not self._replies.is_busy(conversation_id):
                 self._advance((*path, stored))
             self._tell(conversation_id)
 
         def failed(sentence: str) -> None:
-            self._running.pop(conversation_id, None)
+            over()
             self._around.emit(Noticed("error", UNSAVED.format(name=name, sentence=sentence)))
             self._shelf.replace_path(conversation_id, path)
 

@@ -423,3 +423,29 @@ def test_a_call_is_found_by_its_name_and_its_arguments(room_with):
     assert not room.store.search("has:reasoning time").result(20).hits
     prompt = room.store.load_message(reply.id).result(20).rendered_prompt
     assert "get_current_time({" not in prompt
+
+
+def test_what_is_refused_is_never_taken_for_a_result_without_an_answer(room_with):
+    room = room_with(script(call({}, name="no_such_tool"), call({"timezone": "Asia/Tokyo"})))
+    phases: list[str] = []
+    calls = room.desk.tool_calls
+
+    def look() -> bool:
+        now = calls.asked
+        phases.append(now.phase if now is not None else "")
+        return phases[-1] == "asking"
+
+    on_added = room.desk.around.emit
+
+    def emit(event: Any) -> None:
+        look()
+        on_added(event)
+        look()
+
+    room.desk.around.emit = emit
+    assert room.desk.replies.send("What time is it in Tokyo?")
+    room.until(look, "the second call")
+    calls.decline()
+    answered(room)
+    assert "saving" in phases
+    assert "over" not in phases

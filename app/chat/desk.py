@@ -330,7 +330,9 @@ class Desk:
             self._on_tools_changed,
         )
         around.tools_of = self.tools.tools_of
-        self.tool_calls: Final = Turns(around, shelf, self.tools, self.replies)
+        self.tool_calls: Final = Turns(
+            around, shelf, self.tools, self.replies, self.server.opened.is_served
+        )
         self.downloads: Final = Fetching(around, self.hub, data_dir, self.settings.set)
         self.exchange: Final = Exchange(around, shelf, self.attachments, self._on_imported)
         self.pages: Final = TourPages(
@@ -567,11 +569,8 @@ class Desk:
         if self.replies.is_busy(message.conversation_id):
             return  # one of several
         self._settle_rest()
-        is_served = self.server.opened.is_served(message.id)
-        if not is_served and self.tool_calls.on_reply_ended(message):
+        if self.tool_calls.on_reply_ended(message):
             return  # what is queued waits for the reply to the results
-        if is_served:  # its calls are for its client; here a person may run them
-            self.tool_calls.on_opened()
         self.queue.on_reply_ended(message)
         self.seeds.go_on()
         self.meter.count_soon()  # the next prompt has this reply in it

@@ -226,7 +226,8 @@ class Service:
         self._latest = loaded
         return loaded
 
-    def _named_by(self, fields: Fields) -> Loaded:
+    def _named_by(self, fields: Fields, exchange: Exchange) -> Loaded:
+        exchange.model = shown_text(fields.text("model"))
         return check_model(fields, self._loaded, self._options.names)
 
     def _context(self, loaded: Loaded) -> Context:
@@ -236,27 +237,27 @@ class Service:
 
     async def _chat(self, value: Any, exchange: Exchange, client: Client) -> None:
         fields = Fields(value)
-        loaded = self._named_by(fields)
+        loaded = self._named_by(fields, exchange)
         asked = read_chat(fields, self._context(loaded), await self._offer(fields, exchange))
         pieces = await self._pieces_for(asked, exchange, loaded)
         await self._reply(exchange, client, asked, ChatForm(asked, pieces), loaded)
 
     async def _complete(self, value: Any, exchange: Exchange, client: Client) -> None:
         fields = Fields(value)
-        loaded = self._named_by(fields)
+        loaded = self._named_by(fields, exchange)
         asked = read_completion(fields, self._context(loaded))
         pieces = await self._pieces_for(asked, exchange, loaded)
         await self._reply(exchange, client, asked, TextForm(asked, pieces), loaded)
 
     async def _message(self, value: Any, exchange: Exchange, client: Client) -> None:
         fields = Fields(value)
-        loaded = self._named_by(fields)
+        loaded = self._named_by(fields, exchange)
         asked = read_anthropic(fields, self._context(loaded), await self._offer(fields, exchange))
         await self._reply(exchange, client, asked, MessageForm(asked), loaded)
 
     async def _count(self, value: Any, exchange: Exchange, client: Client) -> None:
         fields = Fields(value)
-        loaded = self._named_by(fields)
+        loaded = self._named_by(fields, exchange)
         offer = await self._offer(fields, exchange)
         asked = read_anthropic(fields, self._context(loaded), offer, is_counted=True)
         count = await self._ask(exchange, CountPrompt(0, asked.generates[0].prompt), PromptCount)
@@ -265,7 +266,7 @@ class Service:
 
     async def _embed(self, value: Any, exchange: Exchange, client: Client) -> None:
         fields = Fields(value)
-        loaded = self._named_by(fields)
+        loaded = self._named_by(fields, exchange)
         inputs, is_base64 = read_inputs(fields)
         for each in inputs:
             of: Literal["characters", "tokens"] = (
@@ -304,7 +305,7 @@ class Service:
         )
 
     async def _show_model(self, name: str, exchange: Exchange, client: Client) -> None:
-        loaded = self._named_by(Fields({"model": name}))
+        loaded = self._named_by(Fields({"model": name}), exchange)
         await self._send(exchange, client, self._model(loaded, model_name(loaded)))
 
     def _model(self, loaded: Loaded, name: str) -> dict[str, Any]:
@@ -355,7 +356,7 @@ class Service:
         fields = Fields(value)
         ids = fields.entries("tokens", most=MAX_TEXT)
         fields.close()
-        loaded = self._named_by(Fields({}))
+        loaded = self._named_by(Fields({}), exchange)
         pieces = await self._vocabulary(exchange, loaded)
         if not all(is_id(i) and i < len(pieces) for i in ids):
             sentence = f"tokens must hold token IDs, 0 to {len(pieces) - 1:,}."
@@ -365,7 +366,7 @@ class Service:
 
     async def _apply_template(self, value: Any, exchange: Exchange, client: Client) -> None:
         fields = Fields(value)
-        loaded = self._named_by(fields)
+        loaded = self._named_by(fields, exchange)
         asked = read_chat(fields, self._context(loaded), None)
         prompt = asked.generates[0].prompt
         shown = await self._ask(exchange, ReadPrompt(0, prompt), PromptShown)

@@ -8,6 +8,8 @@ what runs at this moment is kept here. What must hold:
   open when a chat came on screen is asked, whatever was allowed; so is a tool that is off there.
 * Each result is on disk before the engine sees it, and goes below the call that it is of. Where
   that is on screen no more (another version, the trash) it is dropped, and said.
+* What a reply calls that another program asked for (`is_served`) is for that program: it is neither
+  run nor asked here.
 * After so many rounds in a row (`tool_rounds`) a person decides whether it goes on.
 * A stop ends the call at its server; the call is open again.
 """
@@ -15,6 +17,7 @@ what runs at this moment is kept here. What must hold:
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -85,12 +88,18 @@ class _Turn:
 
 class Turns:
     def __init__(
-        self, around: Surroundings, shelf: Shelf, servers: ToolServers, replies: Replies
+        self,
+        around: Surroundings,
+        shelf: Shelf,
+        servers: ToolServers,
+        replies: Replies,
+        is_served: Callable[[str], bool],
     ) -> None:
         self._around = around
         self._shelf = shelf
         self._servers = servers
         self._replies = replies
+        self._is_served = is_served
         self._running: dict[str, _Turn] = {}
         self._refusing: dict[str, Asked] = {}
         """Calls that did not run, while what the model reads of them is on its way to disk."""
@@ -116,7 +125,7 @@ class Turns:
         if self._replies.is_busy(self._shelf.open.id):
             return None
         found = open_calls(self._shelf.path)
-        if found is None:
+        if found is None or self._is_served(found.reply.id):
             return None
         if not found.calls:
             limit = self._around.settings.tool_rounds
@@ -222,7 +231,8 @@ class Turns:
 
     def on_reply_ended(self, message: Message) -> bool:
         """A reply has ended. Whether its calls, or the reply to their results, come next."""
-        if message.state is not MessageState.COMPLETE or open_calls((message,)) is None:
+        is_whole = message.state is MessageState.COMPLETE and not self._is_served(message.id)
+        if not is_whole or open_calls((message,)) is None:
             self._tell(message.conversation_id)
             return False
         if message.conversation_id == self._shelf.open.id:

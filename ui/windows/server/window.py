@@ -55,7 +55,7 @@ PAD_PX: Final = 22
 _WIDEST: Final = {
     TIME: "00:00:00",
     STATE: "Running",
-    ENDPOINT: "/v1/chat/completions",
+    ENDPOINT: "/v1/messages/count_tokens",
     MODEL: "SmolLM2-135M-Instruct.Q4_1",
     IN: "Prompt",
     CACHED: "Cached",

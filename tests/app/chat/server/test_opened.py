@@ -239,9 +239,7 @@ def test_calls_and_their_results_are_shown_as_such(room: Any, server: FakeServer
     assert room.of(events.Noticed)[-1].sentence == HAD_TO_CALL
 
 
-def test_what_it_calls_runs_nothing_here_before_a_person_says_so(
-    room: Any, server: FakeServer
-) -> None:
+def test_what_it_calls_is_for_its_client_alone(room: Any, server: FakeServer) -> None:
     mine = scripted()
     assert room.desk.tools.put(mine) == ""
     room.until(lambda: room.desk.tools.state(mine.id).state == "ready", "the server")
@@ -257,7 +255,11 @@ def test_what_it_calls_runs_nothing_here_before_a_person_says_so(
     room.pump()
     assert [m.role for m in room.desk.shelf.path] == [Role.USER, Role.ASSISTANT]
     assert not room.desk.replies.is_generating
-    asked = room.desk.tool_calls.asked
+    assert room.desk.tool_calls.asked is None
+    room.desk.server.opened.keep()
+    kept = room.until(lambda: room.desk.shelf.conversations, "it is listed")[0]
+    room.until(lambda: room.desk.shelf.open.id == kept.id, "it is opened")
+    asked = room.desk.tool_calls.asked  # of a chat of one's own
     assert (asked.phase, asked.call.name) == ("asking", "get_current_time")
 
 

@@ -9,10 +9,9 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFrame, QPushButton, QVBoxLayout, QWidget
 
 from app.chat.engines.engines import Standing
-from app.engine.protocol.remote_messages import model_name
 from ui.look.theme import Theme
 from ui.settings.engine_dialog import EngineDialog
-from ui.settings.engine_words import can_words, cannot_lines, key_words, state_words
+from ui.settings.engine_words import can_words, cannot_lines, key_words, model_lines, state_words
 from ui.shell.tab_order import put_in_order, stops_in
 from ui.widgets.flow import FlowLayout
 from ui.widgets.kit import plain_label, push_button
@@ -95,9 +94,7 @@ class EngineRow(QFrame):
         is_open = offer is not None and self.more_button.isChecked()
         self.offers.setVisible(is_open)
         if offer is not None and is_open:
-            models = "\n".join(f"• {model_name(each.id)}" for each in offer.models[:50])
-            lines = [f"Models:\n{models}" if models else "", can_words(offer)]
-            lines += [*cannot_lines(offer), *offer.notes]
+            lines = [*model_lines(offer), can_words(offer), *cannot_lines(offer), *offer.notes]
             self.offers.setText("\n".join(line for line in lines if line))
 
     def _try(self) -> None:

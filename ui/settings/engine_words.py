@@ -5,9 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from app.chat.engines.engines import Standing
-from app.engine.protocol.remote_messages import Ability, EngineOffer
+from app.engine.protocol.remote_messages import Ability, EngineOffer, model_name
 from app.engine.protocol.stage_rules import in_words
+from ui.widgets.figures import cut_short
 
+MOST_MODELS: Final = 50
+MOST_WORDS: Final = 60
+"""Characters of a model's name: a line that can't be broken would be cut off."""
 SHOWN: Final[dict[Ability, str]] = {
     "continue": "continuing a reply",
     "text": "plain text",
@@ -27,6 +31,14 @@ SHOWN: Final[dict[Ability, str]] = {
 }
 """What is told of each server. What only this program's own engine has is left out: no server has
 it, and the panels say so where it is looked for."""
+
+
+def model_lines(offer: EngineOffer) -> list[str]:
+    """Its models, the first of them where they are many."""
+    names = [f"• {cut_short(model_name(each.id), MOST_WORDS)}" for each in offer.models]
+    n_more = len(names) - MOST_MODELS
+    more = [f"… and {n_more:,} more"] if n_more > 0 else []
+    return ["Models:", *names[:MOST_MODELS], *more] if names else []
 
 
 def can_words(offer: EngineOffer) -> str:
@@ -55,7 +67,7 @@ def state_words(standing: Standing) -> str:
         return "Not tried yet"
     version = f" {offer.version}" if offer.version else ""
     count = len(offer.models)
-    return f"{offer.kind_name}{version} · {count} model{'' if count == 1 else 's'}"
+    return f"{offer.kind_name}{version} · {count:,} model{'' if count == 1 else 's'}"
 
 
 def key_words(standing: Standing) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLineEdit, QPushButton
@@ -43,7 +44,7 @@ def row(window: SettingsWindow) -> EngineRow:
 
 
 def test_each_engine_says_what_it_is_what_it_offers_and_why_not(
-    window: SettingsWindow, desk: FakeDesk
+    window: SettingsWindow, desk: FakeDesk, qtbot: QtBot
 ) -> None:
     shown = row(window)
     assert shown.state.text() == (
@@ -57,6 +58,13 @@ def test_each_engine_says_what_it_is_what_it_offers_and_why_not(
     assert "token probabilities" in text
     assert "Token IDs: It sends no IDs." in text
     assert "Sampling, Mirostat 1: It has no Mirostat." in text
+    many = [RemoteModel(f"{'x' * 500}{number}") for number in range(1_234)]
+    desk.engines.all = (Standing(BOX, offer=replace(OFFER, models=many)),)
+    window.engines._show()
+    assert "1,234 models" in shown.state.text()
+    assert "… and 1,184 more" in shown.offers.text()
+    qtbot.waitUntil(lambda: shown.offers.height() >= shown.offers.heightForWidth(shown.width()))
+    assert shown.width() < window.width()
     desk.engines.all = (Standing(BOX, sentence="Nothing answers there."),)
     window.engines._show()
     assert row(window) is shown

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -44,6 +45,13 @@ PROGRESS_S: Final = 600.0
 
 _MOST_PARTS: Final = 1024
 """Of a line, before they are put together: each may be a single byte."""
+
+_ESCAPES: Final = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    r"|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.",
+    re.DOTALL,
+)
+"""A pair of surrogates, half of one, any other escape."""
 
 Done = object()
 """What `events` gives for the stream's own mark of its end."""
@@ -148,7 +156,8 @@ class Server:
         except (msgspec.MsgspecError, ValueError, RecursionError):
             pass
         try:  # Python servers write NaN, Infinity and half a surrogate pair, which JSON has not
-            return json.loads(text)
+            whole = _ESCAPES.sub(lambda m: r"\ufffd" if m[1] else m[0], text.decode())
+            return json.loads(whole)
         except (ValueError, RecursionError) as error:
             raise faults.unreadable(self.name, str(error)) from None
 

@@ -198,7 +198,8 @@ def test_an_answer_without_end_is_stopped(talk, monkeypatch):
         ([delta("a", {"content": [7, {"token": 7}, {"token": "a", "logprob": "x"}]}),
           delta("b", 7), finish("stop"), usage(-1, 2**70)], "ab", None),
         ([delta("a", {"content": [token("a", float("-inf")), token("b", float("nan"))]}),
-          delta("\ud83d"), finish("stop")], "a\ufffd", None),
+          delta("\ud83d \\ud83d \U0001f999"), finish("stop")],
+         "a\ufffd \\ud83d \U0001f999", None),
     ],
 )  # fmt: skip
 def test_odd_streams_end_well(talk, events, text, note):
@@ -209,6 +210,12 @@ def test_odd_streams_end_well(talk, events, text, note):
     assert len(one.notes) == (0 if note is None else 1)
     if note is not None:
         assert note in one.notes[0]
+
+
+def test_an_error_with_half_a_pair_is_told(talk):
+    one = talk(servers.plain())
+    one.server.answers[CHAT] = Stream(sse({"error": {"message": "no \ud83d", "code": 500}}))
+    assert "It says: “no \ufffd”" in one.failed(sampling=PLAIN).sentence
 
 
 def test_bytes_that_come_one_by_one(talk):

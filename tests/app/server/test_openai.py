@@ -7,9 +7,13 @@ import math
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from serving import Served
 
-from app.engine.protocol.messages import Generate
+from app.engine.protocol.messages import Generate, Summary
+from app.engine.protocol.prompt_messages import ChatMessage
+from app.engine.protocol.tool_messages import ToolCall
+from app.server.known_replies import KnownReplies
 
 
 def _last(served: Served) -> Generate:
@@ -222,6 +226,19 @@ def test_calls_of_tools_and_their_results(served: Served) -> None:
     assert [call.name for call in prompt.messages[1].tool_calls] == ["clock", "clock"]
     result = prompt.messages[2]
     assert (result.role, result.tool_call_id, result.tool_name) == ("tool", "call_1", "clock")
+
+
+def test_a_reply_comes_back_as_its_tokens_only_with_its_calls() -> None:
+    known = KnownReplies()
+    call = ToolCall("c1", "clock", '{"zone": "UTC", "at": 1}')
+    for text in ("Let me look.", ""):
+        known.note("w", Summary("tool_calls", text, token_ids=[5, 6], tool_calls=[call]))
+        said = ChatMessage("assistant", text, tool_calls=[call])
+        rewritten = replace(call, id="other", arguments='{"at":1,"zone":"UTC"}')
+        edited = replace(call, arguments='{"zone": "Asia/Tokyo"}')
+        messages = [said, *(replace(said, tool_calls=[c]) for c in (rewritten, edited))]
+        given = known.given("w", [*messages, replace(said, tool_calls=[])])
+        assert [each.token_ids for each in given] == [[5, 6], [5, 6], None, None]
 
 
 @pytest.mark.parametrize(

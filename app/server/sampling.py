@@ -97,7 +97,13 @@ def read_sampling(fields: Fields, *, max_temperature: float = 100.0) -> Sampling
     if isinstance(temperature, Temperature) and temperature.t == 0 and temperature in filters:
         select = Greedy()
         filters.remove(temperature)
+        # Nobody who didn't ask for one of these has to read that it has no effect.
+        unasked = tuple(kind for name, kind in _KEEP_THE_BEST.items() if name not in fields)
+        filters = [stage for stage in filters if not isinstance(stage, unasked)]
     return Sampling(filters, select, ban_end_token=fields.flag("ignore_eos"))
+
+
+_KEEP_THE_BEST: Final = {"top_k": TopK, "top_p": TopP, "min_p": MinP}
 
 
 def seeds_of(fields: Fields, count: int) -> list[int | None]:

@@ -97,7 +97,8 @@ def test_the_order_is_that_of_samplers(order: Any) -> None:
 
 
 def test_who_selects() -> None:
-    assert _read({"temperature": 0}).select == Greedy()
+    assert _read({"temperature": 0}) == Sampling([], Greedy())
+    assert _read({"temperature": 0, "top_k": 5}) == Sampling([TopK(5)], Greedy())
     assert _read({**OFF, "mirostat": 1, "mirostat_tau": 4}).select == Mirostat(4.0, 0.1)
     second = _read({"mirostat": 2, "mirostat_eta": 0.2, "top_k": 3})
     assert second == Sampling([Temperature(0.8)], MirostatV2(5.0, 0.2))

@@ -132,7 +132,8 @@ def test_eight_of_a_real_file_share_their_passes(
     tiny_llama(gguf, vocabulary=bpe_vocabulary())
     settings = tmp_path / "settings.json"
     settings.write_text('{"chain": [{"stage": "dist"}]}', encoding="utf-8")
-    arguments = ["--raw", "--answers", "8", "--max-tokens", "4", "--threads", "1", "--json"]
+    # Long enough that the last of them is asked for while the first one writes.
+    arguments = ["--raw", "--answers", "8", "--max-tokens", "200", "--threads", "1", "--json"]
     assert (
         cli.main(
             ["A text to go on with", *arguments, "--settings", str(settings), "--gguf", str(gguf)]
@@ -142,7 +143,8 @@ def test_eight_of_a_real_file_share_their_passes(
     found = {line["event"]: line for line in lines(capsys.readouterr().out)}
     assert found["batch"]["at_once"] == 8
     read = [answer["read"] for answer in found["batch"]["answers"]]
-    assert sorted(read)[:7] == [1] * 7
+    # One reads the prompt; the others take it over but for its last token or two.
+    assert sorted(read)[6] <= 2 < sorted(read)[7]
     rows = found["outcomes"]["rows"]
     assert sum(row["count"] for row in rows) == found["outcomes"]["n"] == 8
     for row in rows:

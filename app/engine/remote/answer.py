@@ -256,10 +256,10 @@ class ReplyReader:
         """Since the token before. What comes in one piece came at once."""
         if not is_first_of_chunk:
             return 0.0
-        told = self._timings.get("predicted_ms", None)
-        if _is_number(told):
-            ms = max(float(told or 0.0) - self._predicted_ms, 0.0)
-            self._predicted_ms = float(told or 0.0)
+        told = _ms(self._timings.get("predicted_ms"))
+        if told is not None:
+            ms = max(told - self._predicted_ms, 0.0)
+            self._predicted_ms = told
         else:
             ms = 1000 * (now - self._last_at)
         return ms if ms >= 1e-9 else 0.0
@@ -432,8 +432,9 @@ class ReplyReader:
         first, last = self._first_at, self._last_at
         decode_s = last - first if first is not None else 0.0
         prefill_s = 0.0
-        if _is_number(timings.get("predicted_ms")) and _is_number(timings.get("prompt_ms")):
-            decode_s, prefill_s = timings["predicted_ms"] / 1000, timings["prompt_ms"] / 1000
+        written_ms, read_ms = _ms(timings.get("predicted_ms")), _ms(timings.get("prompt_ms"))
+        if written_ms is not None and read_ms is not None:
+            decode_s, prefill_s = written_ms / 1000, read_ms / 1000
         else:
             unknown.add("prefill_s")
         if not prompt:
@@ -604,6 +605,11 @@ def _list(told: Any) -> Sequence[Any]:
 
 def _is_number(told: Any) -> bool:
     return isinstance(told, int | float) and not isinstance(told, bool) and math.isfinite(told)
+
+
+def _ms(told: Any) -> float | None:
+    """A time that can be: not below 0, nor above some weeks."""
+    return float(told) if _is_number(told) and 0 <= told <= _MOST else None
 
 
 def _count(told: Any) -> int:

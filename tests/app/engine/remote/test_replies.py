@@ -125,6 +125,19 @@ def test_llama_servers_shape(talk):
     assert one.body["timings_per_token"] is True
 
 
+@pytest.mark.parametrize("ms", [1e300, -1.0, float("inf"), "7"])
+def test_times_that_cannot_be_are_not_told(talk, ms):
+    one = talk(servers.llama_server())
+    timings = {"predicted_ms": ms, "prompt_ms": 1.0, "predicted_n": 1, "prompt_n": 3}
+    one.server.answers[CHAT] = streamed(
+        delta("Hi", logprobs(token("Hi", -0.1)), timings=None) | {"timings": timings},
+        finish("stop", timings=timings),
+    )
+    summary = one.reply()
+    assert "prefill_s" in summary.unknown
+    assert 0 <= one.tokens[0].ms < 60_000
+
+
 def test_llama_servers_probability_of_0_is_minus_infinity(talk):
     one = talk(servers.llama_server())
     least = -3.4028234663852886e38

@@ -402,11 +402,14 @@ class RemoteEngine:
     def _load(self, opened: _Open, path: str) -> None:
         from app.engine.remote.trying import target_of
 
-        address = self._reach.address_of(path)
-        if address is None:
-            raise Refusal("missing_file", NOT_LISTED)
         began_at = self._clock()
-        target = target_of(self._server(address), address, engine_and_model(path)[1])
+        address, asked = self._reach.address_of(path), ""
+        while address is None or address.url != asked:  # it may be changed while it is asked
+            if address is None:
+                raise Refusal("missing_file", NOT_LISTED)
+            asked = address.url
+            target = target_of(self._server(address), address, engine_and_model(path)[1])
+            address = self._reach.address_of(path)
         target = dataclasses.replace(target, inspect=self._inspect, render=self._render)
         loaded = loaded_from(target, path, self._clock() - began_at)
         with self._lock:

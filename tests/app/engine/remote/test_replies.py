@@ -7,11 +7,12 @@ import math
 
 import pytest
 import scripted_servers as servers
-from remote_talk import CHAT, TEXT
+from remote_talk import CHAT, TEXT, WAIT_S
 from scripted_servers import (
     DONE,
     HOLD,
     Reply,
+    ScriptedServer,
     Stream,
     chunk,
     delta,
@@ -25,8 +26,11 @@ from scripted_servers import (
 from app.engine.client.supervisor import EngineState, StateChanged
 from app.engine.protocol.messages import Failed, Finished, Generate, Progress, Stopped
 from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt, IdsPrompt, TextPrompt
+from app.engine.protocol.remote_messages import EngineAddress, remote_path
 from app.engine.protocol.stages import Greedy, Sampling
 from app.engine.protocol.tool_messages import Tool, ToolCall, ToolCalled
+from app.engine.remote.engine import Reach, RemoteEngine
+from app.hub.gate import Gate
 
 OURS = ChatPrompt([ChatMessage("user", "Hi")])
 
@@ -493,6 +497,25 @@ def test_a_load_that_fails_says_why_and_refuses_who_waits(talk):
     one.engine.close()
     last = [each for each in one.events if isinstance(each, StateChanged)][-1]
     assert last.sentence == ending.sentence
+
+
+def test_a_server_that_is_removed_while_it_is_asked_is_not_used():
+    listed: list[EngineAddress | None] = []
+    with ScriptedServer() as server:
+
+        def answer(_):
+            listed[:] = [None]
+            return servers.models({"id": "m", "owned_by": "me"})
+
+        server.answers["/v1/models"] = answer
+        listed[:] = [EngineAddress("e1", "Mine", server.url)]
+        gate = Gate(is_open=True)
+        engine = RemoteEngine(Reach(gate, lambda _: listed[0], lambda _: None), lambda _: None)
+        ending = engine.wait_for(engine.load(remote_path("e1", "m")), WAIT_S)
+        assert isinstance(ending, Failed)
+        assert "isn't in Settings → Engines any more" in ending.sentence
+        engine.close()
+        gate.shut_down()
 
 
 def test_greedy_and_seed_are_recorded(talk):

@@ -69,6 +69,9 @@ MAX_OPEN: Final = 24
 _REMEMBERED_ENDINGS: Final = 16
 _LOG_LINES: Final = 200
 
+_MAY_BE_ANOTHER: Final = ("unreachable", "not_loaded", "server_error")
+"""Faults (`app.hub.engines.faults`) behind which a server may be another one."""
+
 NOT_LOADED: Final = "No model is loaded. Choose one from the model menu."
 CANCELLED: Final = "Loading was cancelled. Load the model again or choose another."
 NOT_LISTED: Final = (
@@ -126,6 +129,8 @@ class RemoteEngine:
         self._load_id: int | None = None
         self._state = EngineState.STOPPED
         self._target: Target | None = None
+        self._is_in_doubt = False
+        """The server broke off: it may have been started anew, with another model."""
         self._loaded: Loaded | None = None
         self._threads: set[threading.Thread] = set()
         self._is_closed = False
@@ -380,6 +385,7 @@ class RemoteEngine:
                 partial_ = opened.reply.summary("failed")
             failed = Failed(opened.id, kind, sentence, evidence, partial_)
             is_load = opened.id == self._load_id
+            self._is_in_doubt = self._is_in_doubt or (not is_load and kind in _MAY_BE_ANOTHER)
             self._finish(failed)
             if is_load:
                 self._load_id = None
@@ -410,18 +416,31 @@ class RemoteEngine:
             asked = address.url
             target = target_of(self._server(address), address, engine_and_model(path)[1])
             address = self._reach.address_of(path)
-        target = dataclasses.replace(target, inspect=self._inspect, render=self._render)
+        target = self._with_templates(target)
         loaded = loaded_from(target, path, self._clock() - began_at)
         with self._lock:
             if opened.id not in self._open:
                 return
             self._load_id = None
-            self._target, self._loaded = target, loaded
+            self._target, self._loaded, self._is_in_doubt = target, loaded, False
             self._finish(Finished(opened.id, loaded))
             self._settle()
             waiting, self._waiting = self._waiting, []
             for each in waiting:
                 self._begin(each)
+
+    def _with_templates(self, target: Target) -> Target:
+        return dataclasses.replace(target, inspect=self._inspect, render=self._render)
+
+    def _looked_again(self, target: Target, server: Server) -> Target:
+        """Its model as it is now. Raises ServerFault and Refusal."""
+        from app.engine.remote.trying import target_of
+
+        found = self._with_templates(target_of(server, target.address, target.model.id))
+        with self._lock:
+            if self._target is target:
+                self._target, self._is_in_doubt = found, False
+        return found
 
     def _inspect(self, template: str, **words: Any) -> TemplateInspected:
         return self._template_client().inspect(template, **words)
@@ -446,6 +465,8 @@ class RemoteEngine:
 
         server = self._server(target.address)
         command = opened.command
+        if self._is_in_doubt:
+            target = self._looked_again(target, server)
         if not isinstance(command, Generate):
             self._end(opened, lambda: answered(command, server, target))
             return

@@ -518,6 +518,25 @@ def test_a_server_that_is_removed_while_it_is_asked_is_not_used():
         gate.shut_down()
 
 
+def test_a_server_that_broke_off_is_looked_at_again(talk):
+    answers = servers.vllm()
+    one = talk(answers)
+    one.server.answers[CHAT] = Stream(sse(delta("Hel")), is_cut=True)
+    assert one.failed(sampling=Sampling([])).partial.context_size == 8192
+    one.server.answers["/v1/models"] = servers.models(
+        {"id": "m", "owned_by": "vllm", "max_model_len": 512}
+    )
+    one.server.answers[CHAT] = streamed(delta("Hi"), finish("stop"))
+    assert one.reply(sampling=Sampling([])).context_size == 512
+    n_asked = len(one.server.asked("/v1/models"))
+    one.reply(sampling=Sampling([]))
+    assert len(one.server.asked("/v1/models")) == n_asked
+    one.server.answers[CHAT] = Reply(404, b'{"error": {"message": "model m not found"}}')
+    one.failed(sampling=Sampling([]))
+    one.server.answers["/v1/models"] = servers.models({"id": "other", "owned_by": "vllm"})
+    assert "has no model “m” any more" in one.failed(sampling=Sampling([])).sentence
+
+
 def test_greedy_and_seed_are_recorded(talk):
     one = talk(servers.vllm())
     one.server.answers[CHAT] = streamed(delta("Hi"), finish("stop"))

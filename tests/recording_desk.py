@@ -168,6 +168,7 @@ class FakeDesk:
         self.tools.all = ()
         self.tools.known = lambda: ()
         self.tools.offered = lambda _chat: ()
+        self.next_reply.changes = lambda _chat: {}
         self.tool_calls.asked = None
         self.engines.all = ()
         self.engines.follow = lambda follower: lambda: None

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QMenu
 
 from app.chat.events import ConversationChanged, ConversationOpened, ToolServersChanged
 from app.chat.tools.servers import ALL
+from app.engine.protocol.tool_messages import REQUIRED
 from app.tools.records import ServerPrompt, ServerState
 from app.tools.servers import ToolServer
 from models.records import ConversationKind
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 KEY: Final = "Ctrl+Alt+T"
 SERVERS_KEY: Final = "Ctrl+Alt+Shift+T"
 SWITCH_KEY: Final = "Ctrl+Alt+Q"
+MUST_KEY: Final = "Ctrl+Alt+Shift+Q"
 ATTACH_KEY: Final = "Ctrl+Alt+I"
 MOST_ROWS: Final = 40
 """Of one menu; more would be higher than the screen."""
@@ -69,12 +71,16 @@ class ToolsControl(QObject):
         def has_servers() -> bool:
             return bool(self._desk.tools.all)
 
+        def can_call() -> bool:
+            return bool(self._desk.tools.offered(self._desk.shelf.open))
+
         def has_texts() -> bool:
             return bool(self._with_texts())
 
         for name, title, key, run, is_enabled in (
             ("tools", "Tools…", KEY, self.open, lambda: self.button.isVisible()),
             ("tools_switch", "Use tools in this chat", SWITCH_KEY, self._switch_all, has_servers),
+            ("tools_must", "Next reply must call a tool", MUST_KEY, self._switch_must, can_call),
             ("tool_servers", "Tool servers…", SERVERS_KEY, self._show_servers, lambda: True),
             (
                 "attach_from_server",
@@ -103,10 +109,12 @@ class ToolsControl(QObject):
         number = len(tools.offered(chat))
         known = len([each for each in tools.known() if each.permission != "never"])
         words = f"Tools: {number} of {known} on in this chat"
+        if self._must_call():
+            words += ", the next reply must call one"
         troubled = [s for s in tools.all if tools.state(s.id).state in ("failed", "ended")]
         if troubled:
             words += "\n" + "\n".join(f"{s.name}: {tools.state(s.id).sentence}" for s in troubled)
-        self.button.setText(f" {number}")
+        self.button.setText(f" {number}{'!' if self._must_call() else ''}")
         self.button.setAccessibleName(words.split("\n", 1)[0])
         self.button.setToolTip(tip_text(words))
         self.button.set_lit(number > 0)
@@ -118,6 +126,13 @@ class ToolsControl(QObject):
         is_off = ALL in self._desk.tools.off_in(self._desk.shelf.open)
         self._desk.tools.switch(ALL, is_on=is_off)
 
+    def _must_call(self) -> bool:
+        chat = self._desk.shelf.open
+        return self._desk.next_reply.changes(chat).get("tool_choice") == REQUIRED
+
+    def _switch_must(self) -> None:
+        self._desk.next_reply.put("tool_choice", None if self._must_call() else REQUIRED)
+
     def _fill(self) -> None:
         menu, tools = self.menu, self._desk.tools
         menu.clear()
@@ -126,6 +141,11 @@ class ToolsControl(QObject):
         use.setCheckable(True)
         use.setChecked(ALL not in off)
         use.triggered.connect(lambda is_on: tools.switch(ALL, is_on=is_on))
+        must = menu.addAction("Next reply must call a tool")
+        must.setCheckable(True)
+        must.setChecked(self._must_call())
+        must.setEnabled(bool(tools.offered(self._desk.shelf.open)))
+        must.triggered.connect(lambda _on: self._switch_must())
         menu.addSeparator()
         for server in tools.all:
             self._add_server(menu, server, tools.state(server.id), off)

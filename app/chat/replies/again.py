@@ -36,8 +36,8 @@ TOOL_CHOICE: Final = "tool_choice"
 to. A chat asks for no such thing."""
 
 HAD_TO_CALL: Final = (
-    "The program that asked for this reply required a tool call, so it can't be rerun exactly. "
-    "Use “Copy as curl” in Server requests instead."
+    "This reply was required to call a tool, so it can't be rerun exactly. Regenerate it; for a "
+    "program's request, use “Copy as curl” in Server requests."
 )
 NO_SEED: Final = "The seed of this reply is unknown, so it can't be rerun exactly."
 

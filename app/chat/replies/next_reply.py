@@ -1,4 +1,5 @@
-"""What was chosen for the next reply of a chat alone: its thinking, and how its reasoning begins.
+"""What was chosen for the next reply of a chat alone: its thinking, how its reasoning begins, and
+that it calls a tool.
 
 It stands with the chat's settings, so that what was typed is not lost with the window, and is used
 up by the reply that is asked for next, whichever that is: to a new message, to one from the queue,
@@ -29,7 +30,7 @@ class NextReply:
 
     def changes(self, chat: Conversation) -> dict[str, Any]:
         """The settings that it has otherwise than the chat. What is stored is untrusted."""
-        return taken(_stored(chat), SHAPING)
+        return taken(_stored(chat), (*SHAPING, "tool_choice"))
 
     def thoughts(self, chat: Conversation) -> str:
         """What its reasoning begins with."""

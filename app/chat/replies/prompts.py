@@ -22,6 +22,7 @@ from app.engine.prompts.summarizing import summary_message
 from app.engine.protocol.frames import clean_text
 from app.engine.protocol.messages import Generate
 from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt
+from app.engine.protocol.tool_messages import AUTO
 from models.records import Attachment, Conversation, Message, MessageState, Role
 
 ALTERNATIVES: Final = 64
@@ -67,6 +68,8 @@ def chat_prompt(
         reasoning_budget=settings.reasoning_budget,
         variables=settings.template_variables,
         tools=list(settings.tools),
+        tool_choice=settings.tool_choice,
+        parallel_tool_calls=settings.tool_choice == AUTO,  # small weights repeat themselves
     )
 
 

@@ -20,6 +20,7 @@ from app.chat.settings.resolved import SHAPING, Resolved
 from app.chat.settings.settings import Settings, as_stored, from_stored
 from app.engine.protocol.loading_messages import Loaded
 from app.engine.protocol.messages import Generate, Summary
+from app.engine.protocol.tool_messages import AUTO
 from app.insight.time import timeline
 
 LONG: Final = {
@@ -77,6 +78,8 @@ def at_first(resolved: Resolved) -> dict[str, Any]:
             recorded[f"{name}_hash"] = hash_of(text)
     if settings.tools:
         recorded["tools"] = as_stored(settings.tools)
+        if settings.tool_choice != AUTO:
+            recorded["tool_choice"] = settings.tool_choice
     if resolved.levels:
         recorded["levels"] = dict(resolved.levels)
     return recorded

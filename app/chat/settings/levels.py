@@ -18,6 +18,7 @@ from app.chat.settings.settings import Settings, as_stored, checked
 from app.chat.surroundings import Surroundings
 from app.chat.weights.loading import Loader
 from app.engine.protocol.remote_messages import EngineOffer
+from app.engine.protocol.tool_messages import AUTO
 from app.refusal import Refusal
 from app.tools.servers import TOOLS_OFF
 from models.records import Conversation
@@ -173,8 +174,8 @@ def resolved_for(
     resolved = resolve(around.settings, weights, of_chat(conversation), message)
     given = (message or {}).get("tools")
     tools = around.tools_of(conversation) if given is None else checked("tools", given)
-    if tools == resolved.settings.tools:
+    choice = checked("tool_choice", (message or {}).get("tool_choice", AUTO)) if tools else AUTO
+    if (tools, choice) == (resolved.settings.tools, resolved.settings.tool_choice):
         return resolved
-    return dataclasses.replace(
-        resolved, settings=dataclasses.replace(resolved.settings, tools=tools)
-    )
+    settings = dataclasses.replace(resolved.settings, tools=tools, tool_choice=choice)
+    return dataclasses.replace(resolved, settings=settings)

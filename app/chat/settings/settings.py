@@ -39,7 +39,7 @@ from app.engine.protocol.stages import (
 )
 from app.engine.protocol.template_variables import MAX_CHARACTERS, read_variables
 from app.engine.protocol.thinking_messages import OFF, ON
-from app.engine.protocol.tool_messages import MAX_TOOLS, Tool
+from app.engine.protocol.tool_messages import AUTO, MAX_TOOLS, REQUIRED, Tool
 from app.hub.address import checked_endpoint, checked_server
 from app.refusal import Refusal, bad_setting
 from app.strict_reading import STAGE, read_stage, read_struct, snake
@@ -104,7 +104,8 @@ class Settings:
     without use the weights leave memory, 0: never. `engines`: servers that answer in this machine's
     place; `local_engines_offline`: those on this computer may be asked while `offline`, too.
     `tool_rounds`: so many replies in a row may call tools before a person is asked. `tools` is set
-    by nobody: what a reply may call, filled in where settings are resolved.
+    by nobody: what a reply may call, filled in where settings are resolved; `tool_choice`, whether
+    it must, is chosen for one reply alone.
     `server_…`: the server of one's own (`app/chat/server/`); `server_key_kept`: the system's
     keyring has its key; `server_port` 0: any that is free; `server_max_minutes` 0: a request may
     take any time; `server_names`: what else clients may call the model, with commas between.
@@ -180,6 +181,7 @@ class Settings:
     tool_servers: tuple[ToolServer, ...] = ()
     tool_rounds: int = 10
     tools: tuple[Tool, ...] = ()
+    tool_choice: str = AUTO
     server_on: bool = False
     server_port: int = 8642
     server_address: str = "127.0.0.1"
@@ -618,6 +620,7 @@ _CHECKS: Final[dict[str, Callable[[object], Any]]] = {
     "tool_servers": read_servers,
     "tool_rounds": _whole("The rounds of tool calls", 1, 1_000),
     "tools": _tools,
+    "tool_choice": _one_of("The tool choice", AUTO, REQUIRED),
     "server_on": _flag("The server"),
     "server_port": _whole("The server's port", 0, 65_535),
     "server_address": _server_address,

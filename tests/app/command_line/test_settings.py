@@ -411,7 +411,7 @@ def test_the_documentation_names_every_setting() -> None:
         "download_folder", "downloads_at_once", "download_limit_kbs",
         "saved_chats_mb", "unload_after_min",
         "engines", "local_engines_offline",
-        "tool_servers", "tool_rounds", "tools",
+        "tool_servers", "tool_rounds", "tools", "tool_choice",
         "server_on", "server_port", "server_address", "server_key_kept", "server_names",
         "server_loads",
         "server_max_requests", "server_max_mb", "server_max_minutes",

@@ -449,3 +449,23 @@ def test_what_is_refused_is_never_taken_for_a_result_without_an_answer(room_with
     answered(room)
     assert "saving" in phases
     assert "over" not in phases
+
+
+def test_the_next_reply_must_call_where_that_is_chosen_and_the_one_after_it_need_not(room_with):
+    room = room_with()
+    room.desk.next_reply.put("tool_choice", "required")
+    chat = room.desk.shelf.open
+    choices: list[tuple[str, bool]] = []
+    generate = room.desk.loader.engine.generate
+
+    def note(command: Any, *rest: Any, **more: Any) -> int:
+        choices.append((command.prompt.tool_choice, command.prompt.parallel_tool_calls))
+        return generate(command, *rest, **more)
+
+    room.desk.loader.engine.generate = note
+    question(room)
+    assert not room.desk.next_reply.changes(room.desk.shelf.conversation(chat.id))
+    room.desk.tool_calls.run()
+    reply = answered(room)[1]
+    assert choices == [("required", False), ("auto", True)]
+    assert reply.settings["tool_choice"] == "required"

@@ -41,7 +41,7 @@ from app.engine.protocol.messages import Failed, Finished, Stopped
 from app.paths import is_file, typed_path
 from app.refusal import Refusal, bad_setting
 from app.server.asking import model_name
-from app.server.options import DEFAULT_PORT, ServerOptions, is_loopback, read_names
+from app.server.options import DEFAULT_PORT, ServerOptions, is_loopback, read_names, read_origins
 from app.server.server import Server, ServerState
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _run(options: argparse.Namespace) -> int:
         port=options.port,
         key=options.key if options.key is not None else os.environ.get(KEY_VARIABLE, ""),
         names=read_names(argument_text(options.model_names)),
-        origins=tuple(argument_text(origin).rstrip("/") for origin in options.allow_origin),
+        origins=read_origins(",".join(map(argument_text, options.allow_origin))),
     )
     if options.offline and not is_loopback(options.host):
         raise bad_setting("--offline listens on this computer alone. Remove it, or --host.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -15,6 +16,7 @@ MAX_KEY: Final = 512
 ANY_NAME: Final = "*"
 MAX_NAMES: Final = 32
 MAX_NAME: Final = 200
+_ORIGIN: Final = re.compile(r"[a-z][a-z0-9+.-]{0,30}://[a-z0-9.-]{1,253}(:[0-9]{1,5})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,21 @@ def read_names(text: str) -> tuple[str, ...]:
             "them."
         )
     return names
+
+
+def read_origins(text: str) -> tuple[str, ...]:
+    """Web pages with commas between them, as browsers send them. Raises Refusal.
+
+    >>> read_origins("http://localhost:3000/, https://App.example.org")
+    ('http://localhost:3000', 'https://app.example.org')
+    """
+    given = (each.strip().rstrip("/").lower() for each in text.split(","))
+    origins = tuple(dict.fromkeys(filter(None, given)))
+    if len(origins) > MAX_NAMES or not all(map(_ORIGIN.fullmatch, origins)):
+        raise bad_setting(
+            f"Enter up to {MAX_NAMES} origins like http://localhost:3000, with commas between them."
+        )
+    return origins
 
 
 def is_loopback(host: str) -> bool:

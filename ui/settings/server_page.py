@@ -98,6 +98,12 @@ class ServerPage(Page):
                 LineField(),
             ),
             row(
+                "server_origins",
+                "Web pages",
+                "Origins of pages that may use it, like http://localhost:3000. Empty: none.",
+                LineField(),
+            ),
+            row(
                 "server_loads",
                 "Load the model when asked",
                 "If none is loaded, a request loads the last one. Off: it's refused.",

@@ -25,7 +25,7 @@ from app.chat.weights.loading import Loader
 from app.hub.engine_keys import checked_key
 from app.hub.kept_secrets import forget, keep, read
 from app.refusal import Refusal
-from app.server.options import Limits, ServerOptions, is_loopback, read_names
+from app.server.options import Limits, ServerOptions, is_loopback, read_names, read_origins
 
 if TYPE_CHECKING:
     from app.server.exchange import Exchange
@@ -179,6 +179,7 @@ class OwnServer:
             port=settings.server_port,
             key=self._key,
             names=read_names(settings.server_names),
+            origins=read_origins(settings.server_origins),
             alternatives=ALTERNATIVES,
             record_stages=True,
             is_guest=True,

@@ -108,7 +108,8 @@ class Settings:
     it must, is chosen for one reply alone.
     `server_…`: the server of one's own (`app/chat/server/`); `server_key_kept`: the system's
     keyring has its key; `server_port` 0: any that is free; `server_max_minutes` 0: a request may
-    take any time; `server_names`: what else clients may call the model, with commas between.
+    take any time; `server_names`: what else clients may call the model, `server_origins`: web pages
+    that may ask, both with commas between.
     """
 
     theme: str = "system"
@@ -187,6 +188,7 @@ class Settings:
     server_address: str = "127.0.0.1"
     server_key_kept: bool = False
     server_names: str = ""
+    server_origins: str = ""
     server_loads: bool = True
     server_max_requests: int = 32
     server_max_mb: int = 8
@@ -483,6 +485,14 @@ def _server_names(value: object) -> str:
     return ", ".join(read_names(value))
 
 
+def _server_origins(value: object) -> str:
+    from app.server.options import read_origins  # not before the first paint
+
+    if not isinstance(value, str):
+        raise bad_setting("The web pages that may use the server must be text.")
+    return ", ".join(read_origins(value))
+
+
 def _hub_endpoint(value: object) -> str:
     """Empty: the hub that the environment names, or the public one."""
     if value == "":
@@ -626,6 +636,7 @@ _CHECKS: Final[dict[str, Callable[[object], Any]]] = {
     "server_address": _server_address,
     "server_key_kept": _flag("Keeping the server's key"),
     "server_names": _server_names,
+    "server_origins": _server_origins,
     "server_loads": _flag("Loading the model for a request"),
     "server_max_requests": _whole("The number of requests at once", 1, 1_000),
     "server_max_mb": _whole("The size of a request", 1, 1_000),

@@ -413,7 +413,7 @@ def test_the_documentation_names_every_setting() -> None:
         "engines", "local_engines_offline",
         "tool_servers", "tool_rounds", "tools", "tool_choice",
         "server_on", "server_port", "server_address", "server_key_kept", "server_names",
-        "server_loads",
+        "server_origins", "server_loads",
         "server_max_requests", "server_max_mb", "server_max_minutes",
     }  # fmt: skip
     wanted = [name for name in KNOWN if name not in window_only]

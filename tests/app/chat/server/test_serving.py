@@ -13,6 +13,8 @@ from keyring_ring import Ring
 
 from app.chat import events
 from app.chat.server import serving
+from app.chat.settings.settings import checked
+from app.refusal import Refusal
 
 
 @pytest.fixture
@@ -176,6 +178,16 @@ def test_a_second_window_leaves_the_port_to_the_first(
     assert (len(server.begun), second.desk.server.state.state) == (1, "off")
     second.desk.server.set_on(True)
     second.until(lambda: second.desk.server.state.state == "on", "by hand")
+
+
+def test_it_has_the_names_and_pages_that_were_set(room: Any, server: FakeServer) -> None:
+    room.desk.settings.set("server_names", "gpt-4o-mini,gpt-4o, ")
+    room.desk.settings.set("server_origins", "http://localhost:3000/")
+    turned_on(room)
+    assert server.begun[-1].names == ("gpt-4o-mini", "gpt-4o")
+    assert server.begun[-1].origins == ("http://localhost:3000",)
+    with pytest.raises(Refusal, match="origins like"):
+        checked("server_origins", "http://localhost/path")
 
 
 def test_settings_that_change_turn_it_over(room: Any, server: FakeServer) -> None:

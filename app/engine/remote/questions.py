@@ -463,13 +463,18 @@ def _prompt_ids(prompt: Prompt, server: Server, target: Target) -> tuple[list[in
     if isinstance(prompt, IdsPrompt):
         return list(prompt.token_ids), n_ctx
     if target.offer.speaks_llama:
-        is_chat = isinstance(prompt, ChatPrompt)
-        text = rendered(prompt, server, target) if isinstance(prompt, ChatPrompt) else prompt.text
-        ids, _ = _llama_tokens(server, text, special=is_chat, add_special=True)
-        return ids, n_ctx
+        return _llama_prompt(prompt, server, target)[1], n_ctx
     ids, told = _vllm_ids(server, _vllm_prompt(prompt, target))
     told_ctx = told.get("max_model_len")
     return ids, told_ctx if isinstance(told_ctx, int) and _is_id(told_ctx) else n_ctx
+
+
+def _llama_prompt(
+    prompt: ChatPrompt | TextPrompt, server: Server, target: Target
+) -> tuple[str, list[int], list[bytes]]:
+    """Its text, IDs and pieces, as llama-server reads a prompt: with control tokens."""
+    text = rendered(prompt, server, target) if isinstance(prompt, ChatPrompt) else prompt.text
+    return text, *_llama_tokens(server, text, special=True, add_special=True)
 
 
 def _vllm_prompt(prompt: Prompt, target: Target) -> dict[str, Any]:
@@ -489,21 +494,16 @@ def _shown(command: ReadPrompt, server: Server, target: Target) -> PromptShown:
     prompt, said = prepared(command.prompt, server, target)
     if isinstance(prompt, IdsPrompt):
         raise cannot("The prompt", "it was given as token IDs.", target.offer.name)
-    text, origin = "", "unknown"
     parts: list[ShownPart] = []
     if target.offer.speaks_llama:
-        is_chat = isinstance(prompt, ChatPrompt)
-        if isinstance(prompt, ChatPrompt):
-            text = rendered(prompt, server, target)
-        else:
-            text, origin = prompt.text, "text"
-        ids, pieces = _llama_tokens(server, text, special=is_chat, add_special=True)
+        text, ids, pieces = _llama_prompt(prompt, server, target)
         parts = _parts_by_own_rendering(prompt, ids, server, target)
     else:
         ids, pieces = _vllm_tokens(server, _vllm_prompt(prompt, target), target)
         text = b"".join(pieces).decode("utf-8", "replace")
     if not ids:
         raise cannot("The prompt", "it has no tokens.", target.offer.name)
+    origin = "text" if isinstance(prompt, TextPrompt) else "unknown"
     offsets = [0]
     for piece in pieces:
         offsets.append(offsets[-1] + len(piece))

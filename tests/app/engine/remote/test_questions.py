@@ -87,8 +87,8 @@ def test_llama_server_shows_and_counts_its_prompt(talk):
     assert asked == {"messages": [{"role": "user", "content": "Hi"}]}
     shown = one.answer(ReadPrompt(0, TextPrompt("Once")))
     assert [part.origin for part in shown.parts] == ["text"]
-    # People's own text is none of the template's.
-    assert one.server.asked("/tokenize")[-1].body["parse_special"] is False
+    # The server reads all prompts so; a real one counted 5 for "<|im_start|>user\nHi<|im_end|>".
+    assert one.server.asked("/tokenize")[-1].body["parse_special"] is True
     assert one.answer(CountPrompt(0, IdsPrompt([1, 2]))) == PromptCount(2, 4096)
 
 

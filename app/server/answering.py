@@ -38,6 +38,9 @@ class Form(Protocol):
 
     def end(self, index: int, summary: Summary, choice: Choice) -> list[bytes]: ...
 
+    def ping(self) -> bytes:
+        """Nothing new, in a stream."""
+
     def close(self, choices: list[Choice]) -> list[bytes]: ...
 
     def failed(self, error: ApiError) -> bytes: ...
@@ -50,7 +53,7 @@ class Client:
 
     def __init__(self, send: Send, limits: Limits, abort: Callable[[], None]) -> None:
         self._send = send
-        self._limits = limits
+        self.limits = limits
         self._abort = abort
         self.has_begun = False
         self.headers: dict[str, str] = {}
@@ -66,7 +69,7 @@ class Client:
 
     async def _put(self, message: Message) -> None:
         try:
-            async with asyncio.timeout(self._limits.send_s):
+            async with asyncio.timeout(self.limits.send_s):
                 await self._send(message)
         except TimeoutError as error:
             self.drop()
@@ -135,7 +138,7 @@ async def _stream(
     begun: set[int] = set()
     while not all(choice.has_ended for choice in choices):
         lines: list[bytes] = []
-        for index, deltas in _merged(choices, await job.next(), begun):
+        for index, deltas in _merged(choices, await _next(job, form, client), begun):
             choice = choices[index]
             if choice.error is not None:
                 if not client.has_begun:
@@ -151,12 +154,28 @@ async def _stream(
             if choice.summary is not None:
                 noted(choice.summary)
                 lines += form.end(index, choice.summary, choice)
-        if lines and not client.has_begun:
-            job.exchange.status = 200
-            await client.begin(200, STREAM_HEADERS)
+        if lines:
+            await _begin_stream(job, client)
         if lines:
             await client.put(b"".join(lines), more=True)
     return await client.put(b"".join(form.close(choices)), more=False)
+
+
+async def _begin_stream(job: Job, client: Client) -> None:
+    if not client.has_begun:
+        job.exchange.status = 200
+        await client.begin(200, STREAM_HEADERS)
+
+
+async def _next(job: Job, form: Form, client: Client) -> list[tuple[int, EngineEvent]]:
+    """What comes next; meanwhile the client is told that it waits for something."""
+    while True:
+        try:
+            async with asyncio.timeout(client.limits.ping_s):
+                return await job.next()
+        except TimeoutError:
+            await _begin_stream(job, client)
+            await client.put(form.ping(), more=True)
 
 
 def _merged(

@@ -77,6 +77,9 @@ class MessageForm:
         delta = {"stop_reason": reason, "stop_sequence": text}
         return [*lines, event("message_delta", delta=delta, usage=_usage(summary))]
 
+    def ping(self) -> bytes:
+        return event("ping")
+
     def close(self, choices: list[Choice]) -> list[bytes]:
         return [event("message_stop")]
 

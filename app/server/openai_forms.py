@@ -62,6 +62,9 @@ class _Form:
             chunk["usage"] = None
         return chunk
 
+    def ping(self) -> bytes:
+        return b": waiting\n\n"
+
     def close(self, choices: list[Choice]) -> list[bytes]:
         """After all have ended."""
         found = []

@@ -23,7 +23,9 @@ _ORIGIN: Final = re.compile(r"[a-z][a-z0-9+.-]{0,30}://[a-z0-9.-]{1,253}(:[0-9]{
 class Limits:
     """`behind`: events that a client may be behind; what reads slower is ended, as is one that
     takes nothing for `send_s`. `waiting`: requests beside those that have a slot. `header_s`: for
-    a request's head and for an idle connection; `body_s`: for its body. `reply_s`: for a reply."""
+    a request's head and for an idle connection; `body_s`: for its body. `reply_s`: for a reply.
+    `ping_s`: a stream in which nothing comes for so long (a long prompt is read) says that it is
+    still there, or programs and proxies give it up."""
 
     body_bytes: int = 16 * 2**20
     header_bytes: int = 32 * 2**10
@@ -32,6 +34,7 @@ class Limits:
     header_s: float = 30.0
     body_s: float = 60.0
     send_s: float = 30.0
+    ping_s: float = 15.0
     reply_s: float = 3600.0
     behind: int = 4096
 

@@ -56,6 +56,7 @@ SCRIPT: Final[dict[str, Any]] = {
                 },
             ],
         },
+        {"match": "late", "tokens": [{"text": "At last.", "ms": 300}]},
         {"match": "long", "tokens": [{"text": "a ", "ms": 5, "repeat": 4000}]},
         {
             "match": "fail",

@@ -28,6 +28,7 @@ LIMITS = Limits(
     header_s=0.3,
     body_s=0.3,
     send_s=0.3,
+    ping_s=0.05,
 )
 TIGHT = {**SCRIPT, "load": {"ms": 1, "loaded": {"n_slots": 1}}}
 
@@ -264,6 +265,25 @@ def test_a_client_that_goes_stops_its_reply_at_once(tight: Served, how: str) -> 
     exchange = tight.last()
     assert exchange.state == "stopped"
     assert isinstance(exchange.replies[0].ending, Stopped)
+
+
+def test_one_that_waits_long_hears_that_its_reply_is_still_to_come(tight: Served) -> None:
+    import anthropic
+    import openai
+
+    asked: Any = {"model": "default", "messages": [{"role": "user", "content": "late"}]}
+    ours = f"{tight.server.address}/v1"
+    with openai.OpenAI(base_url=ours, api_key=KEY, max_retries=0) as client:
+        with client.chat.completions.create(**asked, stream=True) as stream:
+            raw = list(stream.response.iter_lines())
+        assert raw.index(": waiting") < len(raw) - 1 - raw[::-1].index("data: [DONE]")
+        chunks = list(client.chat.completions.create(**asked, stream=True))
+        assert "".join(c.choices[0].delta.content or "" for c in chunks) == "At last."
+    with (
+        anthropic.Anthropic(base_url=tight.server.address, api_key=KEY, max_retries=0) as client,
+        client.messages.stream(**asked, max_tokens=9) as events,
+    ):
+        assert events.get_final_text() == "At last."
 
 
 def test_one_that_goes_while_it_waits_leaves_the_queue(tight: Served) -> None:

@@ -26,6 +26,7 @@ from scripted_servers import (
     token,
     usage,
 )
+from tool_talk import scripted as scripted_tools
 
 from app.chat import events
 from app.chat.replies import branch_at
@@ -353,3 +354,27 @@ def test_a_page_about_its_token_has_no_number_that_was_not_told(on: Any, tmp_pat
         assert re.findall(r".{20}\s-1\s.{20}", text) == []
         assert "Top-k stopped" not in text  # Ollama doesn't take it
         assert "As the server told them." in text
+
+
+def test_a_server_s_model_calls_a_tool_of_ours_and_answers_its_result(on, server):
+    function = {"name": "get_current_time", "arguments": '{"timezone": "Asia/Tokyo"}'}
+    call = delta(tool_calls=[{"index": 0, "id": "c1", "function": function}])
+    server.answers[CHAT] = Stream(sse(call, finish("tool_calls"), usage(20, 9), DONE))
+    room = on(server)
+    mine = scripted_tools()
+    assert room.desk.tools.put(mine) == ""
+    room.until(lambda: room.desk.tools.state(mine.id).state == "ready", "the tools")
+    assert room.desk.replies.send("What time is it in Tokyo?")
+    asked = room.until(
+        lambda: (now := room.desk.tool_calls.asked) and now.phase == "asking" and now, "the call"
+    )
+    assert asked.trouble == ""
+    server.answers[CHAT] = answer(("Half past nine.", -0.1, "Ten.", -3.0))
+    assert room.desk.tool_calls.run() == ""
+    room.until(lambda: room.desk.shelf.path[-1].content == "Half past nine.", "the answer")
+    first, second = (each.body for each in server.asked(CHAT)[-2:])
+    assert first["tools"][0]["function"]["name"] == "get_current_time"
+    called, result = second["messages"][-2:]
+    assert called["tool_calls"][0]["id"] == result["tool_call_id"] == "c1"
+    assert "2026-12-01T09:30:00+09:00" in result["content"]
+    assert called["tool_calls"][0]["function"]["name"] == "get_current_time"

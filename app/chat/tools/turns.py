@@ -103,7 +103,8 @@ class Turns:
         self._running: dict[str, _Turn] = {}
         self._refusing: dict[str, Asked] = {}
         """Calls that did not run, while what the model reads of them is on its way to disk."""
-        self._notes: dict[str, str] = {}
+        self._notes: dict[tuple[str, str], str] = {}
+        """By reply and call: some families number the calls of each reply from 0."""
         self._for_all: set[str] = set()
 
     # --- what is asked --------------------------------------------------------------------------
@@ -136,7 +137,7 @@ class Turns:
     def _about(
         self, phase: Phase, found: Open, call: ToolCall, offered: OfferedTool | None
     ) -> Asked:
-        note = self._notes.get(call.id, "")
+        note = self._notes.get((found.reply.id, call.id), "")
         if not note and offered is not None:
             if self._servers.is_off_in(self._shelf.open, offered):
                 note = OFF_HERE
@@ -311,7 +312,7 @@ class Turns:
         turn = _Turn(path, found, found.calls[0], offered, arguments, is_edited)
         conversation_id = found.reply.conversation_id
         self._running[conversation_id] = turn
-        self._notes.pop(turn.call.id, None)
+        self._notes.pop((found.reply.id, turn.call.id), None)
         self._tell(conversation_id)
 
         def call(state: ServerState) -> None:
@@ -414,7 +415,7 @@ class Turns:
 
     def _let_go(self, conversation_id: str, turn: _Turn, note: str) -> None:
         del self._running[conversation_id]
-        self._notes[turn.call.id] = note
+        self._notes[turn.open.reply.id, turn.call.id] = note
         self._for_all.discard(turn.open.reply.id)
         self._tell(conversation_id)
 

@@ -469,3 +469,16 @@ def test_the_next_reply_must_call_where_that_is_chosen_and_the_one_after_it_need
     reply = answered(room)[1]
     assert choices == [("required", False), ("auto", True)]
     assert reply.settings["tool_choice"] == "required"
+
+
+def test_what_is_said_of_a_stopped_call_is_said_of_no_other_of_its_id(room_with):
+    same = call({"what": "hang"}, name="do", id="functions.do:0")
+    room = room_with(script(same))
+    question(room)
+    room.desk.tool_calls.run()
+    asked(room, "running")
+    room.desk.replies.stop()
+    assert "Stopped" in asked(room).note
+    room.desk.shelf.open_new()
+    assert question(room).call.id == "functions.do:0"
+    assert room.desk.tool_calls.asked.note == ""

@@ -46,7 +46,7 @@ from ui.shell.notices import announce
 from ui.shell.window_toasts import WindowToasts
 from ui.widgets.elided import ElidedLabel
 from ui.widgets.figures import loaded_details, loaded_text, plain_name
-from ui.widgets.kit import push_button
+from ui.widgets.kit import push_button, tip_text
 from ui.widgets.zoomed_size import ZoomedSize
 from ui.windows.beside import WindowBeside
 
@@ -302,7 +302,7 @@ class LibraryView(WindowBeside):
             announce(self, words)
         self._was_loading = is_loading
         details = loaded_details(state.loaded) if is_loaded and state.loaded is not None else ""
-        self._foot.setToolTip(details)
+        self._foot.setToolTip(tip_text(details))
         self._arrange()
         self.progress.setVisible(is_loading)
         self.progress.setValue(round(min(1.0, max(0.0, self._fraction)) * PROGRESS_STEPS))
@@ -312,7 +312,7 @@ class LibraryView(WindowBeside):
         self.chat_button.setProperty("kind", "primary" if is_loaded else "")
         self.chat_button.style().polish(self.chat_button)
         self.chat_button.setAccessibleName(f"Chat with {name}" if is_loaded else "Back to chat")
-        self.chat_button.setToolTip(self.chat_button.accessibleName())
+        self.chat_button.setToolTip(tip_text(self.chat_button.accessibleName()))
 
     # --- size ---------------------------------------------------------------------------
 

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 SIZE_PX: Final = (460, 360)
 WORDS: Final = (
-    "Any server that speaks OpenAI's protocol: llama-server, vLLM, SGLang, Ollama, LM Studio and "
-    "others. Your chats are sent there when you use its models."
+    "A server that speaks OpenAI's protocol, like llama-server, vLLM or Ollama. Chats with its "
+    "models are sent there."
 )
-KEY_WORDS: Final = "Stored in the system keyring and sent only to this address."
+KEY_WORDS: Final = "Kept in the system keyring, sent only to this address."
 PLAIN_WORDS: Final = (
     "This address isn't encrypted (http): anyone on the way can read your chats and the key."
 )

@@ -6,6 +6,8 @@ from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QLabel, QWidget
 
+from ui.widgets.kit import tip_text
+
 RIGHT = Qt.TextElideMode.ElideRight
 
 
@@ -45,7 +47,7 @@ class ElidedLabel(QLabel):
         self._hint()
 
     def _hint(self) -> None:
-        self.setToolTip("" if self.shown_text() == self.text() else self.text())
+        self.setToolTip("" if self.shown_text() == self.text() else tip_text(self.text()))
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)

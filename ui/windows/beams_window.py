@@ -349,7 +349,7 @@ class BeamsWindow(WindowBeside):
             self.where.setText(LAST_QUESTION if origin.message_id else CARET)
         self.search_button.setText("Stop" if beams.is_running else "Search")
         self.search_button.setEnabled(beams.is_running or (not why and origin is not None))
-        self.search_button.setToolTip(why)
+        self.search_button.setToolTip(tip_text(why))
 
     def _say_state(self) -> None:
         beams = self._desk.beams

@@ -42,3 +42,11 @@ def test_a_title_is_cut_where_it_ends(qtbot: QtBot) -> None:
     words = shown_at(qtbot, ElidedLabel(), width_of(WORDS) - 4)
     assert words.endswith("…")
     assert "Shift" in words
+
+
+def test_a_tooltip_is_no_markup(qtbot: QtBot) -> None:
+    label = ElidedLabel()
+    qtbot.addWidget(label)
+    label.resize(30, 30)
+    label.set_text("<b>A long name of a server</b>")
+    assert "&lt;b&gt;A long" in label.toolTip()

@@ -15,7 +15,7 @@ import pytest
 from tool_talk import PATIENCE_S, SERVER, scripted
 
 from app.hub.gate import OFFLINE
-from app.tools import bounds
+from app.tools import bounds, process
 from app.tools.environment import PASSED_ON
 from app.tools.process import GUARD
 from app.tools.servers import ToolServer, new_id
@@ -135,6 +135,7 @@ def test_a_server_that_breaks_in_a_call_ends_with_it(talk, what, state, words):
 @pytest.mark.parametrize("what", ["flood", "answers", "empty lines"])
 def test_a_server_that_floods_is_ended(talk, monkeypatch, what):
     monkeypatch.setattr(bounds, "MAX_MESSAGES", 200)
+    monkeypatch.setattr(process, "END_S", 0.02)  # it writes on, for as long as it may
     server = scripted()
     talk.start(server)
     assert talk.call(server, what=what).text == "It floods Cutaway with messages."

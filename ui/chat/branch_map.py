@@ -34,7 +34,8 @@ from ui.chat.branch_map_rows import Line, lines_of
 from ui.chat.plain_words import plain_words
 from ui.look.icons import icon
 from ui.widgets.check_box import CheckBox
-from ui.widgets.kit import plain_label, push_button, tip_text
+from ui.widgets.elided import tip_text
+from ui.widgets.kit import plain_label, push_button
 from ui.widgets.zoomed_size import ZoomedSize
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ from app.amounts import bytes_words
 from models.records import Attachment
 from ui.look.icons import icon
 from ui.look.theme import Theme
-from ui.widgets.elided import ElidedLabel
+from ui.widgets.elided import ElidedLabel, tip_text
 from ui.widgets.flow import FlowLayout, ShortArea
 from ui.widgets.icon_button import ICON_PX
-from ui.widgets.kit import plain_label, push_button, tip_text
+from ui.widgets.kit import plain_label, push_button
 
 NAME_PX = 200
 HEIGHT_PX = 30

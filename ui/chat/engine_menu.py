@@ -15,8 +15,8 @@ from PySide6.QtWidgets import QMenu
 
 from app.chat.engines.engines import Standing
 from ui.chat.header import MOST_WORDS, ChatHeader
+from ui.widgets.elided import tip_text
 from ui.widgets.figures import cut_short
-from ui.widgets.kit import tip_text
 
 if TYPE_CHECKING:
     from app.chat.desk import Desk

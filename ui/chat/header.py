@@ -16,12 +16,11 @@ from ui.look.theme import Theme
 from ui.shell.keys import with_key
 from ui.sidebar.sidebar import SIDEBAR_KEY
 from ui.widgets.click_focus import leave_focus
-from ui.widgets.elided import ElidedLabel
+from ui.widgets.elided import ElidedLabel, tip_text
 from ui.widgets.elided_button import ElidedButton
 from ui.widgets.figures import cut_short, loaded_details, loaded_text, place_text, plain_name
 from ui.widgets.hovering import let_go_after
 from ui.widgets.icon_button import IconButton
-from ui.widgets.kit import tip_text
 from ui.widgets.toggle_chip import ToggleChip
 
 OPEN_KEY = "Ctrl+O"

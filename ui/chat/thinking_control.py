@@ -19,8 +19,8 @@ from app.chat.events import ThinkingChanged
 from app.chat.settings.thinking import Scope
 from app.engine.protocol.thinking_messages import AUTO, OFF, ON
 from ui.shell.actions import Action, Actions
+from ui.widgets.elided import tip_text
 from ui.widgets.icon_button import IconButton
-from ui.widgets.kit import tip_text
 
 if TYPE_CHECKING:
     from app.bridge import Bridge

@@ -44,9 +44,9 @@ from ui.look.theme import Theme
 from ui.section.low_room import LowRoom
 from ui.shell.notices import announce
 from ui.shell.window_toasts import WindowToasts
-from ui.widgets.elided import ElidedLabel
+from ui.widgets.elided import ElidedLabel, tip_text
 from ui.widgets.figures import loaded_details, loaded_text, plain_name
-from ui.widgets.kit import push_button, tip_text
+from ui.widgets.kit import push_button
 from ui.widgets.zoomed_size import ZoomedSize
 from ui.windows.beside import WindowBeside
 

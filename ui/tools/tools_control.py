@@ -18,8 +18,8 @@ from app.tools.servers import ToolServer
 from models.records import ConversationKind
 from ui.settings.tool_words import state_words
 from ui.shell.actions import Action, Actions
+from ui.widgets.elided import tip_text
 from ui.widgets.icon_button import IconButton
-from ui.widgets.kit import tip_text
 
 if TYPE_CHECKING:
     from app.bridge import Bridge

@@ -6,12 +6,19 @@ from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QLabel, QWidget
 
-from ui.widgets.kit import tip_text
-
 RIGHT = Qt.TextElideMode.ElideRight
 
 
 PART = " · "
+
+
+def tip_text(words: str) -> str:
+    """Whatever the words are, they are no markup: Qt would take a token like `<s>` for some."""
+    if "<" in words:
+        for sign, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
+            words = words.replace(sign, entity)
+        words = f'<p style="white-space: pre-wrap">{words}</p>'
+    return words
 
 
 class ElidedLabel(QLabel):

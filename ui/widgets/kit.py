@@ -11,6 +11,8 @@ from collections.abc import Callable
 from PySide6.QtCore import QObject, QPoint, Qt, QTimer, SignalInstance
 from PySide6.QtWidgets import QLabel, QPushButton, QToolTip, QWidget
 
+from ui.widgets.elided import tip_text
+
 
 def plain_label(
     text: str = "",
@@ -51,15 +53,6 @@ def push_button(
 
 def show_tip(where: QPoint, words: str, widget: QWidget) -> None:
     QToolTip.showText(where, tip_text(words), widget)
-
-
-def tip_text(words: str) -> str:
-    """Whatever the words are, they are no markup: Qt would take a token like `<s>` for some."""
-    if "<" in words:
-        for sign, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
-            words = words.replace(sign, entity)
-        words = f'<p style="white-space: pre-wrap">{words}</p>'
-    return words
 
 
 def rest_timer(

@@ -29,9 +29,10 @@ from ui.look.theme import Theme
 from ui.section.drag_number import DragNumber
 from ui.shell.notices import announce
 from ui.widgets.check_box import CheckBox
+from ui.widgets.elided import tip_text
 from ui.widgets.figures import seconds_text
 from ui.widgets.flow import FlowLayout
-from ui.widgets.kit import plain_label, push_button, rest_timer, tip_text
+from ui.widgets.kit import plain_label, push_button, rest_timer
 from ui.widgets.steady_area import SteadyArea
 from ui.widgets.zoomed_size import ZoomedSize
 from ui.windows.beam_tree import BeamTreeView

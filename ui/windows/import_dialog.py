@@ -21,7 +21,8 @@ from app.chat.events import ChatLooked, ImportPreviewed
 from models.records import Whereabouts
 from ui.look.theme import Theme
 from ui.shell.dialogs import space_buttons
-from ui.widgets.kit import plain_label, push_button, tip_text
+from ui.widgets.elided import tip_text
+from ui.widgets.kit import plain_label, push_button
 from ui.widgets.zoomed_size import ZoomedSize
 
 MOST_ROWS = 1000

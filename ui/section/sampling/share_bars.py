@@ -11,7 +11,7 @@ from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPolygonF
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from ui.look.theme import Theme
-from ui.widgets.kit import tip_text
+from ui.widgets.elided import tip_text
 
 ROW_PX: Final = 18
 FIGURE_PX: Final = 56

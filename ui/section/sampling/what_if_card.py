@@ -30,8 +30,9 @@ from ui.section.panel import Tools
 from ui.section.sampling.live_card import MOST_TOKENS
 from ui.section.sampling.live_values import LiveValues, stages_in
 from ui.settings.fields import ChoiceField
+from ui.widgets.elided import tip_text
 from ui.widgets.elided_button import ElidedButton
-from ui.widgets.kit import push_button, tip_text
+from ui.widgets.kit import push_button
 
 CHAT: Final = "chat"
 TYPED: Final = "typed"

@@ -18,8 +18,8 @@ from PySide6.QtWidgets import (
 
 from ui.look.theme import Theme
 from ui.transcript.tokens.facts import N_ALTERNATIVES, Alternative, TokenFacts, shown_percent
-from ui.widgets.elided import ElidedLabel, PartsLabel
-from ui.widgets.kit import push_button, tip_text
+from ui.widgets.elided import ElidedLabel, PartsLabel, tip_text
+from ui.widgets.kit import push_button
 
 WIDTH_PX: Final = 380
 BAR_PX: Final = 8

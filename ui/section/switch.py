@@ -7,6 +7,7 @@ from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QAbstractButton, QWidget
 
 from ui.look.theme import Theme
+from ui.widgets.elided import tip_text
 
 WIDTH_PX = 26
 HEIGHT_PX = 14
@@ -21,7 +22,7 @@ class Switch(QAbstractButton):
         self._theme = theme
         self.setCheckable(True)
         self.setAccessibleName(spoken)
-        self.setToolTip(spoken)
+        self.setToolTip(tip_text(spoken))
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         theme.changed.connect(self._fit)
         self._fit()

@@ -14,6 +14,7 @@ from app.tools.schemas import FormField, form_fields, read_arguments
 from ui.look.theme import Theme
 from ui.section.switch import Switch
 from ui.widgets.combo import Combo
+from ui.widgets.elided import tip_text
 from ui.widgets.kit import plain_label, push_button
 
 NONE_CHOSEN: Final = "—"
@@ -108,7 +109,7 @@ class ArgumentsForm(QWidget):
             control = self._control(field, values.get(field.name, ...), body)
             control.setAccessibleName(name)
             control.setAccessibleDescription(field.description)
-            control.setToolTip(field.description)
+            control.setToolTip(tip_text(field.description))
             column.addWidget(control)
         if not fields:
             column.addWidget(plain_label("No arguments", body, "small"))
@@ -129,7 +130,7 @@ class ArgumentsForm(QWidget):
         shown = value if is_text else json.dumps(value) if value is not ... else ""
         line.setText("" if value is ... else str(shown))
         if field.default is not None:
-            line.setPlaceholderText(f"Default: {field.default}")
+            line.setPlaceholderText(f"Default: {str(field.default)[:100]}")
         line.textEdited.connect(self.changed)
         was_given = value is not ...
 

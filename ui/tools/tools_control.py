@@ -57,6 +57,7 @@ class ToolsControl(QObject):
         self.button.setObjectName("tools_button")
         self.menu = QMenu(self.button)
         self.menu.setObjectName("tools_menu")
+        self.menu.setToolTipsVisible(True)
         self.menu.aboutToShow.connect(self._fill)
         self.button.setMenu(self.menu)
         self.attach_menu = QMenu(chat.composer)
@@ -161,9 +162,10 @@ class ToolsControl(QObject):
             act = menu.addAction(words)
             act.setEnabled(state.state != "starting")
             act.triggered.connect(lambda: tools.start(server.id))
-            act.setToolTip(state.sentence)
+            act.setToolTip(tip_text(state.sentence))
             return
         inside = menu.addMenu(words)
+        inside.setToolTipsVisible(True)
         whole = inside.addAction("All of these")
         whole.setCheckable(True)
         whole.setChecked(server.id not in off)
@@ -176,7 +178,7 @@ class ToolsControl(QObject):
             act.setCheckable(True)
             act.setEnabled(not off & {ALL, server.id} and each.permission != "never")
             act.setChecked(each.key not in off and each.permission != "never")
-            act.setToolTip(each.tool.description[:300])
+            act.setToolTip(tip_text(each.tool.description[:300]))
             act.triggered.connect(partial(self._switch, each.key))
         if len(known) > MOST_ROWS:
             more = f"{len(known) - MOST_ROWS} more in Tool servers…"
@@ -203,17 +205,18 @@ class ToolsControl(QObject):
         menu.addSeparator()
         for server, state in servers:
             inside = menu.addMenu(_plain(f"From {server.name}"))
+            inside.setToolTipsVisible(True)
             for resource in state.resources[:MOST_ROWS]:
                 words = f"{resource.name or resource.uri}"
                 act = inside.addAction(_plain(words))
-                act.setToolTip(resource.description[:300])
+                act.setToolTip(tip_text(resource.description[:300]))
                 act.triggered.connect(partial(self._attach_resource, server.id, resource))
             if state.prompts:
                 head = inside.addAction("Prompts")
                 head.setEnabled(False)
             for prompt in state.prompts[:MOST_ROWS]:
                 act = inside.addAction(_plain(prompt.title or prompt.name))
-                act.setToolTip(prompt.description[:300])
+                act.setToolTip(tip_text(prompt.description[:300]))
                 act.triggered.connect(partial(self._take_prompt, server.id, prompt))
         self._popup(menu)
 

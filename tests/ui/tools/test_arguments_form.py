@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from PySide6.QtGui import QTextDocument
 from PySide6.QtWidgets import QComboBox, QLineEdit, QPlainTextEdit
 
 from ui.look.theme import Theme
@@ -97,3 +98,18 @@ def test_no_arguments_are_an_empty_object(form):
     show(form, {}, {"type": "object"})
     assert form.text() == "{}"
     assert form.as_json.isHidden()
+
+
+def test_what_a_server_says_of_an_argument_is_no_markup(form: ArgumentsForm) -> None:
+    words = 'A city <img src="//example.org/x.png">'
+    city = {"type": "string", "description": words, "default": "x" * 30_000}
+    show(form, {}, {"properties": {"city": city, "<b>x</b>": {"type": "boolean"}}})
+    switch = form.findChild(Switch)
+    assert switch is not None
+    assert "<b>" not in switch.toolTip()
+    line = form.findChild(QLineEdit, "argument_city")
+    assert line is not None
+    shown = QTextDocument()
+    shown.setHtml(line.toolTip())
+    assert shown.toPlainText() == words
+    assert len(line.placeholderText()) < 200

@@ -49,6 +49,7 @@ def run(tmp_path: Path) -> Callable[..., str]:
 FILES = ("-p", "xdist", "-n2", "--dist=loadfile", "--no-loadscope-reorder")
 
 
+@pytest.mark.soak
 def test_a_test_that_ends_its_worker_or_hangs_fails_once_and_the_rest_of_its_file_runs(run):
     dies = (
         "import os\ndef test_before(): pass\ndef test_dies(): os._exit(3)\ndef test_after(): pass"

@@ -11,7 +11,7 @@ from app.chat.events import TokenRecorded
 from models.records import Message
 from ui.chat.compare import Comparison
 
-pytestmark = pytest.mark.weights
+pytestmark = [pytest.mark.weights, pytest.mark.soak]
 
 
 @pytest.fixture

@@ -267,6 +267,7 @@ def test_a_client_that_goes_stops_its_reply_at_once(tight: Served, how: str) -> 
     assert isinstance(exchange.replies[0].ending, Stopped)
 
 
+@pytest.mark.soak
 def test_one_that_waits_long_hears_that_its_reply_is_still_to_come(tight: Served) -> None:
     import anthropic
     import openai

@@ -31,7 +31,9 @@ def grabbed(table: QTableView) -> QImage:
 
 
 @pytest.mark.parametrize("name", ["light", "dark"])
-@pytest.mark.parametrize("zoom", [100, 150, 200])
+@pytest.mark.parametrize(
+    "zoom", [100, *(pytest.param(zoom, marks=pytest.mark.soak) for zoom in (150, 200))]
+)
 def test_the_pixels_are_the_styles(qtbot: QtBot, qapp: QApplication, name: str, zoom: int) -> None:
     theme = Theme(name, zoom)
     theme.apply_to(qapp)

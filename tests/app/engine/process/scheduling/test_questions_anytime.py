@@ -514,7 +514,7 @@ class Crowd:
                 self.n_whole += not is_cut
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.soak)])
 def test_no_reply_is_another_one_whatever_is_done_beside_it(
     forked_engines: None, tmp_path: Path, seed: int
 ) -> None:

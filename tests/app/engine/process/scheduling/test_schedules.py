@@ -207,16 +207,17 @@ def test_many_random_schedules(
     Crowd(session, seed).run(requests=40)
 
 
-def test_two_hundred_requests_leave_nothing_behind(
-    tiny_weights: dict[str, Weights], native_log: NativeLog
+@pytest.mark.parametrize("count", [60, pytest.param(200, marks=pytest.mark.soak)])
+def test_many_requests_leave_nothing_behind(
+    count: int, tiny_weights: dict[str, Weights], native_log: NativeLog
 ) -> None:
     session = NativeSession(tiny_weights["llama"], native_log)
     session.scheduler._space.parking.cap_bytes = 1_000_000
     source = random.Random(3)
     memory = psutil.Process()
 
-    def serve(count: int) -> int:
-        for _ in range(count):
+    def serve(n_requests: int) -> int:
+        for _ in range(n_requests):
             ids = [source.randrange(20, 200) for _ in range(source.randint(40, 120))]
             session.reply(ids, HOT, max_tokens=6, conversation=str(source.randrange(9)))
             session.events.clear()
@@ -224,7 +225,7 @@ def test_two_hundred_requests_leave_nothing_behind(
         return int(memory.memory_info().rss)
 
     before = serve(60)
-    after = serve(200)
+    after = serve(count)
     assert after - before < 6_000_000
     assert session.scheduler._space.parking.size_bytes <= 1_000_000
     assert not [thing for thing in gc.get_objects() if isinstance(thing, SlotReply)]

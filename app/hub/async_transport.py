@@ -30,6 +30,8 @@ from app.hub.transport import (
     AnswerTooLong,
     ends_here,
     is_loopback,
+    is_socks,
+    pool_options,
     proxy_for,
 )
 
@@ -151,29 +153,12 @@ class _PoolTransport(httpx2.AsyncHTTPTransport):
     """httpx2's transport over a pool whose sockets come from the gate."""
 
     def __init__(self, gate: Gate, context: ssl.SSLContext | None, proxy: str) -> None:
-        limits: dict[str, Any] = {
-            "ssl_context": context,
-            "max_connections": 16,
-            "max_keepalive_connections": 4,
-            "keepalive_expiry": 15.0,
-            "network_backend": AsyncGateBackend(gate, has_proxy=bool(proxy)),
-        }
+        options = pool_options(16, context, proxy, AsyncGateBackend(gate, has_proxy=bool(proxy)))
         if not proxy:
-            self._pool = httpcore2.AsyncConnectionPool(**limits)
+            self._pool = httpcore2.AsyncConnectionPool(**options)
             return
-        given = httpx2.Proxy(proxy)
-        is_socks = given.url.scheme.startswith("socks")
-        kind = httpcore2.AsyncSOCKSProxy if is_socks else httpcore2.AsyncHTTPProxy
-        self._pool = kind(
-            proxy_url=httpcore2.URL(
-                scheme=given.url.raw_scheme,
-                host=given.url.raw_host,
-                port=given.url.port,
-                target=given.url.raw_path,
-            ),
-            proxy_auth=given.raw_auth,
-            **limits,
-        )
+        kind = httpcore2.AsyncSOCKSProxy if is_socks(proxy) else httpcore2.AsyncHTTPProxy
+        self._pool = kind(**options)
 
 
 class AsyncGateTransport(httpx2.AsyncBaseTransport):

@@ -182,33 +182,45 @@ class GateBackend(httpcore2.NetworkBackend):
         time.sleep(seconds)
 
 
+def pool_options(
+    most: int, context: ssl.SSLContext | None, proxy: str, backend: object
+) -> dict[str, Any]:
+    """What a pool of at most so many connections is made with, for threads and event loops alike;
+    its sockets come from `backend`. Raises ValueError or InvalidURL for a proxy that is none."""
+    options: dict[str, Any] = {
+        "ssl_context": context,
+        "max_connections": most,
+        "max_keepalive_connections": 4,
+        "keepalive_expiry": 15.0,
+        "network_backend": backend,
+    }
+    if proxy:
+        given = httpx2.Proxy(proxy)
+        options["proxy_url"] = httpcore2.URL(
+            scheme=given.url.raw_scheme,
+            host=given.url.raw_host,
+            port=given.url.port,
+            target=given.url.raw_path,
+        )
+        options["proxy_auth"] = given.raw_auth
+    return options
+
+
+def is_socks(proxy: str) -> bool:
+    return bool(proxy) and httpx2.URL(proxy).scheme.startswith("socks")
+
+
 class _PoolTransport(httpx2.HTTPTransport):
     """httpx2's transport, over a pool whose sockets come from the gate (it has no way to ask for
     that, so the pool is made here as it is made there)."""
 
     def __init__(self, gate: Gate, context: ssl.SSLContext | None, proxy: str) -> None:
-        limits: dict[str, Any] = {
-            "ssl_context": context,
-            "max_connections": 32,
-            "max_keepalive_connections": 4,
-            "keepalive_expiry": 15.0,
-            "network_backend": GateBackend(gate, has_proxy=bool(proxy)),
-        }
+        options = pool_options(32, context, proxy, GateBackend(gate, has_proxy=bool(proxy)))
         if not proxy:
-            self._pool = httpcore2.ConnectionPool(**limits)
+            self._pool = httpcore2.ConnectionPool(**options)
             return
-        given = httpx2.Proxy(proxy)
-        kind = httpcore2.SOCKSProxy if given.url.scheme.startswith("socks") else httpcore2.HTTPProxy
-        self._pool = kind(
-            proxy_url=httpcore2.URL(
-                scheme=given.url.raw_scheme,
-                host=given.url.raw_host,
-                port=given.url.port,
-                target=given.url.raw_path,
-            ),
-            proxy_auth=given.raw_auth,
-            **limits,
-        )
+        kind = httpcore2.SOCKSProxy if is_socks(proxy) else httpcore2.HTTPProxy
+        self._pool = kind(**options)
 
 
 class GateTransport(httpx2.BaseTransport):

@@ -101,7 +101,7 @@ def _column(name: str, value: Any) -> tuple[str, Any]:
             return name, None if value is None else path_value(value)
         case "kind" | "role" | "state":
             return name, str(value)
-        case "settings":
+        case "settings" | "details":
             return name, object_value(value)
         case "value":
             return name, json.dumps(value)
@@ -251,6 +251,8 @@ def attachment_from(row: Row[Any]) -> Attachment:
         message_id=_text_or_none(row.message_id),
         tokens=_number(row.tokens),
         position=_number(row.position) or 0,
+        kind=_text(row.kind),
+        details=_object(row.details),
     )
 
 

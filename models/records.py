@@ -123,12 +123,21 @@ class Message:
     trashed_at: datetime | None = None
     attachments: tuple[Attachment, ...] = ()
 
+    @property
+    def author(self) -> str:
+        """Who wrote it where that is neither you nor the model, as in a group chat of another
+        program; else nothing."""
+        author = self.settings.get("author", "")
+        return author if isinstance(author, str) else ""
+
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """A text that goes into the prompt with a message; in the draft where `message_id` is None.
+    """What goes into the prompt with a message; in the draft where `message_id` is None.
 
-    `tokens` is None until it was counted.
+    `kind`: text; document (`text` is what was read out of it); picture or audio (their bytes are
+    the store's, read one by one). `details`: what belongs to the kind, such as where the pages
+    begin. `tokens` is None until it was counted.
     """
 
     id: str
@@ -140,6 +149,8 @@ class Attachment:
     message_id: str | None = None
     tokens: int | None = None
     position: int = 0
+    kind: str = "text"
+    details: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

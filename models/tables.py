@@ -133,7 +133,7 @@ class TokenTraceRow(Base):
 
 
 class AttachmentRow(Base):
-    """A text that goes along with a message, or still with the draft (no message)."""
+    """What goes along with a message, or still with the draft (no message)."""
 
     __tablename__ = "attachment"
     __table_args__ = ({"sqlite_autoincrement": True},)
@@ -152,6 +152,32 @@ class AttachmentRow(Base):
     position: Mapped[int]
     created_us: Mapped[int]
     text: Mapped[str]
+    kind: Mapped[str] = mapped_column(server_default="text")
+    details: Mapped[str | None]
+    """JSON object of what belongs to its kind, or None for {}."""
+
+
+class AttachmentDataRow(Base):
+    """The bytes of a picture, a sound or a file kept. Apart, as no list of messages needs them."""
+
+    __tablename__ = "attachment_data"
+
+    attachment_row_id: Mapped[int] = mapped_column(
+        ForeignKey("attachment.row_id", ondelete="CASCADE"), primary_key=True
+    )
+    media_type: Mapped[str]
+    blob: Mapped[bytes]
+
+
+class ConversationTagRow(Base):
+    """A tag is there as long as a conversation has it."""
+
+    __tablename__ = "conversation_tag"
+
+    conversation_row_id: Mapped[int] = mapped_column(
+        ForeignKey("conversation.row_id", ondelete="CASCADE"), primary_key=True
+    )
+    name: Mapped[str] = mapped_column(primary_key=True, index=True)
 
 
 class PresetRow(Base):

@@ -6,8 +6,10 @@ schema. Run it in the commit that adds a migration, and never again for that sch
 
 from __future__ import annotations
 
+import sqlite3
 import sys
 import tempfile
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -78,6 +80,12 @@ def make(target: Path) -> None:
         store.create_attachment(
             Attachment("attachment", "chat", "map.txt", "A map", 5, now, "question", tokens=2)
         )
+        read = {"media_type": "application/pdf", "places": [[0, "page 1"]]}
+        store.create_attachment(
+            Attachment(
+                "read", "chat", "map.pdf", "A map", 5, now, "question", 2, 1, "document", read
+            )
+        )
         store.update_conversation("chat", folder_id="folder", settings={"seed": 7})
         store.set_weights_settings("/smollm2.gguf", {"threads": 2})
         store.save_trace("reply", b"trace")
@@ -99,8 +107,18 @@ def make(target: Path) -> None:
         done = store.list_conversations().result(30)
         assert len(done) == 1
         store.close()
+        database = Path(folder) / "db" / "cutaway.sqlite3"
+        with closing(sqlite3.connect(database)) as raw, raw:
+            raw.execute(
+                "INSERT INTO attachment_data SELECT row_id, 'application/pdf', x'25504446'"
+                " FROM attachment WHERE id = 'read'"
+            )
+            raw.execute(
+                "INSERT INTO conversation_tag SELECT row_id, 'travel' FROM conversation"
+                " WHERE id = 'chat'"
+            )
         target.parent.mkdir(exist_ok=True)
-        target.write_bytes((Path(folder) / "db" / "cutaway.sqlite3").read_bytes())
+        target.write_bytes(database.read_bytes())
 
 
 if __name__ == "__main__":

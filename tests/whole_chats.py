@@ -74,6 +74,8 @@ def attachments(
             message_id=message_id,
             tokens=draw(optional(numbers)),
             position=position,
+            kind=draw(st.sampled_from(["text", "document"])),
+            details=draw(settings),
         )
         for position in range(draw(st.integers(0, 2)))
     )

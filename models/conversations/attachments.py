@@ -12,7 +12,15 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
-from models.mapping import attached_to, attachment_from, clean, columns_for, fields_of, to_us
+from models.mapping import (
+    attached_to,
+    attachment_from,
+    clean,
+    columns_for,
+    fields_of,
+    object_value,
+    to_us,
+)
 from models.records import Attachment, Message
 from models.rows import add_once, change, conversation_row, message_row
 from models.store.errors import NotFoundError, RefusedError
@@ -107,6 +115,8 @@ def _insert(
             position=place,
             created_us=to_us(attachment.created_at),
             text=clean(attachment.text),
+            kind=attachment.kind,
+            details=object_value(attachment.details),
         )
     )
 

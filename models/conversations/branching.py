@@ -84,8 +84,9 @@ _COPY_ATTACHMENT = text(
     """
     INSERT INTO attachment
         (id, conversation_row_id, message_row_id, name, text, size_bytes, tokens, position,
-        created_us)
-    SELECT :id, :conversation, :copy, name, text, size_bytes, tokens, position, created_us
+        created_us, kind, details)
+    SELECT :id, :conversation, :copy, name, text, size_bytes, tokens, position, created_us, kind,
+        details
     FROM attachment WHERE id = :source
     """
 )

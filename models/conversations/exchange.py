@@ -135,7 +135,7 @@ def _made(record: Conversation | Message) -> Any:
     """All of a record but how it is looked at."""
     if isinstance(record, Conversation):
         return (record.title, record.kind, record.system_prompt, record.settings)
-    attachments = tuple((each.id, each.name, each.text) for each in record.attachments)
+    attachments = tuple((each.id, each.name, each.text, each.kind) for each in record.attachments)
     return replace(record, is_pinned=False, attachments=()), attachments
 
 

@@ -80,6 +80,8 @@ _LOST_NAMES = {
     "folder": "folders",
     "preset": "presets",
     "attachment": "attachments",
+    "attachment_data": "pictures and sounds",
+    "conversation_tag": "tags",
     "token_trace": "token details",
     "weights": "model settings",
     "download": "downloads",

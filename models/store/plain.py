@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-HEAD_REVISION: Final = "0004"
+HEAD_REVISION: Final = "0005"
 """The newest migration. A new database is stamped with it."""
 
 ERASE: Final = "store.erase"

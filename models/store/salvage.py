@@ -241,6 +241,8 @@ def _drop_strays(target: Connection) -> None:
         "token_trace WHERE message_row_id NOT IN (SELECT row_id FROM message)",
         "attachment WHERE message_row_id NOT IN (SELECT row_id FROM message)",
         "attachment WHERE conversation_row_id NOT IN (SELECT row_id FROM conversation)",
+        "attachment_data WHERE attachment_row_id NOT IN (SELECT row_id FROM attachment)",
+        "conversation_tag WHERE conversation_row_id NOT IN (SELECT row_id FROM conversation)",
     ):
         target.execute(text(f"DELETE FROM {strays}"))
 

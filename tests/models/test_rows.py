@@ -33,7 +33,7 @@ def an_attachment(conversation_id: str, attachment_id: str, **fields: Any) -> At
         text,
         len(text.encode()),
         next_time(),
-        **fields,
+        **{"kind": "document", "details": {"places": [[0, "page 1"]]}} | fields,
     )
 
 

@@ -67,6 +67,8 @@ class JsonAttachment(Struct, omit_defaults=True):
     size_bytes: Number = 0
     tokens: Number | None = None
     position: Number = 0
+    kind: str = "text"
+    details: dict[str, Any] = {}
 
 
 class JsonCounts(Struct, omit_defaults=True, frozen=True):
@@ -231,7 +233,17 @@ def json_message(m: Message, trace: bytes | None) -> JsonMessage:
 
 
 def _json_attachment(a: Attachment) -> JsonAttachment:
-    return JsonAttachment(a.id, a.name, a.text, a.created_at, a.size_bytes, a.tokens, a.position)
+    return JsonAttachment(
+        a.id,
+        a.name,
+        a.text,
+        a.created_at,
+        a.size_bytes,
+        a.tokens,
+        a.position,
+        a.kind,
+        plain(a.details),
+    )
 
 
 def plain(value: Any) -> Any:
@@ -358,6 +370,8 @@ def _attachment(a: JsonAttachment, conversation_id: str, message_id: str | None)
         message_id=message_id,
         tokens=a.tokens,
         position=a.position,
+        kind=a.kind,
+        details=a.details,
     )
 
 

@@ -200,6 +200,8 @@ def test_a_new_chat_gets_the_path_with_all_that_its_messages_have(
             size_bytes=4,
             created_at=next_time(),
             message_id=messages[0].id,
+            kind="document",
+            details={"places": [[0, "page 1"]]},
         )
     )
     branch = a_conversation(title="About ants (branch)", copied_from=messages[2].id)
@@ -216,7 +218,9 @@ def test_a_new_chat_gets_the_path_with_all_that_its_messages_have(
         assert getattr(copy, name) == getattr(source, name)
     assert store.load_trace(path[1].id).result() == b"trace"
     attached = store.list_attachments(branch.id, path[0].id).result()
-    assert [(a.name, a.text) for a in attached] == [("ants.txt", "ants")]
+    assert [(a.name, a.text, a.kind, a.details) for a in attached] == [
+        ("ants.txt", "ants", "document", {"places": [[0, "page 1"]]})
+    ]
     assert [m.id for m in store.load_conversation(conversation.id).result()[1]] == [
         m.id for m in messages
     ]

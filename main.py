@@ -56,7 +56,7 @@ READABLE: Final = (
     "ui.sidebar.sidebar",
     "ui.chat.header",
     "ui.shell.notices",
-    "ui.markdown.parser",
+    "app.markdown.parser",
     "ui.markdown.layouts",
     "ui.transcript.tokens.mode",
     "ui.transcript.view",
@@ -164,7 +164,7 @@ def run_child(kind: str, arguments: list[str]) -> int:
 
         return templates.main() or 0
     if kind == "formulas":
-        from ui.markdown import formula_child
+        from app.markdown import formula_child
 
         return formula_child.main()
     print(f"There is no child of the kind {kind!r}.", file=sys.stderr)  # noqa: T201

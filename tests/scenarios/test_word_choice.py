@@ -10,7 +10,7 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 
-from ui.markdown.blocks import plain_text
+from app.markdown.blocks import plain_text
 from ui.transcript.item import CONTENT, REASONING
 from ui.widgets.utf16 import utf16_length
 

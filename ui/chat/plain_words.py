@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from ui.markdown.maths import inline_formula
+from app.markdown.maths import inline_formula
 
 Marks = tuple[tuple[int, int], ...]
 

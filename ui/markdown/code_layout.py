@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPainterPath
 
+from app.markdown.blocks import CodeBlock
+from app.markdown.highlight import Run, runs
 from ui.markdown import hidden
-from ui.markdown.blocks import CodeBlock
-from ui.markdown.highlight import Run, runs
 from ui.markdown.sideways import BAR, Sideways, paint_bar
 from ui.markdown.styles import Styles, text_option
 from ui.markdown.text_layout import FormatRun, TextLines

@@ -16,7 +16,7 @@ from PySide6.QtCore import QByteArray, QObject, QProcess, QRectF, QTimer, Signal
 from PySide6.QtGui import QColor, QPainter, QPixmap, QPixmapCache
 from shiboken6 import isValid
 
-from ui.markdown.formula_child import INK, SIZE
+from app.markdown.formula_child import INK, SIZE
 from ui.markdown.recent import Recent
 
 MAX_CHARS = 2000

@@ -9,9 +9,7 @@ from typing import Protocol
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter
 
-from ui.look.icons import paint_icon
-from ui.markdown import hidden
-from ui.markdown.blocks import (
+from app.markdown.blocks import (
     Block,
     CodeBlock,
     Frame,
@@ -21,12 +19,14 @@ from ui.markdown.blocks import (
     TableBlock,
     TextBlock,
 )
+from app.markdown.direction import is_right_to_left
+from app.markdown.document import Document
+from app.markdown.highlight import Run, runs_of_part
+from app.markdown.segments import MAX_CHARS, CodeGroup, Segment, SegmentKind
+from ui.look.icons import paint_icon
+from ui.markdown import hidden
 from ui.markdown.code_layout import CodeLayout
-from ui.markdown.direction import is_right_to_left
-from ui.markdown.document import Document
-from ui.markdown.highlight import Run, runs_of_part
 from ui.markdown.math_layout import MathLayout
-from ui.markdown.segments import MAX_CHARS, CodeGroup, Segment, SegmentKind
 from ui.markdown.sideways import Sideways
 from ui.markdown.styles import Styles, text_option
 from ui.markdown.table_layout import TableLayout

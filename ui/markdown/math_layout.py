@@ -6,7 +6,7 @@ from __future__ import annotations
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter
 
-from ui.markdown.blocks import MathBlock
+from app.markdown.blocks import MathBlock
 from ui.markdown.sideways import BAR, Sideways, paint_bar
 from ui.markdown.styles import Styles, text_option
 from ui.markdown.text_layout import FORMULA_SCALE, TextLines

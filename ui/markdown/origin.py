@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Final
 
-from ui.markdown.blocks import Block, MathBlock, Span, TableBlock, TextBlock, plain_text
-from ui.markdown.document import Document
-from ui.markdown.emphasis import is_cjk
-from ui.markdown.segments import Segment
+from app.markdown.blocks import Block, MathBlock, Span, TableBlock, TextBlock, plain_text
+from app.markdown.document import Document
+from app.markdown.emphasis import is_cjk
+from app.markdown.segments import Segment
 from ui.widgets.utf16 import slice_utf16, utf16_length
 
 MOST_TRIED: Final = 50_000

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QTextCharFormat, QTextOption
 
+from app.markdown.blocks import Span
 from ui.look.colors import Colors
 from ui.look.theme import Theme
-from ui.markdown.blocks import Span
 from ui.markdown.recent import Recent
 
 if TYPE_CHECKING:

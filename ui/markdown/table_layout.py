@@ -8,8 +8,8 @@ from itertools import accumulate
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter
 
-from ui.markdown.blocks import Span, TableBlock, plain_text
-from ui.markdown.direction import is_right_to_left
+from app.markdown.blocks import Span, TableBlock, plain_text
+from app.markdown.direction import is_right_to_left
 from ui.markdown.sideways import BAR, Sideways, paint_bar
 from ui.markdown.styles import Styles, text_option
 from ui.markdown.text_layout import FORMULA_SCALE, Inline, TextLines, inline_of

@@ -22,9 +22,9 @@ from PySide6.QtGui import (
     QTextOption,
 )
 
+from app.markdown.blocks import Span
+from app.markdown.direction import is_mixed, is_right_to_left
 from ui.markdown import hidden
-from ui.markdown.blocks import Span
-from ui.markdown.direction import is_mixed, is_right_to_left
 from ui.markdown.styles import Styles, text_option
 from ui.widgets.utf16 import utf16_length
 

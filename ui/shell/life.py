@@ -273,7 +273,7 @@ def drop_import_hook() -> None:
 def warm_up() -> threading.Thread:
     """Import what the first shown reply needs, beside the window instead of in its way."""
 
-    from ui.markdown import highlight, parser
+    from app.markdown import highlight, parser
 
     def imports() -> None:
         parser.read_definitions(["[a]: https://example.org"])

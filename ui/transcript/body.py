@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter
 
-from ui.markdown.document import Document
-from ui.markdown.highlight import needs_group_highlight
+from app.markdown.document import Document
+from app.markdown.highlight import needs_group_highlight
+from app.markdown.segments import CodeGroup, Segment, SegmentKind
 from ui.markdown.layouts import Pressable, SegmentLayout, sideways_of
-from ui.markdown.segments import CodeGroup, Segment, SegmentKind
 from ui.markdown.sideways import grip
 from ui.markdown.styles import Styles
 from ui.transcript.heights import Heights

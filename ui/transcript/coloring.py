@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QObject, QTimer
 
-from ui.markdown.highlight import GroupHighlight, warm_up
+from app.markdown.highlight import GroupHighlight, warm_up
 from ui.transcript.body import Body
 
 STEP_S = 0.005

@@ -17,9 +17,9 @@ from typing import Final
 from PySide6.QtCore import QObject, QRectF, QTimer, Signal
 from PySide6.QtGui import QColor, QPainter
 
+from app.markdown.blocks import plain_text
+from app.markdown.document import Document
 from models.records import Role
-from ui.markdown.blocks import plain_text
-from ui.markdown.document import Document
 from ui.transcript.area import RowsArea
 from ui.transcript.item import CONTENT, REASONING, MessageItem
 from ui.transcript.tokens.mode import TokenMode

@@ -17,10 +17,10 @@ from PySide6.QtGui import QColor, QPainter
 
 from app.chat.replies.calls import lines_of
 from app.chat.replies.summary_nodes import stands_of
+from app.markdown.document import Document
 from models.records import Message, MessageState, Role
 from ui.look.icons import paint_icon
 from ui.markdown import hidden
-from ui.markdown.document import Document
 from ui.markdown.layouts import Pressable
 from ui.markdown.styles import Styles
 from ui.markdown.text_layout import TextLines

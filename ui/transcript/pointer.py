@@ -8,7 +8,7 @@ from PySide6.QtCore import QObject, QPoint, QPointF, Qt, QTimer, Signal
 from PySide6.QtGui import QContextMenuEvent, QGuiApplication, QMouseEvent
 from PySide6.QtWidgets import QApplication, QMenu
 
-from ui.markdown.blocks import plain_text
+from app.markdown.blocks import plain_text
 from ui.markdown.layouts import Pressable
 from ui.shell.actions import native
 from ui.transcript.area import RowsArea

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from app.markdown.blocks import Block, CodeBlock, plain_text
+from app.markdown.document import Document
 from models.records import Message, Role
-from ui.markdown.blocks import Block, CodeBlock, plain_text
-from ui.markdown.document import Document
 from ui.transcript.body import Body, Spot
 from ui.transcript.item import CONTENT, REASONING, ItemSpot, MessageItem
 from ui.transcript.rows import Rows

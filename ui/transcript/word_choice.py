@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 from PySide6.QtCore import QObject, QPointF, QRectF, QTextBoundaryFinder, Signal
 from PySide6.QtGui import QColor, QPainter
 
-from ui.markdown.blocks import plain_text
-from ui.markdown.document import Document
+from app.markdown.blocks import plain_text
+from app.markdown.document import Document
 from ui.transcript.area import RowsArea
 from ui.transcript.body import Body
 from ui.transcript.item import CONTENT, REASONING, MessageItem

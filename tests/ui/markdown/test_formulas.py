@@ -13,8 +13,8 @@ from PySide6.QtCore import QObject, QPointF, QRectF
 from PySide6.QtGui import QColor, QImage, QPainter
 from PySide6.QtWidgets import QApplication
 
+from app.markdown.document import Document
 from ui.look.theme import Theme
-from ui.markdown.document import Document
 from ui.markdown.formulas import Formulas
 from ui.markdown.math_layout import MathLayout
 from ui.markdown.styles import Styles

@@ -7,11 +7,11 @@ from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QImage, QPainter
 from PySide6.QtWidgets import QApplication
 
+from app.markdown.blocks import Span, plain_text
+from app.markdown.document import Document
+from app.markdown.highlight import GroupHighlight, needs_group_highlight, runs, runs_of_part
 from ui.look.theme import Theme
-from ui.markdown.blocks import Span, plain_text
 from ui.markdown.code_layout import HEADER, PADDING, CodeLayout
-from ui.markdown.document import Document
-from ui.markdown.highlight import GroupHighlight, needs_group_highlight, runs, runs_of_part
 from ui.markdown.layouts import SegmentLayout, TextLayout
 from ui.markdown.styles import Styles
 from ui.markdown.table_layout import TableLayout

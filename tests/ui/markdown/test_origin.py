@@ -7,8 +7,8 @@ import re
 import pytest
 from forked import ROOT
 
-from ui.markdown.blocks import plain_text
-from ui.markdown.document import Document
+from app.markdown.blocks import plain_text
+from app.markdown.document import Document
 from ui.markdown.origin import MOST_READ, Shown, shown_of, source_of
 from ui.widgets.utf16 import utf16_length
 

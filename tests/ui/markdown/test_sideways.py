@@ -8,9 +8,9 @@ from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QColor, QImage, QPainter
 from PySide6.QtWidgets import QApplication
 
+from app.markdown.document import Document
 from ui.look.theme import Theme
 from ui.markdown.code_layout import CodeLayout
-from ui.markdown.document import Document
 from ui.markdown.layouts import SegmentLayout, sideways_of
 from ui.markdown.sideways import Sideways
 from ui.markdown.styles import Styles

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 import pytest
 from PySide6.QtCore import QTimer
 
+from app.markdown.document import Document
 from models.records import Message, Role
 from ui.look.theme import Theme
-from ui.markdown.document import Document
 from ui.markdown.styles import Styles
 from ui.transcript.body import Body
 from ui.transcript.view import TranscriptView

@@ -17,8 +17,8 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QMenu, QWidget
 
+from app.markdown.document import Document
 from ui.look.theme import Theme
-from ui.markdown.document import Document
 from ui.markdown.styles import Styles
 from ui.shell.dialogs import confirm_link
 from ui.transcript.body import Body

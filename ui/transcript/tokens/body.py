@@ -6,8 +6,8 @@ import math
 
 from PySide6.QtCore import QPointF, QRectF
 
+from app.markdown.segments import Segment
 from ui.markdown.layouts import SegmentLayout
-from ui.markdown.segments import Segment
 from ui.markdown.styles import Styles
 from ui.transcript.body import Body, Spot
 from ui.transcript.tokens.document import TokenDocument, TokenSegment

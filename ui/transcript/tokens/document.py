@@ -21,10 +21,10 @@ from app.insight.trace.message_tokens import MessageTokens, figures_of, proposal
 from app.insight.trace.table import cuts_of
 from app.insight.trace.token_groups import Groups, Spelling
 from app.insight.trace.tokens_shown import Tint, strength, visible
-from ui.markdown.blocks import Block, LiteralBlock
-from ui.markdown.document import Document
+from app.markdown.blocks import Block, LiteralBlock
+from app.markdown.document import Document
+from app.markdown.segments import Segment, SegmentKind
 from ui.markdown.recent import Recent
-from ui.markdown.segments import Segment, SegmentKind
 
 LEAST_GROUPS: Final = 192
 """A segment ends at the first line's end after so many groups."""

@@ -10,9 +10,9 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
 
+from app.markdown.blocks import LiteralBlock
 from models.records import Message, MessageCounts, MessageState, Role
 from ui.look.theme import Theme
-from ui.markdown.blocks import LiteralBlock
 from ui.transcript.view import TranscriptView
 
 SOURCE = "# Title\r\n\n**bold** `x` \\(y\\) <b>\n\n```py\nx = 1\n```\n\ttab  \n"

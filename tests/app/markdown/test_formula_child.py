@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ui.markdown import formula_child
-from ui.markdown.formula_child import INK, SIZE, drawing, serve
+from app.markdown import formula_child
+from app.markdown.formula_child import INK, SIZE, drawing, serve
 
 # ziafont reads its font in a way that Python no longer likes.
 pytestmark = pytest.mark.filterwarnings("ignore:path is deprecated:DeprecationWarning")

@@ -15,8 +15,8 @@ from functools import lru_cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from ui.markdown import brackets, emphasis, maths
-from ui.markdown.blocks import (
+from app.markdown import brackets, emphasis, maths
+from app.markdown.blocks import (
     Block,
     CodeBlock,
     Frame,
@@ -27,8 +27,8 @@ from ui.markdown.blocks import (
     TableBlock,
     TextBlock,
 )
-from ui.markdown.direction import is_right_to_left
-from ui.markdown.segments import NOTE, Segment, SegmentKind, language_of
+from app.markdown.direction import is_right_to_left
+from app.markdown.segments import NOTE, Segment, SegmentKind, language_of
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

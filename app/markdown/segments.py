@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from ui.markdown.blocks import Block
+from app.markdown.blocks import Block
 
 MAX_CHARS = 3000
 MAX_CODE_LINES = 64

@@ -12,9 +12,9 @@ import re
 import time
 from dataclasses import replace
 
-from ui.markdown.blocks import Block, LiteralBlock
-from ui.markdown.parser import References, parse_segment, read_definitions
-from ui.markdown.segments import (
+from app.markdown.blocks import Block, LiteralBlock
+from app.markdown.parser import References, parse_segment, read_definitions
+from app.markdown.segments import (
     MAX_CHARS,
     MAX_TEXT_LINES,
     Segment,

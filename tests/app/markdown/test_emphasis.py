@@ -7,7 +7,7 @@ from examples import examples
 from hypothesis import given, settings, strategies as st
 from markdown_it import MarkdownIt
 
-from ui.markdown import emphasis
+from app.markdown import emphasis
 
 
 def markdown(*, is_amended: bool) -> MarkdownIt:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from each import each
 
-from ui.markdown.document import Document
-from ui.markdown.segments import (
+from app.markdown.document import Document
+from app.markdown.segments import (
     MAX_CHARS,
     MAX_CODE_LINES,
     MAX_TABLE_LINES,

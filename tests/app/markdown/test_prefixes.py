@@ -7,9 +7,9 @@ from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QImage, QPainter
 from PySide6.QtWidgets import QApplication
 
+from app.markdown.blocks import CodeBlock, plain_text
+from app.markdown.document import Document
 from ui.look.theme import Theme
-from ui.markdown.blocks import CodeBlock, plain_text
-from ui.markdown.document import Document
 from ui.markdown.styles import Styles
 from ui.transcript.body import Body
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ui.markdown.blocks import (
+from app.markdown.blocks import (
     Block,
     CodeBlock,
     LiteralBlock,
@@ -15,8 +15,8 @@ from ui.markdown.blocks import (
     TextBlock,
     plain_text,
 )
-from ui.markdown.document import Document
-from ui.markdown.parser import is_openable
+from app.markdown.document import Document
+from app.markdown.parser import is_openable
 
 
 def blocks(source: str, **options: bool) -> list[Block]:

@@ -8,8 +8,8 @@ import pytest
 from examples import examples
 from hypothesis import given, settings, strategies as st
 
-from ui.markdown.blocks import Block, CodeBlock, TableBlock, TextBlock, plain_text
-from ui.markdown.document import Document
+from app.markdown.blocks import Block, CodeBlock, TableBlock, TextBlock, plain_text
+from app.markdown.document import Document
 
 SAMPLE = """# Title
 

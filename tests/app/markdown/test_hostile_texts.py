@@ -14,9 +14,9 @@ from examples import examples
 from hypothesis import given, settings, strategies as st
 from markdown_it import MarkdownIt
 
-from ui.markdown import brackets, highlight
-from ui.markdown.blocks import CodeBlock, LiteralBlock, TextBlock
-from ui.markdown.document import Document
+from app.markdown import brackets, highlight
+from app.markdown.blocks import CodeBlock, LiteralBlock, TextBlock
+from app.markdown.document import Document
 
 PROSE = "The quick brown fox jumps over *the* lazy [dog](http://a.test) and `sleeps`. "
 SIZE = 8_000

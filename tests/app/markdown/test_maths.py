@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from ui.markdown.blocks import MathBlock, TextBlock, plain_text
-from ui.markdown.document import Document
-from ui.markdown.maths import inline_formula
+from app.markdown.blocks import MathBlock, TextBlock, plain_text
+from app.markdown.document import Document
+from app.markdown.maths import inline_formula
 
 
 def formulas(source: str) -> list[str]:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from ui.markdown.segments import MAX_CHARS, MAX_CODE_LINES, CodeGroup
+from app.markdown.segments import MAX_CHARS, MAX_CODE_LINES, CodeGroup
 
 if TYPE_CHECKING:
     from pygments.lexer import Lexer

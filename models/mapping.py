@@ -10,7 +10,7 @@ import json
 import sys
 import zlib
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, fields, replace
 from datetime import UTC, datetime, timedelta
@@ -84,8 +84,9 @@ def fields_of(record: Any) -> dict[str, Any]:
 
 
 def columns_for(changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Columns for fields of a record by their names, without its place in a tree."""
-    return dict(_column(name, value) for name, value in changes.items())
+    """Columns for fields of a record by their names, without its place in a tree. Tags have a table
+    of their own."""
+    return dict(_column(name, value) for name, value in changes.items() if name != "tags")
 
 
 def object_value(value: Mapping[str, Any]) -> str | None:
@@ -135,7 +136,7 @@ def from_us(value: Any) -> datetime:
     return _EPOCH
 
 
-def conversation_from(row: Row[Any]) -> Conversation:
+def conversation_from(row: Row[Any], tags: Iterable[str] = ()) -> Conversation:
     return Conversation(
         id=_text(row.id),
         title=_text(row.title),
@@ -154,6 +155,7 @@ def conversation_from(row: Row[Any]) -> Conversation:
         is_titled_by_user=bool(row.is_titled_by_user),
         settings=_object(row.settings),
         copied_from=_text_or_none(row.copied_from),
+        tags=tuple(tags),
     )
 
 

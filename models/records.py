@@ -60,6 +60,8 @@ class Conversation:
     is_titled_by_user: bool = False
     settings: dict[str, Any] = field(default_factory=dict)
     copied_from: str | None = None
+    tags: tuple[str, ...] = ()
+    """By name; see `models.conversations.tag_names`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from sqlalchemy import Connection
 
 from models.conversations import importing
+from models.conversations.tag_names import tidied
 from models.records import (
     Attachment,
     Conversation,
@@ -141,6 +142,7 @@ def whole_chats(draw: st.DrawFn) -> WholeConversation:
             is_titled_by_user=draw(st.booleans()),
             settings=draw(settings),
             copied_from=draw(optional(st.uuids().map(str))),
+            tags=tidied(draw(st.lists(texts, max_size=3))),
         ),
         messages=tree,
         traces={m: draw(st.binary(max_size=20)) for m in ids if draw(st.booleans())},

@@ -25,8 +25,9 @@ from sqlalchemy import Connection, select
 
 from models.conversations import attachments
 from models.conversations.attachments import with_attachments
+from models.conversations.tags import conversation_of
 from models.conversations.writing import INTERRUPTED_SENTENCE
-from models.mapping import conversation_from, message_from
+from models.mapping import message_from
 from models.records import (
     Attachment,
     Conversation,
@@ -53,7 +54,7 @@ def read_whole(connection: Connection, conversation_id: str) -> WholeConversatio
     messages = tuple(_messages(connection, row.row_id, conversation_id))
     drafted = attachments.list_attachments(connection, conversation_id)
     return WholeConversation(
-        conversation=conversation_from(row),
+        conversation=conversation_of(connection, row),
         messages=with_attachments(connection, conversation_id, messages),
         traces=_traces(connection, row.row_id, {message.id for message in messages}),
         draft_attachments=tuple(each for each in drafted if each.message_id is None),

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, delete, select, update
 
-from models.mapping import columns_for, conversation_from, fields_of, folder_from
+from models.conversations import tags
+from models.mapping import columns_for, fields_of, folder_from
 from models.records import Conversation, Folder
 from models.rows import add_once, change
 from models.store.errors import NotFoundError, RefusedError
@@ -114,17 +115,18 @@ def change_conversations(
 ) -> tuple[Conversation, ...]:
     """Fields of many conversations, in one transaction; an id that is gone is left out."""
     for conversation_id, fields in changes.items():
-        connection.execute(
-            update(ConversationRow)
-            .where(ConversationRow.id == conversation_id)
-            .values(columns_for(fields))
-        )
+        if columns := columns_for(fields):
+            connection.execute(
+                update(ConversationRow).where(ConversationRow.id == conversation_id).values(columns)
+            )
+    tagged = {key: tuple(each["tags"]) for key, each in changes.items() if "tags" in each}
+    tags.put_back(connection, tagged)
     found: list[Conversation] = []
     for ids in _chunks(changes):
         rows = connection.execute(
             select(*ConversationRow.__table__.columns).where(ConversationRow.id.in_(ids))
         )
-        found += [conversation_from(row) for row in rows]
+        found += tags.conversations_of(connection, rows.all())
     return tuple(found)
 
 

@@ -23,7 +23,7 @@ from typing import Any, Final, Protocol, TypeVar
 from sqlalchemy import Connection, delete, insert, select, text, update
 
 from models import settings
-from models.conversations import folders
+from models.conversations import folders, tags
 from models.conversations.exchange import NAMESPACE, placed
 from models.conversations.writing import INTERRUPTED_SENTENCE
 from models.mapping import columns_for, fields_of
@@ -191,6 +191,7 @@ def _begin(connection: Connection, conversation: Conversation) -> None:
     hidden = {"trashed_us": STAGED_US, "folder_id": None, "preset_id": None}
     values = columns_for(fields_of(conversation)) | hidden
     connection.execute(insert(ConversationRow).values(**values))
+    tags.put_back(connection, {conversation.id: conversation.tags})
 
 
 def _show(

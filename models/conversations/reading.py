@@ -16,7 +16,8 @@ from typing import Any
 from sqlalchemy import Connection, Row, bindparam, func, select, text
 
 from models.conversations import attachments
-from models.mapping import conversation_from, message_from
+from models.conversations.tags import conversation_of, conversations_of
+from models.mapping import message_from
 from models.records import Conversation, Message
 from models.rows import conversation_row, message_row
 from models.store.errors import NotFoundError
@@ -107,7 +108,7 @@ _TRASHED = MESSAGE_COLUMNS.index("trashed_us")
 
 def list_conversations(connection: Connection) -> tuple[Conversation, ...]:
     """All that are not in the trash: pinned first, then the newest activity."""
-    return tuple(conversation_from(row) for row in connection.execute(_LISTED))
+    return conversations_of(connection, connection.execute(_LISTED).all())
 
 
 def list_trash(connection: Connection) -> tuple[Conversation, ...]:
@@ -117,7 +118,7 @@ def list_trash(connection: Connection) -> tuple[Conversation, ...]:
         .where(ConversationRow.trashed_us > STAGED_US)
         .order_by(ConversationRow.trashed_us.desc(), ConversationRow.row_id.desc())
     )
-    return tuple(conversation_from(row) for row in rows)
+    return conversations_of(connection, rows.all())
 
 
 def load_conversation(
@@ -132,7 +133,7 @@ def load_conversation(
     """
     row = conversation_row(connection, conversation_id)
     leaf_row = _living_leaf_row(connection, row)
-    return conversation_from(row), _path(connection, conversation_id, leaf_row, newest)
+    return conversation_of(connection, row), _path(connection, conversation_id, leaf_row, newest)
 
 
 # --- the tree ---------------------------------------------------------------------------------

@@ -13,10 +13,9 @@ from typing import Any, Final
 from sqlalchemy import Connection, bindparam, delete, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
-from models.conversations import attachments, reading, trash
+from models.conversations import attachments, reading, tags, trash
 from models.mapping import (
     columns_for,
-    conversation_from,
     fields_of,
 )
 from models.records import Conversation, Message, MessageState
@@ -63,21 +62,27 @@ _CHANGE_GROWING: Final = _CHANGE_MESSAGE.where(MessageRow.state == MessageState.
 def create_conversation(connection: Connection, conversation: Conversation) -> Conversation:
     values = columns_for(fields_of(conversation))
     connection.execute(_ADD_CONVERSATION, values)
-    return conversation_from(conversation_row(connection, conversation.id))
+    row = conversation_row(connection, conversation.id)
+    if conversation.tags:
+        tags.set_tags(connection, row.row_id, conversation.tags)
+    return tags.conversation_of(connection, row)
 
 
 def update_conversation(
     connection: Connection, /, conversation_id: str, **changes: Any
 ) -> Conversation:
     """Change fields of the record by their names. `updated_at` stays unless it is given."""
-    if changes:
-        connection.execute(_CHANGE_CONVERSATION, {"which": conversation_id} | columns_for(changes))
-    return conversation_from(conversation_row(connection, conversation_id))
+    if columns := columns_for(changes):
+        connection.execute(_CHANGE_CONVERSATION, {"which": conversation_id} | columns)
+    row = conversation_row(connection, conversation_id)
+    if "tags" in changes:
+        tags.set_tags(connection, row.row_id, changes["tags"])
+    return tags.conversation_of(connection, row)
 
 
 def trash_conversation(connection: Connection, conversation_id: str) -> Conversation:
     trash.throw_away(connection, [conversation_id])
-    return conversation_from(conversation_row(connection, conversation_id))
+    return tags.conversation_of(connection, conversation_row(connection, conversation_id))
 
 
 def restore_conversation(connection: Connection, conversation_id: str) -> Conversation:

@@ -11,26 +11,28 @@ of this machine's time zone. Pure: no SQL here.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 
 from models.records import Role
 
-FILTERS = ("in:title", "role:", "before:", "after:", "folder:", "has:reasoning")
+FILTERS = ("in:title", "role:", "before:", "after:", "folder:", "tag:", "has:reasoning")
 """What can be typed, as the filter menu offers it."""
 
 _FILTER = re.compile(
-    r'(?:^|(?<=\s))(in|role|before|after|folder|has):("[^"]*"|[^\s"]+)(?=\s|$)', re.IGNORECASE
+    r'(?:^|(?<=\s))(in|role|before|after|folder|tag|has):("[^"]*"|[^\s"]+)(?=\s|$)', re.IGNORECASE
 )
 _DATE = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?$")
 _FOLDER_PATTERN_LIMIT = 200
+_HASH_TAG = re.compile(r'(?:^|(?<=\s))#("[^"]+"|[^\s"#]+)(?=\s|$)')
 
 
 @dataclass(frozen=True, slots=True)
 class SearchQuery:
     """`words` is what is left for the index. `before` is earlier than that moment, `after` is
     that moment and later, both in UTC. `folders` are casefolded names; chats in folders below
-    them count."""
+    them count. `tags`: a chat has all of them."""
 
     words: str = ""
     in_title: bool = False
@@ -38,6 +40,7 @@ class SearchQuery:
     before: datetime | None = None
     after: datetime | None = None
     folders: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
     has_reasoning: bool = False
     problems: tuple[str, ...] = ()
 
@@ -49,6 +52,7 @@ class SearchQuery:
             or self.before
             or self.after
             or self.folders
+            or self.tags
             or self.has_reasoning
         )
 
@@ -77,9 +81,32 @@ def parse(typed: str, today: date | None = None) -> SearchQuery:
         before=reading.before,
         after=reading.after,
         folders=tuple(reading.folders),
+        tags=tuple(reading.tags),
         has_reasoning=reading.has_reasoning,
         problems=tuple(reading.problems),
     )
+
+
+def with_hash_tags(query: SearchQuery, is_tag: Callable[[str], bool]) -> SearchQuery:
+    """What is typed as `#work` or `#"my work"` means a tag where there is one, else the words.
+
+    >>> with_hash_tags(parse("#work #include"), lambda name: name == "work")
+    SearchQuery(words='#include', in_title=False, roles=frozenset(), before=None, after=None, \
+folders=(), tags=('work',), has_reasoning=False, problems=())
+    """
+    found: list[str] = []
+
+    def take(match: re.Match[str]) -> str:
+        name = match.group(1).strip('"')
+        if query.words.count('"', 0, match.start()) % 2 or not is_tag(name):
+            return match.group()
+        found.append(name)
+        return ""
+
+    words = _HASH_TAG.sub(take, query.words)
+    if not found:
+        return query
+    return replace(query, words=" ".join(words.split()), tags=(*query.tags, *found))
 
 
 def with_filter(typed: str, wanted: str) -> str:
@@ -105,6 +132,7 @@ class _Reading:
         self.before: datetime | None = None
         self.after: datetime | None = None
         self.folders: list[str] = []
+        self.tags: list[str] = []
         self.problems: list[str] = []
 
     def take(self, name: str, value: str) -> None:
@@ -121,6 +149,8 @@ class _Reading:
                 self._take_role(value, role)
             case "folder", folder:
                 self.folders.append(folder[:_FOLDER_PATTERN_LIMIT])
+            case "tag", _:
+                self.tags.append(value[:_FOLDER_PATTERN_LIMIT])
             case _, day:
                 self._take_day(name, value, day)
 

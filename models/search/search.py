@@ -16,17 +16,17 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from sqlalchemy import Connection, Row, text
 
-from models.conversations import folders, reading
+from models.conversations import folders, reading, tags
 from models.mapping import from_us, is_summary, to_us
 from models.records import Role, SearchHit, SearchPage
 from models.rows import message_row
 from models.search.index import literals, query_for
-from models.search.query import SearchQuery, parse
+from models.search.query import SearchQuery, parse, with_hash_tags
 from models.search.snippet import Matcher
 from models.search.terms import words_that_begin
 
@@ -71,6 +71,7 @@ def find(
     """At most `limit` hits; `below` is the former page's `next_below`."""
     if isinstance(query, str):
         query = parse(query)
+    query = with_hash_tags(query, lambda name: bool(tags.names_that_mean(connection, name)))
     match = index_query(query)
     if query.is_empty or limit <= 0 or (query.words and not match and not literals(query.words)):
         return SearchPage(problems=query.problems)
@@ -78,8 +79,17 @@ def find(
     if scope.folder_ids is not None and not scope.folder_ids:
         names = ", ".join(f"“{name}”" for name in query.folders)
         return SearchPage(problems=(*query.problems, f"No folder is named {names}."))
-    page = _titles(scope, limit, below) if query.in_title else _all(scope, limit, below, clock)
+    for typed, meant in zip(query.tags, scope.tags, strict=True):
+        if not meant:
+            return SearchPage(problems=(*query.problems, f"No tag is named “{typed}”."))
+    chats_only = query.in_title or is_about_tags_alone(query)
+    page = _titles(scope, limit, below) if chats_only else _all(scope, limit, below, clock)
     return SearchPage(page.hits, page.next_below, page.has_more_titles, query.problems)
+
+
+def is_about_tags_alone(query: SearchQuery) -> bool:
+    """Then the chats that have them are the answer, not each of their messages."""
+    return bool(query.tags) and replace(query, tags=(), folders=(), problems=()).is_empty
 
 
 def index_query(query: SearchQuery) -> str:
@@ -129,6 +139,7 @@ class _Scope:
         self.folder_ids: tuple[str, ...] | None = None
         if query.folders:
             self.folder_ids = folders.ids_named(connection, query.folders)
+        self.tags = [tags.names_that_mean(connection, typed) for typed in query.tags]
 
     @property
     def looks_at_rows(self) -> bool:
@@ -141,6 +152,7 @@ class _Scope:
             or query.before
             or query.after
             or query.folders
+            or query.tags
             or query.has_reasoning
         )
 
@@ -152,7 +164,7 @@ class _Scope:
             bound["match"] = self.match
         self._add_literals(("c.title",), conditions, bound)
         self._add_times("c.updated_us", conditions, bound)
-        self._add_folders(conditions, bound)
+        self._add_places(conditions, bound)
         columns = "c.row_id, c.id, c.title, c.updated_us, c.is_archived"
         key = "s.rowid" if self.match else "c.row_id"
         return _Source(columns, table, key, tuple(conditions), bound)
@@ -175,7 +187,7 @@ class _Scope:
             conditions.append("m.reasoning <> '' AND m.role <> 'tool'")
         self._add_literals(("m.content", "m.reasoning"), conditions, bound)
         self._add_times("m.created_us", conditions, bound)
-        self._add_folders(conditions, bound)
+        self._add_places(conditions, bound)
         columns = (
             "m.row_id, m.id AS message_id, m.role, m.created_us, m.content, m.reasoning, "
             "CASE m.role WHEN 'system' THEN m.settings END AS settings, "
@@ -202,9 +214,13 @@ class _Scope:
             conditions.append(f"{column} >= :after")
             bound["after"] = to_us(self.query.after)
 
-    def _add_folders(self, conditions: list[str], bound: dict[str, Any]) -> None:
+    def _add_places(self, conditions: list[str], bound: dict[str, Any]) -> None:
         if self.folder_ids is not None:
             conditions.append(_one_of("c.folder_id", "folder", self.folder_ids, bound))
+        for number, names in enumerate(self.tags):
+            called = _one_of("t.name", f"tag_{number}", names, bound)
+            having = f"SELECT t.conversation_row_id FROM conversation_tag AS t WHERE {called}"
+            conditions.append(f"c.row_id IN ({having})")
 
     def highest(self, table: str) -> int:
         return int(self.connection.scalar(text(f"SELECT max(row_id) FROM {table}")) or 0)

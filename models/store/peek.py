@@ -15,6 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
+from models.conversations.tag_names import tidied
 from models.mapping import attached_to, attachment_from, conversation_from, message_from
 from models.records import Attachment, Conversation, ConversationKind, Message, MessageState
 from models.store.plain import HEAD_REVISION, PATH_SQL
@@ -66,7 +67,13 @@ def _read(raw: sqlite3.Connection) -> Peeked | None:
     messages = _path(raw, row["id"], leaf["row_id"])
     if any(_is_extraordinary(message) for message in messages):
         return None
-    return conversation_from(_named(row)), _with_attachments(raw, row["id"], messages)
+    tags = [
+        name
+        for (name,) in raw.execute(
+            "SELECT name FROM conversation_tag WHERE conversation_row_id = ?", (row["row_id"],)
+        )
+    ]
+    return conversation_from(_named(row), tidied(tags)), _with_attachments(raw, row["id"], messages)
 
 
 def _path(raw: sqlite3.Connection, conversation_id: str, leaf: int) -> tuple[Message, ...]:

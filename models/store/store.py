@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         folders,
         importing,
         reading,
+        tags,
         trash,
         writing,
     )
@@ -80,6 +81,7 @@ else:
     local_files = AtFirstCall("models.library.local_files")
     weights = AtFirstCall("models.library.weights")
     reading = AtFirstCall("models.conversations.reading")
+    tags = AtFirstCall("models.conversations.tags")
     trash = AtFirstCall("models.conversations.trash")
     writing = AtFirstCall("models.conversations.writing")
     settings = AtFirstCall("models.settings")
@@ -216,7 +218,7 @@ class Store:
     load_trace = reads(reading.load_trace)
     save_trace = writes(writing.save_trace)
 
-    # --- folders, attachments, presets, settings --------------------------------------------------
+    # --- folders, tags, attachments, presets, settings --------------------------------------------
 
     list_folders = reads(folders.list_folders)
     create_folder = writes(folders.create_folder)
@@ -224,6 +226,9 @@ class Store:
     move_folder = writes(folders.move_folder)
     take_folder_out = writes(folders.take_out)
     put_folder_back = writes(folders.put_back)
+
+    rename_tag = writes(tags.rename_tag)
+    put_tags_back = writes(tags.put_back)
 
     list_attachments = reads(attachments.list_attachments)
     create_attachment = writes(attachments.create_attachment)

@@ -18,6 +18,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
 from app.chat.exchange.refusals import FileRefused
+from models.conversations.tag_names import tidied
 from models.records import (
     Attachment,
     Conversation,
@@ -125,6 +126,7 @@ class JsonChat(Struct, omit_defaults=True):
     is_titled_by_user: bool = False
     settings: dict[str, Any] = {}
     copied_from: Id | None = None
+    tags: list[str] = []
     draft_attachments: list[JsonAttachment] = []
     messages: list[JsonMessage] = []
 
@@ -203,6 +205,7 @@ def json_chat(chat: WholeConversation) -> JsonChat:
         is_titled_by_user=c.is_titled_by_user,
         settings=plain(c.settings),
         copied_from=c.copied_from or None,
+        tags=list(c.tags),
         draft_attachments=[_json_attachment(each) for each in chat.draft_attachments],
     )
 
@@ -312,6 +315,7 @@ def records_of(chat: JsonChat) -> WholeConversation:
             is_titled_by_user=chat.is_titled_by_user,
             settings=chat.settings,
             copied_from=chat.copied_from,
+            tags=tidied(chat.tags),
         ),
         messages=tuple(_message(message, chat.id) for message in chat.messages),
         traces={m.id: m.trace for m in chat.messages if m.trace is not None},

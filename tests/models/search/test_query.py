@@ -86,7 +86,7 @@ def test_a_chosen_filter_takes_the_place_of_one_of_its_kind() -> None:
 
 
 def test_every_filter_that_is_offered_is_understood() -> None:
-    values = {"role:": "user", "before:": "2026", "after:": "2026", "folder:": "x"}
+    values = {"role:": "user", "before:": "2026", "after:": "2026", "folder:": "x", "tag:": "x"}
     for name in FILTERS:
         query = parse(name + values.get(name, ""), TODAY)
         assert query.words == "", name

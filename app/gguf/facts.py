@@ -14,6 +14,7 @@ from typing import Final
 from app.gguf.architectures import EMBEDDING, KNOWN, NOT_GENERATING
 from app.gguf.chat_check import refusal_for_chat
 from app.gguf.header import Header
+from app.gguf.projector import ProjectorFacts, may_take_pictures, projector_of
 from app.gguf.quantisation import FILE_TYPES, GUESSED
 
 _NOT_QUANTISED: Final = frozenset({"F32", "F16", "BF16", "F64", "I8", "I16", "I32", "I64"})
@@ -40,7 +41,8 @@ class TypeShare:
 class Facts:
     """`kind`: "chat", "base" (writes text, has no template), "embedding", "adapter", "projector"
     or "other". `types` has the largest share first. `trouble` is empty, or says why the file
-    cannot be chatted with and what to do."""
+    cannot be chatted with and what to do. `projector`: of one; `takes_pictures`: the template has
+    a place for them, so a projector is of use."""
 
     name: str
     architecture: str
@@ -61,6 +63,8 @@ class Facts:
     bits_per_weight: float
     types: tuple[TypeShare, ...]
     trouble: str
+    projector: ProjectorFacts | None = None
+    takes_pictures: bool = False
 
 
 def facts_of(header: Header, *others: Header) -> Facts:
@@ -88,6 +92,8 @@ def facts_of(header: Header, *others: Header) -> Facts:
         bits_per_weight=8 * size / n_weights if n_weights else 0.0,
         types=types,
         trouble=trouble_of(header),
+        projector=projector_of(header),
+        takes_pictures=may_take_pictures(header),
     )
 
 

@@ -36,7 +36,7 @@ class FoundWeights:
     `links` are other paths to the same files.
     `trouble` says why it cannot be chatted with, and what to do. `sha256` is the whole content's
     (empty for a set of parts, and where it is not known); `is_computed`: not only claimed by
-    the name of a blob.
+    the name of a blob. `kept_with`: as `SeenFile`'s, of all paths.
     """
 
     path: Path
@@ -51,6 +51,7 @@ class FoundWeights:
     trouble: str = ""
     sha256: str = ""
     is_computed: bool = False
+    kept_with: tuple[str, ...] = ()
 
     @property
     def can_load(self) -> bool:
@@ -106,9 +107,10 @@ def _file(group: list[LookedFile]) -> _File:
     if len(group) == 1:
         return _File(first, (), ())
     names = dict.fromkeys(name for each in group for name in each.seen.names)
+    kept = dict.fromkeys(name for each in group for name in each.seen.kept_with)
     named = next((each.seen.named_sha256 for each in group if each.seen.named_sha256), "")
     sha256 = next((each.sha256 for each in group if each.sha256), "")
-    seen = replace(first.seen, names=tuple(names), named_sha256=named)
+    seen = replace(first.seen, names=tuple(names), named_sha256=named, kept_with=tuple(kept))
     reals = {plain(first.seen.real)}
     others: list[Path] = []
     links: list[Path] = []
@@ -207,6 +209,7 @@ def _entry(files: list[_File]) -> _Entry:
         trouble=_trouble(files, missing),
         sha256=hashes[0] if is_single else "",
         is_computed=is_single and bool(first.sha256),
+        kept_with=seen.kept_with,
     )
     content = (size, tuple(hashes)) if all(hashes) and not missing else None
     return _Entry(weights, _rank(first), content, (size, plain(seen.path)))
@@ -294,4 +297,5 @@ def _merged(same: list[_Entry]) -> FoundWeights:
         also_at=tuple(dict.fromkeys(path for path in also_at if path != first.path)),
         links=tuple(path for weights in (first, *rest) for path in weights.links),
         is_computed=first.is_computed and all(weights.is_computed for weights in rest),
+        kept_with=tuple(name for weights in (first, *rest) for name in weights.kept_with),
     )

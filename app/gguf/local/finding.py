@@ -166,7 +166,8 @@ def _walk(found: Scan, top: Path, pace: AtEachStep) -> None:
 
 
 def _take_imported(found: Scan, file: Path) -> None:
-    """Weights that Jan uses where they lie: its `model.yml` has their absolute path."""
+    """Weights, and their projector, that Jan uses where they lie: its `model.yml` has their
+    absolute paths."""
     for line in _IMPORTED.finditer(small_text(file)):
         path = absolute(line["path"].strip("\"'"), Path.home())
         if path is None or not is_weights_name(path.name):
@@ -178,7 +179,8 @@ def _take_imported(found: Scan, file: Path) -> None:
             continue
         if stat.S_ISREG(info.st_mode):
             real = Path(os.path.realpath(path))
-            found.files.append(SeenFile(path, real, stamp_of(info), Origin.JAN))
+            kept = (f"jan {file}",)
+            found.files.append(SeenFile(path, real, stamp_of(info), Origin.JAN, kept_with=kept))
 
 
 def _take_one(found: Scan) -> None:

@@ -9,13 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from app.gguf.local.places import Origin
+from app.gguf.local.places import Origin, Place
 from app.gguf.local.seen import SHA256, AtEachStep, Scan, SeenFile, is_folder, is_there, stamp_of
 
 MAX_MANIFEST_BYTES: Final = 1 << 20
+_BLOB: Final = "sha256"
+_PROJECTOR: Final = " (projector)"
 _OLLAMA_KINDS: Final = {
     "application/vnd.ollama.image.model": "",
-    "application/vnd.ollama.image.projector": " (projector)",
+    "application/vnd.ollama.image.projector": _PROJECTOR,
     "application/vnd.ollama.image.adapter": " (adapter)",
 }
 
@@ -40,9 +42,11 @@ def scan_ollama(found: Scan, store: Path, pace: AtEachStep) -> None:
                     "again.",
                 )
                 continue
+            kept = f"ollama {name}"
             if path in named:
-                names = (*named[path].names, label)
-                named[path] = replace(named[path], names=tuple(dict.fromkeys(names)))
+                names = tuple(dict.fromkeys((*named[path].names, label)))
+                kept_with = (*named[path].kept_with, kept)
+                named[path] = replace(named[path], names=names, kept_with=kept_with)
                 continue
             try:
                 info = path.stat()
@@ -51,9 +55,37 @@ def scan_ollama(found: Scan, store: Path, pace: AtEachStep) -> None:
                 continue
             real = Path(os.path.realpath(path))
             named[path] = SeenFile(
-                path, real, stamp_of(info), Origin.OLLAMA, (label,), named_sha256=digest
+                path,
+                real,
+                stamp_of(info),
+                Origin.OLLAMA,
+                (label,),
+                named_sha256=digest,
+                kept_with=(kept,),
             )
     found.files.extend(named.values())
+
+
+def layers_beside(blob: Path) -> tuple[Path, ...]:
+    """The projectors that manifests of Ollama's name together with a blob of weights; nothing for
+    any other file. Reads them all: for a thread."""
+    digest = blob.name[len(_BLOB) + 1 :]
+    is_blob = blob.name.startswith(_BLOB) and SHA256.fullmatch(digest)
+    if not is_blob or blob.parent.name != "blobs":
+        return ()
+    store = blob.parent.parent
+    found: dict[Path, None] = {}
+    for manifest, _name in _manifests(Scan(Place(Origin.OLLAMA, store)), store / "manifests", _go):
+        layers = dict(_layers(manifest))
+        if layers.get(digest) == "":
+            for other, kind in layers.items():
+                if kind == _PROJECTOR:
+                    found |= dict.fromkeys(filter(is_there, _blob_paths(blob.parent, other)))
+    return tuple(found)
+
+
+def _go() -> None:
+    """No pace: one file is asked about."""
 
 
 def _blob_paths(blobs: Path, digest: str) -> tuple[Path, Path]:

@@ -35,7 +35,8 @@ class SeenFile:
 
     `real` is the path without links. `names` are what another program calls it. `named_sha256`
     is the hash that its store names it by: what is claimed, not what was computed. `is_begun`:
-    a program has begun to fetch it, and has not ended.
+    a program has begun to fetch it, and has not ended. `kept_with`: names of what another program
+    keeps together (weights and their projector), each the same for all files of it.
     """
 
     path: Path
@@ -45,6 +46,7 @@ class SeenFile:
     names: tuple[str, ...] = ()
     named_sha256: str = ""
     is_begun: bool = False
+    kept_with: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)

@@ -1,0 +1,297 @@
+"""Which projector belongs to which weights: by who keeps them together, folder, name and header.
+
+    find_projectors(path)          looks on the disk, beside one file: for a thread
+    projectors_of(weights, found)  the same of all that the library has found, at once
+
+What must hold: a projector whose vectors can't be as long as the weights' embedding is never
+among them, nor one that lies somewhere else and that no program keeps with them. The first of
+several is taken: the nearest, then the one whose name fits best, then F16 before larger and smaller
+ones (of which BF16 is slow on most processors, and F32 tells no more).
+
+A plain `mmproj-F16.gguf` in a folder of many models is for those of them that have a place for
+pictures in their template, and for any model that is alone there. A name that says another model is
+no match, however near it lies.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from app.gguf.facts import facts_of
+from app.gguf.header import read_header
+from app.gguf.local.entries import FoundWeights
+from app.gguf.local.ollama_store import layers_beside
+from app.gguf.projector import ProjectorFacts
+from app.gguf.refusal import HeaderRefused
+
+MAX_LISTED: Final = 4096
+"""Files of a folder that are looked at; nobody keeps more models in one."""
+MAX_READ: Final = 32
+_NAMES: Final = ("mmproj", "projector")
+_BITS: Final = ("F16", "BF16", "Q8_0", "F32")
+_WORDS: Final = re.compile(r"[^\w.]+|_")
+_NOISE: Final = re.compile(
+    r"ud|i?q\d\w*|(bf|f|fp)(16|32)|mxfp\d|nvfp\d|k|[xms]{0,2}[msl]|[01]|mmproj|projector|model|ggml"
+    r"|gguf|it|instruct|chat|of|\d{5}"
+)
+"""Words in names that say how something is stored, and not what it is."""
+_ENOUGH: Final = 0.75
+
+
+@dataclass(frozen=True, slots=True)
+class Projector:
+    """A projector's file on this machine. `quantisation`: of its weights ("F16")."""
+
+    path: Path
+    size_bytes: int
+    facts: ProjectorFacts
+    quantisation: str = ""
+
+    @property
+    def senses(self) -> str:
+        """What the model can do with it, in words."""
+        both = "sees pictures and hears" if self.facts.sees else "hears"
+        return both if self.facts.hears else "sees pictures"
+
+
+def is_projector_name(name: str) -> bool:
+    """
+    >>> is_projector_name("mmproj-F16.gguf"), is_projector_name("tiny-Q4_0.gguf")
+    (True, False)
+    """
+    folded = name.casefold()
+    return folded.endswith(".gguf") and any(each in folded for each in _NAMES)
+
+
+# --- beside one file ------------------------------------------------------------------------------
+
+
+def find_projectors(path: Path | str) -> tuple[Projector, ...]:
+    """Those beside a file, the best one first. Reads folders and headers; what can't be read is not
+    there."""
+    path = Path(path)
+    kept = layers_beside(path)
+    near = list(itertools.islice(_near(path), MAX_READ))
+    if not kept and not near:
+        return ()
+    try:
+        header = read_header(path)
+        facts = facts_of(header)
+    except HeaderRefused:
+        return ()
+    alone = _is_alone(path.name, (name for name in _listed(path.parent)))
+    own = _Side((path,), (path.stem, facts.name), facts.n_embd, facts.takes_pictures, alone)
+    found = []
+    for each in dict.fromkeys((*kept, *near)):
+        try:
+            told = facts_of(read_header(each))
+            size = each.stat().st_size
+        except (HeaderRefused, OSError):
+            continue
+        if told.projector is not None:
+            projector = Projector(each, size, told.projector, told.quantisation)
+            found.append(_Other(projector, (each,), (each.stem, told.name), each in kept))
+    return _ranked(own, found)
+
+
+def _near(path: Path) -> Iterator[Path]:
+    """Files called as projectors: in the same folder, in other folders of the same download, and
+    one folder up or down."""
+    top = repository_of(path)
+    around: Iterable[Path] = (path.parent, path.parent.parent)
+    if top is not None:
+        revisions = sorted(_folders(top / "snapshots"))
+        around = (path.parent, *(each for each in revisions), *_inside(revisions))
+    else:
+        around = (*around, *_folders(path.parent))
+    seen: set[Path] = set()
+    for folder in around:
+        if folder in seen:
+            continue
+        seen.add(folder)
+        for name in _listed(folder):
+            if is_projector_name(name) and folder / name != path:
+                yield folder / name
+
+
+def _inside(folders: Iterable[Path]) -> Iterator[Path]:
+    for folder in folders:
+        yield from _folders(folder)
+
+
+def _listed(folder: Path) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            names = itertools.islice((entry.name for entry in entries), MAX_LISTED)
+            return sorted(name for name in names if name.casefold().endswith(".gguf"))
+    except (OSError, ValueError):
+        return []
+
+
+def _folders(folder: Path) -> list[Path]:
+    try:
+        with os.scandir(folder) as entries:
+            some = itertools.islice(entries, MAX_LISTED)
+            return sorted(Path(entry.path) for entry in some if entry.is_dir())[:MAX_READ]
+    except (OSError, ValueError):
+        return []
+
+
+# --- among all that was found ---------------------------------------------------------------------
+
+
+def projectors_of(weights: FoundWeights, found: Iterable[FoundWeights]) -> tuple[Projector, ...]:
+    """Those that belong to it, the best one first."""
+    facts = weights.facts
+    if facts is None or facts.kind not in ("chat", "base", "embedding"):
+        return ()
+    found = tuple(found)
+    others = [
+        _Other(
+            Projector(each.path, each.size_bytes, each.facts.projector, each.facts.quantisation),
+            each.all_paths,
+            (each.path.stem, each.facts.name),
+            bool(set(each.kept_with) & set(weights.kept_with)),
+        )
+        for each in found
+        if each.facts is not None and each.facts.projector is not None and not each.missing
+    ]
+    if not others:
+        return ()
+    folders = {path.parent for path in weights.all_paths}
+    names = (p.name for each in found for p in each.all_paths if p.parent in folders)
+    own = _Side(
+        weights.all_paths,
+        (weights.path.stem, weights.name, facts.name),
+        facts.n_embd,
+        facts.takes_pictures,
+        _is_alone(weights.path.name, names),
+    )
+    return _ranked(own, others)
+
+
+def all_projectors(n_embd: int | None, found: Iterable[FoundWeights]) -> tuple[Projector, ...]:
+    """Every projector on this machine that could be for such an embedding, by name: to choose."""
+    able = [
+        Projector(each.path, each.size_bytes, each.facts.projector, each.facts.quantisation)
+        for each in found
+        if each.facts is not None
+        and each.facts.projector is not None
+        and each.facts.projector.fits(n_embd)
+        and not each.missing
+    ]
+    return tuple(sorted(able, key=lambda each: (each.path.name.casefold(), str(each.path))))
+
+
+# --- what belongs to what -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """The weights. `is_alone`: no other model lies in the same folder."""
+
+    paths: Sequence[Path]
+    names: Sequence[str]
+    n_embd: int | None
+    takes_pictures: bool
+    is_alone: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Other:
+    """A projector. `is_kept`: a program keeps it together with the weights."""
+
+    projector: Projector
+    paths: Sequence[Path]
+    names: Sequence[str]
+    is_kept: bool
+
+
+def _ranked(own: _Side, others: Iterable[_Other]) -> tuple[Projector, ...]:
+    placed = []
+    for other in others:
+        rank = _rank(own, other)
+        if rank is not None:
+            placed.append((rank, other.projector))
+    placed.sort(key=lambda each: each[0])
+    return tuple(projector for _, projector in placed)
+
+
+def _rank(own: _Side, other: _Other) -> tuple[object, ...] | None:
+    """The lower the better; None: it doesn't belong to them."""
+    if not other.projector.facts.fits(own.n_embd):
+        return None
+    nearness = min(_nearness(one, two) for one in own.paths for two in other.paths)
+    likeness = max(_likeness(own.names[0], name) for name in other.names[:1])
+    by_header = _likeness(" ".join(own.names[1:]), other.names[-1])
+    if not other.is_kept:
+        is_plain = not _said(other.names[0])
+        is_other = likeness < _ENOUGH and not (nearness == _SAME_DOWNLOAD or own.is_alone)
+        if nearness == _AWAY or (not is_plain and is_other):
+            return None
+        if is_plain and not (own.takes_pictures or own.is_alone or by_header >= _ENOUGH):
+            return None
+        if nearness == _ONE_OFF and is_plain and by_header < _ENOUGH and not own.takes_pictures:
+            return None
+    kind = other.projector.quantisation
+    bits = _BITS.index(kind) if kind in _BITS else len(_BITS)
+    path = other.projector.path
+    return (not other.is_kept, nearness, -likeness, -by_header, bits, path.name, str(path))
+
+
+_SAME_FOLDER, _SAME_DOWNLOAD, _ONE_OFF, _AWAY = range(4)
+
+
+def _nearness(one: Path, two: Path) -> int:
+    top = repository_of(one)
+    if one.parent.name == "blobs" or two.parent.name == "blobs":
+        return _AWAY  # a store's files lie in one folder, whatever they are
+    if one.parent == two.parent:
+        return _SAME_FOLDER
+    if top is not None and top == repository_of(two):
+        return _SAME_DOWNLOAD
+    if one.parent == two.parent.parent or one.parent.parent == two.parent:
+        return _ONE_OFF
+    return _AWAY
+
+
+def repository_of(path: Path) -> Path | None:
+    """The folder of a repository in Hugging Face's cache that the file lies in."""
+    for folder in path.parents[:6]:
+        if folder.name == "snapshots" and folder.parent.name.startswith("models--"):
+            return folder.parent
+    return None
+
+
+def _said(name: str) -> set[str]:
+    """The words of a name that say what it is.
+
+    >>> sorted(_said("ggml-org_gemma-3-4b-it-GGUF_mmproj-model-f16"))
+    ['3', '4b', 'gemma', 'org']
+    >>> _said("mmproj-BF16"), sorted(_said("Qwen2.5-VL-7B-Instruct-Q4_K_M"))
+    (set(), ['7b', 'qwen2.5', 'vl'])
+    """
+    words = {word.strip(".") for word in _WORDS.split(name.casefold())}
+    return {word for word in words if word and not _NOISE.fullmatch(word)}
+
+
+def _likeness(own: str, other: str) -> float:
+    """The part of another name's words that this one has, too; 0 where it says nothing."""
+    said = _said(other)
+    return len(said & _said(own)) / len(said) if said else 0.0
+
+
+def _is_alone(name: str, beside: Iterable[str]) -> bool:
+    """Whether all models in a folder are this one, in whatever quantisation."""
+    said = _said(Path(name).stem)
+    return all(
+        _said(Path(other).stem) == said
+        for other in beside
+        if other.casefold().endswith(".gguf") and not is_projector_name(other)
+    )

@@ -163,6 +163,10 @@ def run_child(kind: str, arguments: list[str]) -> int:
         from app.engine.templates import renderer as templates
 
         return templates.main() or 0
+    if kind == "documents":
+        from app.reading import child as reading
+
+        return reading.main()
     if kind == "formulas":
         from app.markdown import formula_child
 

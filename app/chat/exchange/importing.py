@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from app.amounts import bytes_words
-from app.chat.attachments.text_files import shown_name
 from app.chat.exchange import json_file, markdown_foreign, markdown_format
 from app.chat.exchange.json_format import folders_of, presets_of
 from app.chat.exchange.refusals import FileRefused
+from app.reading.files import shown_name
 from models.records import Folder, Preset, Whereabouts, WholeConversation
 from models.store.store import Store
 

@@ -71,7 +71,8 @@ ChildReport = Events | StderrLine | BrokenFrames | Exited
 
 
 def child_command(kind: str, *args: str) -> list[str]:
-    """The argv of one of the program's own children: engine, scripted FILE, or templates."""
+    """The argv of one of the program's own children: engine, scripted FILE, templates,
+    or documents."""
     main = Path(__file__).resolve().parents[3] / "main.py"
     return [sys.executable, str(main), f"--child={kind}", *args]
 

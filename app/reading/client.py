@@ -1,0 +1,119 @@
+"""Reads documents, each in a process of its own that may be killed at any time.
+
+    document = read_document("report.pdf")      # waits; on a thread of its own, never the window's
+
+What must hold: no process outlives the call, whatever the file makes of it, and `Reading.end` ends
+what another thread waits for at once.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from typing import Final
+
+from app.engine.client.process import (
+    BrokenFrames,
+    ChildProcess,
+    ChildReport,
+    Events,
+    Exited,
+    child_command,
+)
+from app.engine.protocol.frames import WireMessage
+from app.engine.protocol.wire import encode_frame
+from app.reading.document import Document, DocumentRefused, Place
+from app.reading.files import shown_name
+from app.reading.messages import DocumentNotRead, DocumentRead, ReadDocument, decode_reply
+
+DEADLINE_S: Final = 120.0
+
+
+def read_document(path: str) -> Document:
+    """The text of a document, or DocumentRefused."""
+    return Reading().read(path)
+
+
+class Reading:
+    """Reads documents, any number beside each other, until it is ended."""
+
+    def __init__(self, *, deadline_s: float = DEADLINE_S, command: list[str] | None = None) -> None:
+        self._deadline_s = deadline_s
+        self._command = command or child_command("documents")
+        self._lock = threading.Lock()
+        self._children: set[ChildProcess] = set()
+        self._is_ended = False
+
+    def read(self, path: str) -> Document:
+        """The text of a document, or DocumentRefused. Waits for it, `deadline_s` at most."""
+        name = shown_name(path)
+        reports: queue.SimpleQueue[WireMessage | ChildReport] = queue.SimpleQueue()
+        child = self._start(name, reports)
+        try:
+            child.send(ReadDocument(path, name))
+            reply = self._reply(name, reports)
+        finally:
+            with self._lock:
+                self._children.discard(child)
+            child.kill()
+            child.join()
+        if isinstance(reply, DocumentNotRead):
+            raise DocumentRefused(reply.kind, reply.sentence)
+        places = tuple(Place(start, label) for start, label in reply.places)
+        return Document(name, reply.media_type, reply.text, places, reply.size_bytes, reply.note)
+
+    def end(self) -> None:
+        """From any thread: what is being read is refused, and nothing is read any more."""
+        with self._lock:
+            self._is_ended = True
+            for child in self._children:
+                child.kill()
+
+    def _start(
+        self, name: str, reports: queue.SimpleQueue[WireMessage | ChildReport]
+    ) -> ChildProcess:
+        with self._lock:
+            if self._is_ended:
+                raise _failed(name)
+            try:
+                child = ChildProcess(
+                    self._command,
+                    lambda _, report: _put(report, reports),
+                    decode=decode_reply,
+                    encode=encode_frame,
+                )
+            except OSError as error:
+                sentence = f"The process that reads documents couldn't be started: {error}."
+                raise DocumentRefused("Not started", sentence) from error
+            self._children.add(child)
+        return child
+
+    def _reply(
+        self, name: str, reports: queue.SimpleQueue[WireMessage | ChildReport]
+    ) -> DocumentRead | DocumentNotRead:
+        while True:
+            try:
+                report = reports.get(timeout=self._deadline_s)
+            except queue.Empty:
+                raise self._too_slow(name) from None
+            if isinstance(report, DocumentRead | DocumentNotRead):
+                return report
+            if isinstance(report, Exited | BrokenFrames):
+                raise _failed(name)
+
+    def _too_slow(self, name: str) -> DocumentRefused:
+        sentence = (
+            f"“{name}” couldn't be read within {self._deadline_s:g} seconds. "
+            "Attach only the part that matters."
+        )
+        return DocumentRefused("Takes too long", sentence)
+
+
+def _failed(name: str) -> DocumentRefused:
+    sentence = f"“{name}” couldn't be read: it may be damaged. Save it again or copy its text."
+    return DocumentRefused("Damaged", sentence)
+
+
+def _put(report: ChildReport, reports: queue.SimpleQueue[WireMessage | ChildReport]) -> None:
+    for one in report.messages if isinstance(report, Events) else [report]:
+        reports.put(one)

@@ -1,0 +1,31 @@
+"""A document read as the app reads it: by the real process."""
+
+from __future__ import annotations
+
+import pytest
+from pdfs import pdf
+
+from app.reading.client import Reading, read_document
+from app.reading.document import Document, DocumentRefused, Place
+
+
+def test_a_document_is_a_text_with_its_places(tmp_path):
+    path = tmp_path / "two pages.pdf"
+    path.write_bytes(pdf(["Hello, page one.\nIts second line.", "Café on page two."]))
+    text = "[Page 1]\n\nHello, page one.\nIts second line.\n\n[Page 2]\n\nCafé on page two."
+    assert read_document(str(path)) == Document(
+        "two pages.pdf",
+        "application/pdf",
+        text,
+        (Place(0, "page 1"), Place(text.index("[Page 2]"), "page 2")),
+        path.stat().st_size,
+    )
+
+
+def test_what_cannot_be_read_costs_a_sentence(tmp_path):
+    reading = Reading()
+    with pytest.raises(DocumentRefused, match="no longer there"):
+        reading.read(str(tmp_path / "gone.pdf"))
+    reading.end()
+    with pytest.raises(DocumentRefused, match="couldn't be read"):
+        reading.read(str(tmp_path / "gone.pdf"))

@@ -155,6 +155,10 @@ class Attachment:
     details: dict[str, Any] = field(default_factory=dict)
 
 
+File = tuple[str, bytes]
+"""Media type and bytes of a picture, a sound or a file kept."""
+
+
 @dataclass(frozen=True, slots=True)
 class Preset:
     """Settings under a name."""
@@ -360,14 +364,16 @@ class WholeConversation:
     """A conversation with its whole tree, parents before children, as it is exported.
 
     Its messages have their rendered prompts and attachments; `traces` are by message;
-    `draft_attachments` go with the draft. `has_only_text`: of a file that does not tell how
-    the messages were made, so what it does not tell is not compared.
+    `draft_attachments` go with the draft; `files` are the bytes of attachments, by their ids.
+    `has_only_text`: of a file that does not tell how the messages were made, so what it does not
+    tell is not compared.
     """
 
     conversation: Conversation
     messages: tuple[Message, ...] = ()
     traces: dict[str, bytes] = field(default_factory=dict)
     draft_attachments: tuple[Attachment, ...] = ()
+    files: dict[str, File] = field(default_factory=dict)
     has_only_text: bool = False
 
 

@@ -75,7 +75,7 @@ def attachments(
             message_id=message_id,
             tokens=draw(optional(numbers)),
             position=position,
-            kind=draw(st.sampled_from(["text", "document"])),
+            kind=draw(st.sampled_from(["text", "document", "picture"])),
             details=draw(settings),
         )
         for position in range(draw(st.integers(0, 2)))
@@ -126,6 +126,8 @@ def whole_chats(draw: st.DrawFn) -> WholeConversation:
     conversation_id = new_id()
     tree = draw(messages(conversation_id))
     ids = [m.id for m in tree]
+    drafted = draw(attachments(conversation_id, None))
+    attached = [*drafted, *(each for m in tree for each in m.attachments)]
     return WholeConversation(
         conversation=Conversation(
             id=conversation_id,
@@ -146,7 +148,12 @@ def whole_chats(draw: st.DrawFn) -> WholeConversation:
         ),
         messages=tree,
         traces={m: draw(st.binary(max_size=20)) for m in ids if draw(st.booleans())},
-        draft_attachments=draw(attachments(conversation_id, None)),
+        draft_attachments=drafted,
+        files={
+            each.id: (draw(texts), draw(st.binary(min_size=1, max_size=20)))
+            for each in attached
+            if each.kind != "text"
+        },
     )
 
 

@@ -2,15 +2,19 @@
 
 A message takes what its record holds: a text of the draft becomes the message's own, in the same
 transaction; one that belongs to another message (an edited version, a copy) is copied.
+
+The bytes of a picture or a sound lie in a table of their own. They are written and copied in the
+transaction of their attachment, go with it, and are read one by one: never with a path.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from sqlalchemy import Connection, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, insert, select, text, update
+from sqlalchemy.dialects.sqlite import insert as upsert
 
 from models.mapping import (
     attached_to,
@@ -21,10 +25,10 @@ from models.mapping import (
     object_value,
     to_us,
 )
-from models.records import Attachment, Message
+from models.records import Attachment, File, Message
 from models.rows import add_once, change, conversation_row, message_row
 from models.store.errors import NotFoundError, RefusedError
-from models.tables import AttachmentRow, ConversationRow, MessageRow
+from models.tables import AttachmentDataRow, AttachmentRow, ConversationRow, MessageRow
 
 _FEW = 1000
 """So many messages are asked for by name; of more, the whole conversation's are read."""
@@ -42,6 +46,18 @@ _ALL: Final = (
 )
 _SOME: Final = _ALL.where(MessageRow.id.in_(bindparam("messages", expanding=True)))
 """What belongs to messages of a conversation."""
+
+_COPY_FILE: Final = text(
+    """
+    INSERT INTO attachment_data (attachment_row_id, media_type, blob)
+    SELECT copy.row_id, data.media_type, data.blob
+    FROM attachment_data AS data
+        JOIN attachment AS source ON source.row_id = data.attachment_row_id
+        JOIN attachment AS copy ON copy.id = :copy
+    WHERE source.id = :source
+    ON CONFLICT (attachment_row_id) DO NOTHING
+    """
+)
 
 
 def with_attachments(
@@ -89,6 +105,7 @@ def claim(
         new_id = attachment.id if owner is None and _is_free(connection, attachment.id) else copy_id
         if _is_free(connection, new_id):
             _insert(connection, conversation_row_id, message_row_id, attachment, new_id, place)
+            copy_file(connection, attachment.id, new_id)
 
 
 def _is_free(connection: Connection, attachment_id: str) -> bool:
@@ -135,7 +152,10 @@ def list_attachments(
     return tuple(attachment_from(row) for row in rows)
 
 
-def create_attachment(connection: Connection, attachment: Attachment) -> Attachment:
+def create_attachment(
+    connection: Connection, attachment: Attachment, file: File | None = None
+) -> Attachment:
+    """`file`: its bytes, where it has some."""
     values = fields_of(attachment)
     del values["conversation_id"], values["message_id"]
     conversation = conversation_row(connection, attachment.conversation_id)
@@ -144,6 +164,8 @@ def create_attachment(connection: Connection, attachment: Attachment) -> Attachm
         "message_row_id": _message_row_id(connection, attachment.message_id, conversation.row_id),
     }
     add_once(connection, AttachmentRow, attachment.id, columns_for(values) | place)
+    if file is not None:
+        add_files(connection, {attachment.id: file})
     return _attachment(connection, attachment.id)
 
 
@@ -161,8 +183,49 @@ def update_attachment(connection: Connection, /, attachment_id: str, **changes: 
     return _attachment(connection, attachment_id)
 
 
-def delete_attachment(connection: Connection, attachment_id: str) -> None:
+def delete_attachment(connection: Connection, attachment_id: str) -> File | None:
+    """Its bytes, for who brings it back."""
+    file = load_file(connection, attachment_id)
     connection.execute(delete(AttachmentRow).where(AttachmentRow.id == attachment_id))
+    return file
+
+
+# --- bytes --------------------------------------------------------------------------------------
+
+
+def load_file(connection: Connection, attachment_id: str) -> File | None:
+    """The media type and bytes of a picture or a sound; None where there are none."""
+    row = connection.execute(
+        select(AttachmentDataRow.media_type, AttachmentDataRow.blob)
+        .join(AttachmentRow, AttachmentRow.row_id == AttachmentDataRow.attachment_row_id)
+        .where(AttachmentRow.id == attachment_id)
+    ).one_or_none()
+    return file_from(*row) if row is not None else None
+
+
+def file_from(media_type: Any, blob: Any) -> File | None:
+    """None where damage has made something else of it."""
+    return (str(media_type), blob) if isinstance(blob, bytes) and blob else None
+
+
+def add_files(connection: Connection, files: Mapping[str, File]) -> None:
+    """Bytes of attachments that are stored, by their ids."""
+    for attachment_id, (media_type, data) in files.items():
+        row_id = select(AttachmentRow.row_id).where(AttachmentRow.id == attachment_id)
+        add_data = upsert(AttachmentDataRow).on_conflict_do_nothing()
+        connection.execute(
+            add_data,
+            {
+                "attachment_row_id": connection.scalar(row_id),
+                "media_type": clean(media_type),
+                "blob": data,
+            },
+        )
+
+
+def copy_file(connection: Connection, source_id: str, copy_id: str) -> None:
+    """Give a copy of an attachment its own bytes."""
+    connection.execute(_COPY_FILE, {"source": source_id, "copy": copy_id})
 
 
 def _attachments() -> Any:

@@ -18,7 +18,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, func, select, text, update
 
-from models.conversations import reading, trash, writing
+from models.conversations import attachments, reading, trash, writing
 from models.mapping import from_us, is_summary
 from models.records import (
     Conversation,
@@ -211,6 +211,7 @@ def _copy_attachments(
             values = values_of[attachment.message_row_id]
             ids = {"id": _id_of_copy(stretch, attachment.id), "source": attachment.id}
             connection.execute(_COPY_ATTACHMENT, values | ids)
+            attachments.copy_file(connection, attachment.id, ids["id"])
 
 
 def _is_copied(connection: Connection, stretch: PathStretch) -> bool:

@@ -31,6 +31,7 @@ from models.mapping import message_from
 from models.records import (
     Attachment,
     Conversation,
+    File,
     Message,
     MessageState,
     Whereabouts,
@@ -39,7 +40,13 @@ from models.records import (
 from models.rows import conversation_row
 from models.store.errors import NotFoundError
 from models.store.plain import MESSAGE_COLUMNS
-from models.tables import AttachmentRow, ConversationRow, MessageRow, TokenTraceRow
+from models.tables import (
+    AttachmentDataRow,
+    AttachmentRow,
+    ConversationRow,
+    MessageRow,
+    TokenTraceRow,
+)
 
 NAMESPACE: Final = uuid.UUID("6f1b7a6e-2c77-4c0a-9a4e-0c6a0d9b7d52")
 _AT_ONCE: Final = 500
@@ -52,12 +59,16 @@ def read_whole(connection: Connection, conversation_id: str) -> WholeConversatio
     """A reply that still grows is given as it is now, as interrupted."""
     row = conversation_row(connection, conversation_id)
     messages = tuple(_messages(connection, row.row_id, conversation_id))
-    drafted = attachments.list_attachments(connection, conversation_id)
+    messages = with_attachments(connection, conversation_id, messages)
+    listed = attachments.list_attachments(connection, conversation_id)
+    drafted = tuple(each for each in listed if each.message_id is None)
+    attached = {each.id for each in (*drafted, *(a for m in messages for a in m.attachments))}
     return WholeConversation(
         conversation=conversation_of(connection, row),
-        messages=with_attachments(connection, conversation_id, messages),
+        messages=messages,
         traces=_traces(connection, row.row_id, {message.id for message in messages}),
-        draft_attachments=tuple(each for each in drafted if each.message_id is None),
+        draft_attachments=drafted,
+        files=_files(connection, row.row_id, attached),
     )
 
 
@@ -91,6 +102,17 @@ def _traces(connection: Connection, conversation_row_id: int, wanted: set[str]) 
         .order_by(MessageRow.row_id)
     )
     return {message_id: bytes(blob) for message_id, blob in rows if message_id in wanted}
+
+
+def _files(connection: Connection, conversation_row_id: int, wanted: set[str]) -> dict[str, File]:
+    rows = connection.execute(
+        select(AttachmentRow.id, AttachmentDataRow.media_type, AttachmentDataRow.blob)
+        .join(AttachmentRow, AttachmentRow.row_id == AttachmentDataRow.attachment_row_id)
+        .where(AttachmentRow.conversation_row_id == conversation_row_id)
+        .order_by(AttachmentRow.row_id)
+    )
+    found = ((own, attachments.file_from(*file)) for own, *file in rows if own in wanted)
+    return {own: file for own, file in found if file is not None}
 
 
 # --- in -----------------------------------------------------------------------------------------
@@ -129,7 +151,9 @@ def _is_contained(connection: Connection, chat: WholeConversation, staged: froze
     there = {message.id: shape(message) for message in stored.messages}
     if any(there.get(message.id) != shape(message) for message in chat.messages):
         return False
-    return chat.traces.items() <= stored.traces.items()
+    drafted = {each.id for each in chat.draft_attachments}
+    sent = {own: file for own, file in chat.files.items() if own not in drafted}
+    return chat.traces.items() <= stored.traces.items() and sent.items() <= stored.files.items()
 
 
 def _made(record: Conversation | Message) -> Any:
@@ -174,6 +198,7 @@ def _renamed(chat: WholeConversation, attempt: int) -> WholeConversation:
         return str(uuid.uuid5(NAMESPACE, f"{salt} {old}"))
 
     names = {message.id: new(message.id) for message in chat.messages}
+    files = {new(own): file for own, file in chat.files.items()}
     conversation_id = new(chat.conversation.id)
 
     def attached(attachment: Attachment) -> Attachment:
@@ -206,6 +231,7 @@ def _renamed(chat: WholeConversation, attempt: int) -> WholeConversation:
         ),
         traces={names[message_id]: blob for message_id, blob in chat.traces.items()},
         draft_attachments=tuple(map(attached, chat.draft_attachments)),
+        files=files,
     )
 
 
@@ -214,6 +240,9 @@ def _digest_of(chat: WholeConversation, attempt: int) -> str:
     digest = blake2b(f"{attempt} {chat.conversation!r}".encode("utf-8", "replace"))
     for part in (*chat.messages, *chat.traces.items(), *chat.draft_attachments):
         digest.update(repr(part).encode("utf-8", "replace"))
+    for own, (media_type, data) in chat.files.items():
+        digest.update(f"{own} {media_type}".encode("utf-8", "replace"))
+        digest.update(data)
     return digest.hexdigest()
 
 

@@ -23,13 +23,14 @@ from typing import Any, Final, Protocol, TypeVar
 from sqlalchemy import Connection, delete, insert, select, text, update
 
 from models import settings
-from models.conversations import folders, tags
+from models.conversations import attachments, folders, tags
 from models.conversations.exchange import NAMESPACE, placed
 from models.conversations.writing import INTERRUPTED_SENTENCE
 from models.mapping import columns_for, fields_of
 from models.records import (
     Attachment,
     Conversation,
+    File,
     Folder,
     Imported,
     Message,
@@ -68,6 +69,7 @@ class _Piece:
     messages: tuple[Message, ...]
     traces: Mapping[str, bytes]
     attachments: tuple[Attachment, ...]
+    files: Mapping[str, File]
 
 
 def add_all(
@@ -122,27 +124,28 @@ def _stage_all(
 def _pieces(chat: WholeConversation) -> Iterator[_Piece]:
     """In the order of the messages; the first one also has what belongs to the draft."""
     some: list[Message] = []
-    attachments = list(chat.draft_attachments)
-    size = sum(len(each.text) for each in attachments)
+    attached = list(chat.draft_attachments)
+
+    def length(attachment: Attachment) -> int:
+        return len(attachment.text) + len(chat.files.get(attachment.id, ("", b""))[1])
 
     def piece() -> _Piece:
         traces = {m.id: chat.traces[m.id] for m in some if m.id in chat.traces}
-        return _Piece(chat.conversation.id, tuple(some), traces, tuple(attachments))
+        files = {each.id: chat.files[each.id] for each in attached if each.id in chat.files}
+        return _Piece(chat.conversation.id, tuple(some), traces, tuple(attached), files)
+
+    size = sum(map(length, attached))
 
     for message in chat.messages:
         some.append(message)
-        attachments += message.attachments
+        attached += message.attachments
         size += len(message.content) + len(message.reasoning) + len(message.rendered_prompt or "")
-        size += len(chat.traces.get(message.id, b"")) + sum(map(_length, message.attachments))
+        size += len(chat.traces.get(message.id, b"")) + sum(map(length, message.attachments))
         if len(some) == PIECE_MESSAGES or size >= PIECE_CHARS:
             yield piece()
-            some, attachments, size = [], [], 0
-    if some or attachments:
+            some, attached, size = [], [], 0
+    if some or attached:
         yield piece()
-
-
-def _length(attachment: Attachment) -> int:
-    return len(attachment.text)
 
 
 # --- what is staged -----------------------------------------------------------------------------
@@ -237,6 +240,7 @@ def _add(connection: Connection, piece: _Piece) -> None:
             insert(AttachmentRow),
             [_attachment_values(each, rows, conversation_row_id) for each in piece.attachments],
         )
+    attachments.add_files(connection, piece.files)
 
 
 def _is_there(connection: Connection, piece: _Piece) -> bool:

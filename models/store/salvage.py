@@ -26,7 +26,7 @@ from sqlalchemy.schema import CreateTable
 
 from models.store.connecting import open_raw
 from models.store.pages import FoundRow, Pages
-from models.tables import Base, ConversationRow, MessageRow
+from models.tables import AttachmentDataRow, Base, ConversationRow, MessageRow
 
 LOST_STATE = "lost"
 """No known state on purpose: it reads as UNREADABLE."""
@@ -35,6 +35,8 @@ _Found = tuple[Table, FoundRow]
 _CUT_TEXTS = ("content", "reasoning")
 _AT_ONCE: Final = 50
 """Rows that are written in one go; one by one takes three times as long."""
+_LARGE: Final = AttachmentDataRow.__table__
+"""Each of its rows is megabytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +136,7 @@ def _add(target: Connection, found: Iterable[_Found]) -> None:
             rows = waiting.setdefault(table, [])
             if (row := _whole(table, each)) is not None:
                 rows.append(row)
-            if len(rows) >= _AT_ONCE:
+            if len(rows) >= (1 if table is _LARGE else _AT_ONCE):
                 _write(target, table, waiting.pop(table))
     finally:
         for table, rows in waiting.items():

@@ -234,6 +234,7 @@ class Store:
     create_attachment = writes(attachments.create_attachment)
     update_attachment = writes(attachments.update_attachment)
     delete_attachment = writes(attachments.delete_attachment)
+    load_file = reads(attachments.load_file)
 
     list_presets = reads(settings.list_presets)
     create_preset = writes(settings.create_preset)

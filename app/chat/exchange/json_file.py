@@ -70,7 +70,7 @@ def write(
     for chat in chats:
         file.write((b",\n" if count else b"\n") + encoded(json_chat(chat))[:-1] + _MESSAGES)
         for number, message in enumerate(chat.messages):
-            line = encoded(json_message(message, chat.traces.get(message.id)))
+            line = encoded(json_message(message, chat.traces.get(message.id), chat.files))
             file.write((b",\n" if number else b"\n") + line)
         file.write(b"\n" + _END)
         count += 1

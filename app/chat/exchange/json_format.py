@@ -23,6 +23,7 @@ from models.records import (
     Attachment,
     Conversation,
     ConversationKind,
+    File,
     Folder,
     Message,
     MessageCounts,
@@ -41,6 +42,8 @@ Number = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 TokenId = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 
 S = TypeVar("S")
+
+_NO_FILES: Final[Mapping[str, File]] = {}
 
 
 class JsonFolder(Struct, omit_defaults=True):
@@ -61,6 +64,8 @@ class JsonPreset(Struct, omit_defaults=True):
 
 
 class JsonAttachment(Struct, omit_defaults=True):
+    """`data`: the bytes of a picture or a sound, in base64."""
+
     id: Id
     name: str
     text: str
@@ -70,6 +75,8 @@ class JsonAttachment(Struct, omit_defaults=True):
     position: Number = 0
     kind: str = "text"
     details: dict[str, Any] = {}
+    media_type: str = ""
+    data: bytes | None = None
 
 
 class JsonCounts(Struct, omit_defaults=True, frozen=True):
@@ -206,11 +213,13 @@ def json_chat(chat: WholeConversation) -> JsonChat:
         settings=plain(c.settings),
         copied_from=c.copied_from or None,
         tags=list(c.tags),
-        draft_attachments=[_json_attachment(each) for each in chat.draft_attachments],
+        draft_attachments=[_json_attachment(a, chat.files) for a in chat.draft_attachments],
     )
 
 
-def json_message(m: Message, trace: bytes | None) -> JsonMessage:
+def json_message(
+    m: Message, trace: bytes | None, files: Mapping[str, File] = _NO_FILES
+) -> JsonMessage:
     counts = {name: getattr(m.counts, name) for name in JsonCounts.__struct_fields__}
     return JsonMessage(
         id=m.id,
@@ -228,14 +237,15 @@ def json_message(m: Message, trace: bytes | None) -> JsonMessage:
         weights_name=m.weights_name,
         weights_hash=m.weights_hash,
         counts=JsonCounts(**plain(counts)) if m.counts != MessageCounts() else None,
-        attachments=[_json_attachment(each) for each in m.attachments],
+        attachments=[_json_attachment(each, files) for each in m.attachments],
         token_ids=None if m.token_ids is None else list(m.token_ids),
         rendered_prompt=m.rendered_prompt,
         trace=trace,
     )
 
 
-def _json_attachment(a: Attachment) -> JsonAttachment:
+def _json_attachment(a: Attachment, files: Mapping[str, File]) -> JsonAttachment:
+    media_type, data = files.get(a.id, ("", None))
     return JsonAttachment(
         a.id,
         a.name,
@@ -246,6 +256,8 @@ def _json_attachment(a: Attachment) -> JsonAttachment:
         a.position,
         a.kind,
         plain(a.details),
+        media_type,
+        data,
     )
 
 
@@ -320,6 +332,7 @@ def records_of(chat: JsonChat) -> WholeConversation:
         messages=tuple(_message(message, chat.id) for message in chat.messages),
         traces={m.id: m.trace for m in chat.messages if m.trace is not None},
         draft_attachments=tuple(_attachment(a, chat.id, None) for a in chat.draft_attachments),
+        files={a.id: (a.media_type, a.data) for a in _attached(chat) if a.data},
     )
 
 
@@ -334,9 +347,14 @@ def _check_tree(chat: JsonChat) -> None:
                 "The file was changed or damaged."
             )
         seen.add(message.id)
-    attachments = [*chat.draft_attachments, *(a for m in chat.messages for a in m.attachments)]
+    attachments = _attached(chat)
     if len({each.id for each in attachments}) < len(attachments):
         raise FileRefused(f"The chat {_quoted(chat.title)} contains an attachment twice.")
+
+
+def _attached(chat: JsonChat) -> list[JsonAttachment]:
+    """All of it, the draft's first."""
+    return [*chat.draft_attachments, *(a for m in chat.messages for a in m.attachments)]
 
 
 def _message(m: JsonMessage, conversation_id: str) -> Message:

@@ -112,7 +112,8 @@ def fill_every_place(store: Store) -> str:
                 text=secret("attached") * 500,
                 created_at=chat.created_at,
                 size_bytes=1,
-            )
+            ),
+            ("image/png", secret("picture").encode() * 500),
         ).result()
     return chat.id
 

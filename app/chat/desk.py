@@ -390,6 +390,7 @@ class Desk:
         self.tools.close()
         self.hub.close()
         self.exchange.close()
+        self.attachments.close()
         self.fits.close()
         self.headers.close()
         self.local.close()

@@ -158,8 +158,8 @@ class Composer(QWidget):
         attach = IconButton(
             self._theme,
             "paperclip",
-            "Attach a text file",
-            hint=with_key("Attach a text file", ATTACH_KEY),
+            "Attach files",
+            hint=with_key("Attach files", ATTACH_KEY),
         )
         attach.setObjectName("attach_button")
         attach.clicked.connect(self.attach_requested)

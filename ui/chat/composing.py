@@ -56,7 +56,7 @@ class Composing(QObject):
         bridge.on(QueueChanged, self._on_queue_changed)
 
     def add_actions(self, actions: Actions) -> None:
-        actions.add(Action("attach", "Attach a text file", ATTACH_KEY, self.choose_files))
+        actions.add(Action("attach", "Attach files", ATTACH_KEY, self.choose_files))
 
     # --- acts -----------------------------------------------------------------------------------
 
@@ -72,7 +72,7 @@ class Composing(QObject):
         self._chat.toasts.show_notice(Notice("pasted image", "info", PICTURE_SENTENCE))
 
     def choose_files(self) -> None:
-        dialog = QFileDialog(self._chat, "Attach text files", str(Path.home()))
+        dialog = QFileDialog(self._chat, "Attach files", str(Path.home()))
         dialog.setObjectName("attach_dialog")
         dialog.setFileMode(QFileDialog.FileMode.ExistingFiles)
         dialog.filesSelected.connect(self._desk.attachments.add_files)

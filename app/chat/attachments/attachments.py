@@ -23,13 +23,13 @@ from functools import partial
 from typing import Final
 
 from app.chat.attachments.attached_text import block_of
+from app.chat.attachments.documents import read_file
 from app.chat.attachments.text_files import (
     FileRefused,
     Guess,
     TextFile,
     guess_words,
     read_as,
-    read_text_file,
     refusal_words,
 )
 from app.chat.conversations.shelf import Shelf, new_id
@@ -40,6 +40,7 @@ from app.chat.surroundings import ALWAYS, Surroundings, now
 from app.chat.weights.loading import Loader
 from app.engine.protocol.messages import CountPrompt, PromptCount
 from app.engine.protocol.prompt_messages import TextPrompt
+from app.reading.client import Reading
 from models.records import Attachment
 from models.store.store import Store
 
@@ -72,6 +73,11 @@ class Attachments:
         self._counted_with: dict[str, str] = {}
         self._is_counting = False
         self._guesses: dict[str, Guess] = {}
+        self._documents = Reading()
+
+    def close(self) -> None:
+        """Nothing more is read."""
+        self._documents.end()
 
     @property
     def _store(self) -> Store:
@@ -132,6 +138,8 @@ class Attachments:
         def say() -> None:
             if guessed:
                 self._around.emit(Noticed("info", guess_words(guessed)))
+            if notes := [file.note for file in taken if file.note]:
+                self._around.emit(Noticed("info", "\n".join(notes)))
             if refused:
                 self._refuse(refusal_words(refused))
             self.has_come(conversation_id, is_refused=len(taken) < len(paths))
@@ -145,7 +153,7 @@ class Attachments:
 
         def read_one(path: str) -> None:
             try:
-                file = read_text_file(path)
+                file = read_file(path, self._documents)
             except FileRefused as why:
                 self._around.hand_over(partial(refused.append, why), ALWAYS)
             else:
@@ -230,6 +238,8 @@ class Attachments:
             size_bytes=file.size_bytes,
             created_at=now(),
             position=held[-1].position + 1 if held else 0,
+            kind=file.kind,
+            details=file.details,
         )
         if file.guess is not None:
             self._guesses[attachment.id] = file.guess

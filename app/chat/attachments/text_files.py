@@ -1,11 +1,9 @@
 """Text files that somebody attaches: read within bounds, or refused in one sentence.
 
-A dropped path may be anything: a folder, a pipe that never ends, a film, a file that is gone. So
-nothing is opened that is no plain file, never more than `MAX_BYTES` are read, and what is not text,
-or holds its text in a form of its own (PDF), is refused. What must hold: every refusal is a
-sentence that says what to do, and a guess about the encoding is said as a guess, with the bytes
-kept, so that another encoding can be chosen. chardet guesses: of 29 short samples it told 27,
-charset-normalizer 17.
+What is not text, or holds its text in a form of its own, is refused (`app/reading` reads documents,
+and opens files). What must hold: every refusal is a sentence that says what to do, and a guess
+about the encoding is said as a guess, with the bytes kept, so that another encoding can be chosen.
+chardet guesses: of 29 short samples it told 27, charset-normalizer 17.
 """
 
 from __future__ import annotations
@@ -13,8 +11,8 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from app.chat.replies.prompts import clean_message
 from app.reading.document import DocumentRefused
@@ -66,7 +64,6 @@ _MARKS: Final = (
 _MOST_NAMES: Final = 3
 # Files of letters that are not their text: what marks them, what they are called, what to do.
 _DOCUMENTS: Final = (
-    (b"%PDF-", "a PDF", "copy its text and paste it"),
     (b"{\\rtf", "an RTF document", "save it as plain text"),
     (b"%!PS-Adobe", "a PostScript file", "copy its text and paste it"),
 )
@@ -92,20 +89,16 @@ class Guess:
 
 @dataclass(frozen=True, slots=True)
 class TextFile:
-    """`guess`: where the text may not be what its author wrote."""
+    """`guess`: where the text may not be what its author wrote. `kind` and `details` as its
+    attachment has them; `note`: what to know about a document."""
 
     name: str
     text: str
     size_bytes: int
     guess: Guess | None = None
-
-    @property
-    def note(self) -> str:
-        """What to know about it; empty where there is nothing."""
-        if self.guess is None:
-            return ""
-        label = encoding_label(self.guess.encoding)
-        return f"“{self.name}” was read as {label}. If it looks wrong, open it and choose another."
+    kind: str = "text"
+    details: dict[str, Any] = field(default_factory=dict)
+    note: str = ""
 
 
 def read_text_file(path: str) -> TextFile:
@@ -124,8 +117,10 @@ def refusal_words(refused: Sequence[FileRefused]) -> str:
 
 def guess_words(files: Sequence[TextFile]) -> str:
     """Of files whose encoding was guessed."""
-    if len(files) == 1:
-        return files[0].note
+    if len(files) == 1 and (guess := files[0].guess) is not None:
+        label = encoding_label(guess.encoding)
+        what = f"“{files[0].name}” was read as {label}"
+        return f"{what}. If it looks wrong, open it and choose another."
     head = f"The encoding of {len(files):,} files was guessed. If one looks wrong, open it and "
     guessed = ((encoding_label(f.guess.encoding), f.name) for f in files if f.guess is not None)
     return "\n".join([f"{head}choose another.", *_by_kind(guessed)])
@@ -258,7 +253,7 @@ def _empty(name: str) -> FileRefused:
 
 
 def _not_text(name: str) -> FileRefused:
-    sentence = f"“{name}” can't be attached: only text files are supported."
+    sentence = f"“{name}” can't be attached: this kind of file isn't supported."
     return FileRefused(name, "Not text", sentence)
 
 

@@ -121,7 +121,7 @@ def test_files_that_are_refused_together_are_summed_up(make_room, tmp_path: Path
     assert said.sentence.splitlines() == [
         "8 files weren't attached.",
         "Not text: “a.png”, “b.png”, “c.png” and 1 more",
-        "PDF: “paper.pdf”",
+        "Damaged: “paper.pdf”",
         "Empty: “nothing.txt”",
         "Missing: “gone.txt”",
         f"Folder: “{tmp_path.name}”",

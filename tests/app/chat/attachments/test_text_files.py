@@ -16,10 +16,11 @@ from app.chat.attachments.text_files import (
     FileRefused,
     Guess,
     decoded,
+    guess_words,
     read_as,
     read_text_file,
-    shown_name,
 )
+from app.reading.files import shown_name
 
 
 @pytest.mark.parametrize(
@@ -81,7 +82,7 @@ def test_an_old_encoding_is_guessed_and_said_to_be_a_guess(text: str, encoding: 
     assert file.guess is not None
     assert file.guess.encoding == encoding
     label = ENCODINGS[encoding]
-    assert file.note == (
+    assert guess_words([file]) == (
         f"“alt.txt” was read as {label}. If it looks wrong, open it and choose another."
     )
 
@@ -106,7 +107,6 @@ def test_colours_of_a_terminal_are_utf_8() -> None:
 @pytest.mark.parametrize(
     ("raw", "kind"),
     [
-        (b"%PDF-1.4\n1 0 obj\n<< /Type /Catalog >>\nendobj\n%%EOF\n", "a PDF"),
         (rb"{\rtf1\ansi Hello}", "an RTF document"),
         (b"%!PS-Adobe-3.0\n%%Title: x\nshowpage\n", "a PostScript file"),
     ],
@@ -134,20 +134,20 @@ def refusal(path: Path) -> str:
     ],
 )
 def test_binary_that_could_be_letters_of_two_bytes_is_refused(raw: bytes) -> None:
-    with pytest.raises(FileRefused, match="only text files are supported"):
+    with pytest.raises(FileRefused, match="this kind of file isn't supported"):
         decoded("picture.bin", raw)
 
 
 def test_binary_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "film.mp4"
     path.write_bytes(os.urandom(4096) + b"\0" * 100)
-    assert refusal(path) == "“film.mp4” can't be attached: only text files are supported."
+    assert refusal(path) == "“film.mp4” can't be attached: this kind of file isn't supported."
 
 
 def test_binary_without_zeros_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "noise"
     path.write_bytes(bytes(range(1, 256)) * 20)
-    assert "only text files are supported" in refusal(path)
+    assert "this kind of file isn't supported" in refusal(path)
 
 
 def test_50_mb_are_refused_without_reading_them(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from app.gguf.architectures import DRAFT_HEADS, NOT_GENERATING
+from app.gguf.architectures import DRAFT_HEADS, EMBEDDING, NOT_GENERATING
 from app.gguf.header import Header, read_header
 from app.gguf.local.split_names import part_names, split_name
 from app.gguf.refusal import HeaderRefused
@@ -51,6 +51,20 @@ def read_chat_header(path: Path | str) -> Header:
     return header
 
 
+def read_vector_header(path: Path | str) -> Header:
+    """The header of a file that is to make vectors of texts, or HeaderRefused."""
+    header = read_header(path)
+    may_write = header.architecture not in EMBEDDING
+    refused = refusal_for_chat(header) if may_write else _refusal_of_numbers(header)
+    refused = refused or _refusal_of_parts(header)
+    if refused is not None:
+        if refused.kind != "not_a_chat_model":
+            raise refused
+        sentence = f"“{header.path.name}” makes no vectors of texts. Choose an embedding model."
+        raise HeaderRefused("unsupported", sentence)
+    return header
+
+
 def check_for_chat(header: Header) -> None:
     """Raise HeaderRefused if the file is sound but cannot write text, or lacks its other parts."""
     refused = refusal_for_chat(header) or _refusal_of_parts(header)
@@ -76,7 +90,11 @@ def refusal_for_chat(header: Header) -> HeaderRefused | None:
         return _not_for_chat(
             f"“{name}” is a model of type {architecture}, which only drafts for other models."
         )
-    layers = header.n_layer
+    return _refusal_of_numbers(header)
+
+
+def _refusal_of_numbers(header: Header) -> HeaderRefused | None:
+    name, layers = header.path.name, header.n_layer
     if layers is not None and not 0 < layers <= MAX_LAYERS:
         return HeaderRefused(
             "unsupported",

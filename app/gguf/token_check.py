@@ -11,7 +11,7 @@ from array import array
 from pathlib import Path
 from typing import Final
 
-from app.gguf.chat_check import read_chat_header
+from app.gguf.chat_check import read_chat_header, read_vector_header
 from app.gguf.header import Entry, Header, opened
 from app.gguf.refusal import HeaderRefused
 
@@ -27,7 +27,15 @@ _LENGTH: Final = struct.Struct("<Q")
 def read_for_load(path: Path | str) -> Header:
     """The header of a file that is to be loaded. Raises HeaderRefused as `read_chat_header` does,
     and for a vocabulary that llama.cpp would abort at."""
-    header = read_chat_header(path)
+    return _checked(read_chat_header(path))
+
+
+def read_for_vectors(path: Path | str) -> Header:
+    """The same of a file that is to make vectors of texts."""
+    return _checked(read_vector_header(path))
+
+
+def _checked(header: Header) -> Header:
     texts = _texts(header)
     missing = _missing_bytes(header, texts)
     if missing:

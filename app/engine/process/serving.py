@@ -89,6 +89,7 @@ from app.engine.protocol.messages import (
     Tokenize,
     Tokens,
 )
+from app.engine.protocol.passage_messages import EmbedPassages
 from app.engine.protocol.pooling_messages import EmbedTexts
 from app.engine.protocol.prompt_messages import ChatPrompt, ContextPolicy, Prompt, ReadPrompt
 from app.engine.protocol.template_messages import TemplateFailed
@@ -100,6 +101,7 @@ from app.refusal import Refusal
 if TYPE_CHECKING:  # imported at the first question, which a cold start need not wait for
     from app.engine.process.beams.room import BeamRoom
     from app.engine.process.cache.kept_scores import KeptScores
+    from app.engine.process.pooling.passages import PassageRoom
     from app.engine.process.pooling.room import PoolingRoom
     from app.engine.process.probe.cut_replies import CutReplies
     from app.engine.process.probe.room import Examples, ProbeRoom
@@ -194,6 +196,7 @@ class Serving:
         """What the user wants; the governor may use fewer."""
         self._beams: BeamRoom | None = None
         self._pooling: PoolingRoom | None = None
+        self._passages: PassageRoom | None = None
         self._is_turn_of_cuts = False
         self._open: dict[int, float] = {}
         self._stopped: set[int] = set()
@@ -320,7 +323,8 @@ class Serving:
                 if not (command.is_guest or command.is_background) and self._scheduler is not None:
                     self._scheduler.expect(command.id)
             if isinstance(
-                command, CacheCommand | InsideCommand | SearchBeams | ReadLanes | EmbedTexts
+                command,
+                CacheCommand | InsideCommand | SearchBeams | ReadLanes | EmbedTexts | EmbedPassages,
             ):
                 self._looks.add(command.id)
             else:  # a measurement makes way for it
@@ -416,12 +420,14 @@ class Serving:
                 self._inside.close()
             if self._beams is not None:
                 self._beams.close()
-            if self._pooling is not None:
-                self._pooling.close()
+            for texts in (self._pooling, self._passages):
+                if texts is not None:
+                    texts.close()
             if self._weights is not None:
                 self._weights.close()
             self._scheduler = self._weights = None
             self._inside = self._cut_replies = self._beams = self._pooling = None
+            self._passages = None
             self._weights_lock.release()
 
     def _go_on(self) -> bool:
@@ -441,6 +447,10 @@ class Serving:
             beside_replies=replies or has_cuts
         ):
             self._pooling.step()
+        elif self._passages is not None and self._passages.has_work(
+            beside_replies=replies or has_cuts
+        ):
+            self._passages.step()
         elif cuts is not None and has_cuts and (self._is_turn_of_cuts or not replies):
             self._is_turn_of_cuts = False
             cuts.step()
@@ -469,10 +479,11 @@ class Serving:
                     if self._scheduler.has_work:
                         return _Wake()
 
-    def _rooms(self) -> list[ProbeRoom | CutReplies | KeptScores]:
+    def _rooms(self) -> list[ProbeRoom | CutReplies | KeptScores | PassageRoom]:
         """Who holds what is needed only for a while: a context of its own, scores."""
         kept = None if self._scheduler is None else self._scheduler.cache.kept_scores
-        return [room for room in (self._inside, self._cut_replies, kept) if room is not None]
+        rooms = (self._inside, self._cut_replies, kept, self._passages)
+        return [room for room in rooms if room is not None]
 
     def _room_inside(self) -> ProbeRoom | None:
         """Made at the first question, as the other two; None without weights."""
@@ -513,6 +524,19 @@ class Serving:
                 may_begin=lambda request_id: _taken_out(self._looks, request_id),
             )
         return self._pooling
+
+    def _room_of_passages(self) -> PassageRoom | None:
+        if self._passages is None and self._weights is not None:
+            from app.engine.process.pooling.passages import PassageRoom
+
+            self._passages = PassageRoom(
+                self._log,
+                self._emit,
+                lambda: self._n_threads,
+                may_begin=lambda request_id: _taken_out(self._looks, request_id),
+                on_planned=limit_memory,
+            )
+        return self._passages
 
     def _room_of_cuts(self) -> CutReplies | None:
         if self._cut_replies is None and self._weights is not None and self._scheduler is not None:
@@ -559,6 +583,8 @@ class Serving:
             self._guard(job.id, lambda: self._search_beams(job))
         elif isinstance(job, EmbedTexts):
             self._guard(job.id, lambda: self._embed(job))
+        elif isinstance(job, EmbedPassages):
+            self._guard(job.id, lambda: self._embed_passages(job))
         elif isinstance(job, _Told):
             self._guard(job.id, lambda: self._find_direction(job))
         elif isinstance(job, _StopInside):
@@ -568,8 +594,9 @@ class Serving:
                 self._cut_replies.stop(job.target)
             if self._beams is not None:
                 self._beams.stop(job.target)
-            if self._pooling is not None:
-                self._pooling.stop(job.target)
+            for texts in (self._pooling, self._passages):
+                if texts is not None:
+                    texts.stop(job.target)
         elif isinstance(job, _Foreseen) and self._scheduler is not None:
             with suppress(Refusal):
                 self._scheduler.foresee(job.ids, job.adapters)
@@ -664,6 +691,13 @@ class Serving:
 
     def _embed(self, command: EmbedTexts) -> None:
         room = self._room_of_texts()
+        if room is None:
+            self._fail(command.id, "not_loaded", _NOT_LOADED)
+        else:
+            room.ask(command)
+
+    def _embed_passages(self, command: EmbedPassages) -> None:
+        room = self._room_of_passages()
         if room is None:
             self._fail(command.id, "not_loaded", _NOT_LOADED)
         else:

@@ -99,6 +99,7 @@ from app.engine.protocol.machine_messages import (
     StepProfiled,
 )
 from app.engine.protocol.midway_messages import ContextShift
+from app.engine.protocol.passage_messages import EmbedPassages, PassagesEmbedded
 from app.engine.protocol.pooling_messages import EmbedTexts, TextsEmbedded
 from app.engine.protocol.prompt_messages import (
     ContextPolicy,
@@ -296,6 +297,7 @@ Command = (
     | CompareFlash
     | SearchBeams
     | EmbedTexts
+    | EmbedPassages
     | MakeVector
     | Shutdown
 )
@@ -435,6 +437,7 @@ Result = (
     | FlashCompared
     | BeamsFound
     | TextsEmbedded
+    | PassagesEmbedded
     | VectorMade
     | DevicesRead
     | EngineOffer
@@ -463,8 +466,8 @@ class Hello(WireMessage, frozen=True, tag=True):
 class Progress(WireMessage, frozen=True, tag=True):
     """phase: load (done/total are bytes or percent), draft (a load has come to the draft model:
     what ends the process now is its doing), prefill, measure, replay, inside or beams (tokens),
-    embedding (rows), examples. Sent often enough to serve as a sign of life; `id` is the request it
-    belongs to."""
+    embedding (rows), passages, examples. Sent often enough to serve as a sign of life; `id` is the
+    request it belongs to."""
 
     id: Amount
     phase: Word

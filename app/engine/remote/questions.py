@@ -48,6 +48,7 @@ from app.engine.protocol.messages import (
     Tokenize,
     Tokens,
 )
+from app.engine.protocol.passage_messages import EmbedPassages
 from app.engine.protocol.pooling_messages import EmbedTexts
 from app.engine.protocol.prompt_messages import (
     ChatPrompt,
@@ -108,6 +109,7 @@ NEEDS: Final[dict[type[Any], tuple[str, Ability]]] = {
     CompareFlash: ("A comparison of flash attention", "machine"),
     SearchBeams: ("Beams", "beams"),
     EmbedTexts: ("Vectors of texts", "inside"),
+    EmbedPassages: ("Vectors of passages", "inside"),
     MakeVector: ("A control vector", "vectors"),
     CheckGrammar: ("A check of the grammar", "grammar"),
 }

@@ -190,6 +190,14 @@ class ScriptMeasured(_Part, frozen=True, forbid_unknown_fields=True):
     ms: float = 0
 
 
+class ScriptPassages(_Part, frozen=True, forbid_unknown_fields=True):
+    """How making vectors of passages goes: `ms` for each question, then made-up vectors, or a
+    failure."""
+
+    ms: float = 0
+    fail: ScriptFailure | None = None
+
+
 class ScriptInside(_Part, frozen=True, forbid_unknown_fields=True):
     """How looking inside goes: `ms` in `chunks` of the text that are read, then the answer of a
     made-up network, or a failure. `missing`: names of arrays, each with the reason why this network
@@ -216,6 +224,7 @@ class Script(_Part, frozen=True, forbid_unknown_fields=True):
     replies: list[ScriptReply] = []
     loop: bool = True
     measured: ScriptMeasured = ScriptMeasured()
+    passages: ScriptPassages = ScriptPassages()
     inside: ScriptInside = ScriptInside()
     thinking: ScriptThinking = ScriptThinking()
 

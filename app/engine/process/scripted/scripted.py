@@ -25,6 +25,7 @@ import msgspec
 from app.engine.process.scripted.cache import BUSY, ScriptCache
 from app.engine.process.scripted.grammar import scripted_check
 from app.engine.process.scripted.lanes import ScriptLanes
+from app.engine.process.scripted.passages import scripted_passages
 from app.engine.process.scripted.prompt import END_ID, build_scripted, show_scripted
 from app.engine.process.scripted.script import (
     CLOSING,
@@ -95,6 +96,7 @@ from app.engine.protocol.messages import (
     VocabularyTable,
 )
 from app.engine.protocol.midway_messages import SHIFT_NOTE
+from app.engine.protocol.passage_messages import EmbedPassages
 from app.engine.protocol.pooling_messages import EmbedTexts
 from app.engine.protocol.prompt_messages import ChatPrompt, Prompt, ReadPrompt, TextPrompt
 from app.engine.protocol.replay_messages import (
@@ -115,6 +117,7 @@ if TYPE_CHECKING:
 _LEAVE_AFTER_S: Final = 0.2
 
 _Slow = LookInside | EmbeddingCommand | MachineCommand | MakeVector
+_STEERED: Final = Generate | LoadWeights | MeasureStep | _Slow | SearchBeams | EmbedPassages
 """What is answered after a while."""
 
 
@@ -226,7 +229,7 @@ class ScriptedEngine:
         elif isinstance(command, MeasureStep) and self._cache.is_busy:
             self._fail(command.id, BUSY)
         else:
-            if isinstance(command, Generate | LoadWeights | MeasureStep | _Slow | SearchBeams):
+            if isinstance(command, _STEERED):
                 self._steering.expect(command)
             self._jobs.put(command)
 
@@ -280,10 +283,24 @@ class ScriptedEngine:
             self._play_beams(job)
         elif isinstance(job, EmbedTexts) and self._loaded:
             self._fail(job.id, _NO_VECTORS)
+        elif isinstance(job, EmbedPassages) and self._loaded:
+            self._play_passages(job)
         elif isinstance(job, _Slow) and self._loaded:
             self._play_inside(job, self._loaded.n_threads)
         else:
             self._fail(cast("CountPrompt", job).id, _NOT_LOADED)
+
+    def _play_passages(self, job: EmbedPassages) -> None:
+        passages = self._script.passages
+        try:
+            self._steering.wait(job.id, passages.ms / 1000)
+        except StopSeenError:
+            self._send(Stopped(job.id, Done()))
+            return
+        if passages.fail is not None:
+            self._fail(job.id, passages.fail)
+        else:
+            self._answer(job.id, scripted_passages(job))
 
     def _play_measured(self, job: MeasureStep, n_threads: int) -> None:
         measured, n_tokens = self._script.measured, self._cache.n_tokens(job.conversation)

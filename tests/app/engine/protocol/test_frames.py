@@ -84,6 +84,7 @@ from app.engine.protocol.messages import (
     Tokens,
     VocabularyTable,
 )
+from app.engine.protocol.passage_messages import PassagesEmbedded
 from app.engine.protocol.pooling_messages import TextsEmbedded
 from app.engine.protocol.prompt_messages import CutMessage, ShownPart
 from app.engine.protocol.remote_messages import EngineOffer, Lack, RemoteModel
@@ -218,6 +219,7 @@ RESULTS: list[WireMessage] = [
     StepProfiled(9, 5, 2, 0.1, 0.2, [1.0, 1.0], [0.0, 0.0], [2.0, 2.0], 3.0, 9.0, 8.0),
     FlashCompared(9, 8, 2, SIDE, SIDE, 0.1),
     TextsEmbedded(2, 2, Array.of("f4", [1.0, 0.0, 0.6, 0.8]), "mean"),
+    PassagesEmbedded(1, 2, Array.of("f4", [0.6, 0.8]), "cls", 512, 24_000_000),
     BeamsFound(9, 8, 1, 3, 12, [2, 1], 2, "length", 0.1, 0.2, 2, ["A note."]),
     EngineOffer(
         *("e", "Mine", "vllm", "0.9"),
@@ -334,6 +336,7 @@ put = msgspec.structs.replace
 FAR = 2**31
 NO_FIT: dict[str, WireMessage] = {
     "a vector too short": TextsEmbedded(2, 2, Array.of("f4", [1.0] * 3), "mean"),
+    "a passage too many": PassagesEmbedded(1, 2, Array.of("f4", [1.0] * 4), "mean", 512, 1),
     "a node before its parent": BeamsGrew(1, 1, [put(NODE, parent=2)]),
     "a direction too few": VectorMade(3, 2, 1, 1, "mean", NUMBERS, [1.0], [0.5]),
     "a layer that says nothing": VectorMade(2, 2, 1, 1, "mean", NUMBERS, [], [0.5]),

@@ -53,6 +53,7 @@ from app.engine.protocol.messages import (
     TokenTrace,
     VocabularyTable,
 )
+from app.engine.protocol.passage_messages import PassagesEmbedded
 from app.engine.protocol.pooling_messages import TextsEmbedded
 from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt, PromptShown, ShownPart
 from app.engine.protocol.replay_messages import DrawExplained
@@ -148,6 +149,9 @@ _TOGETHER: dict[type[WireMessage], st.SearchStrategy[WireMessage]] = {
             *(_ones(n), _ones(n), Array.of("u1", [1] * n), [LaneVisit(1, 0, "r", "c", 0.0, 0.0)]),
             [],
         )
+    ),
+    PassagesEmbedded: st.integers(0, 3).map(
+        lambda n: PassagesEmbedded(n, 2, _row(2 * n), "mean", 512, 1)
     ),
     TextsEmbedded: st.integers(0, 3).map(lambda n: TextsEmbedded(n, 2, _row(2 * n), "mean")),
     VectorMade: st.integers(0, 3).map(

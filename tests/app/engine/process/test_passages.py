@@ -1,0 +1,142 @@
+"""An embedding model beside the weights, against llama.cpp's own vectors of the same file."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+from each import each
+from small_networks import tiny_bert
+
+from app.engine.process.native.native import Batch, NativeLog, llama
+from app.engine.process.native.vocabulary import Vocabulary
+from app.engine.process.pooling.embedder import opened
+from app.engine.process.pooling.passages import IDLE_S, PassageRoom
+from app.engine.protocol.messages import Event, Failed, Finished, Progress, Stopped
+from app.engine.protocol.passage_messages import EmbedPassages, PassagesEmbedded
+
+TEXTS = ["the harbour is deep", "a", "deep " * 900]
+
+
+@dataclasses.dataclass
+class Room:
+    log: NativeLog
+    now: float = 0.0
+    step_s: float = 0.0
+    events: list[Event] = dataclasses.field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.room = PassageRoom(self.log, self.events.append, lambda: 1, self.clock)
+
+    def clock(self) -> float:
+        self.now += self.step_s
+        return self.now
+
+    def run(self, command: EmbedPassages) -> Event:
+        self.room.ask(command)
+        while self.room.has_work(beside_replies=False):
+            self.room.step()
+        return self.events[-1]
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("bert") / "tiny-bert.gguf"
+    tiny_bert(path)
+    return path
+
+
+@pytest.fixture
+def room(native_log: NativeLog):
+    found = Room(native_log)
+    yield found
+    found.room.close()
+
+
+def _vectors(ending: Event) -> np.ndarray:
+    assert isinstance(ending, Finished), ending
+    assert isinstance(ending.result, PassagesEmbedded)
+    numbers = np.array(ending.result.vectors.numbers())
+    return numbers.reshape(ending.result.n, ending.result.n_embd)
+
+
+def test_vectors_are_those_of_llama_cpp(bert: Path, room: Room) -> None:
+    ending = room.run(EmbedPassages(1, str(bert), TEXTS))
+    found = _vectors(ending)
+    assert isinstance(ending, Finished)
+    assert isinstance(ending.result, PassagesEmbedded)
+    assert (ending.result.pooling, ending.result.n_cut) == ("mean", 1)
+    assert ending.result.memory_bytes > bert.stat().st_size / 2
+    told = [(event.done, event.total) for event in room.events if isinstance(event, Progress)]
+    assert told == [(1, 3), (2, 3), (3, 3)]
+    model = llama.llama_model_load_from_file(str(bert).encode(), llama.llama_model_default_params())
+    params = llama.llama_context_default_params()
+    params.n_ctx = params.n_batch = params.n_ubatch = 512
+    params.n_threads = params.n_threads_batch = 1
+    params.embeddings = True
+    context = llama.llama_init_from_model(model, params)
+    vocabulary = Vocabulary(llama.llama_model_get_vocab(model))
+    try:
+        for text, vector in zip(TEXTS[:2], found, strict=False):
+            ids = vocabulary.with_ends(vocabulary.tokenize(text))
+            batch = Batch(512, 1)
+            batch.add(ids, 0, 0, want_scores=True, want_all=True)
+            assert llama.llama_decode(context, batch.native) == 0
+            native = llama.llama_get_embeddings_seq(context, 0)
+            expected = np.ctypeslib.as_array(native, (len(vector),)).astype(float)
+            assert vector == pytest.approx(expected / np.linalg.norm(expected), abs=1e-4)
+    finally:
+        llama.llama_free(context)
+        llama.llama_model_free(model)
+
+
+def test_it_loads_once_rests_beside_replies_and_goes_when_idle(bert: Path, native_log) -> None:
+    n_opened = 0
+
+    def counted(*arguments):
+        nonlocal n_opened
+        n_opened += 1
+        return opened(*arguments)
+
+    room = Room(native_log)
+    room.room = PassageRoom(native_log, room.events.append, lambda: 1, room.clock, open_=counted)
+    first = _vectors(room.run(EmbedPassages(1, str(bert), ["a", "b"])))
+    again = _vectors(room.run(EmbedPassages(2, str(bert), ["b"], path_bytes=bytes(bert))))
+    assert again[0] == pytest.approx(first[1], abs=1e-6)
+    assert n_opened == 1
+    assert room.room.idle_s == IDLE_S
+    room.now += IDLE_S
+    room.room.give_back()
+    assert room.room.idle_s is None
+    room.step_s = 1.0  # a text takes a second now: nobody's reply waits for that
+    room.room.ask(EmbedPassages(3, str(bert), ["a"] * 3))
+    while n_opened < 2 or not any(isinstance(e, Progress) and e.id == 3 for e in room.events):
+        room.room.step()
+    room.now += 1000
+    assert not room.room.has_work(beside_replies=True)
+    assert room.room.has_work(beside_replies=False)
+    room.room.stop(3)
+    assert isinstance(room.events[-1], Stopped)
+    room.room.close()
+
+
+@each(
+    ("name", "sentence"),
+    [
+        ("missing.gguf", "missing.gguf"),
+        ("no.gguf", "no.gguf"),
+    ],
+)
+def test_what_makes_no_vectors_is_a_sentence(tmp_path: Path, room: Room, name, sentence) -> None:
+    (tmp_path / "no.gguf").write_bytes(b"GGUF but not really")
+    ending = room.run(EmbedPassages(1, str(tmp_path / name)))
+    assert isinstance(ending, Failed)
+    assert sentence in ending.sentence
+
+
+def test_weights_that_write_make_vectors_too(made_gguf: Path, room: Room) -> None:
+    """Many embedding models are language models that were trained on."""
+    ending = room.run(EmbedPassages(1, str(made_gguf), ["a", "b"], are_questions=True))
+    assert np.linalg.norm(_vectors(ending), axis=1) == pytest.approx(1.0)

@@ -159,12 +159,15 @@ class Engine:
         path: str | PathLike[str],
         options: LoadOptions | None = None,
         saved: SavedFolder | None = None,
+        projector: str = "",
     ) -> int:
         """Load weights in place of those loaded now, if any. Ends in Finished(Loaded). `saved`:
-        where chats' KV state lies on disk; nowhere where it is not given."""
+        where chats' KV state lies on disk; nowhere where it is not given. `projector`: path of the
+        file that lets them see or hear."""
         name = fspath(path)
         raw = b"" if clean_text(name) == name else fsencode(name)
-        command = LoadWeights(self._new_id(), name, options or LoadOptions(), raw, saved)
+        options = options or LoadOptions()
+        command = LoadWeights(self._new_id(), name, options, raw, saved, projector)
         self._post(command.id, partial(self._oversight.load, command))
         return command.id
 

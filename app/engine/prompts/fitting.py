@@ -62,6 +62,9 @@ FAR: Final = 8
 """What lies more than so many windows back is not even measured. The same rule as for the cut
 itself, on a larger scale: it holds for several windows, then moves on by several."""
 
+_GUESSED_CELLS: Final = 256
+"""Of a picture."""
+
 CUT_NOTE: Final = "turns_left_out"
 
 HEAD_SHARE: Final = 8
@@ -219,10 +222,12 @@ def _fit_begun(
 def counted(built: BuiltPrompt, n_ctx: int) -> PromptCount:
     """What the meter is told of a prompt that fits."""
     if not built.cut:
-        return PromptCount(len(built.ids), n_ctx)
+        return PromptCount(len(built.ids), n_ctx, media=built.media)
     named = [message.message_id for message in built.cut if message.message_id]
     first, last = (named[0], named[-1]) if named else ("", "")
-    return PromptCount(len(built.ids), n_ctx, len(built.cut), built.n_whole, last, first)
+    return PromptCount(
+        len(built.ids), n_ctx, len(built.cut), built.n_whole, last, first, built.media
+    )
 
 
 def _keep_end(built: BuiltPrompt, window: int, policy: Policy) -> BuiltPrompt:
@@ -399,7 +404,8 @@ def measure(messages: Sequence[ChatMessage], whole: BuiltPrompt) -> tuple[list[S
 
 def _guess(message: ChatMessage) -> int:
     """Never less than it will be for most texts, and the same each time."""
-    return 8 + (len(message.token_ids or ()) or len(message.content.encode()) // 3)
+    n_text = len(message.token_ids or ()) or len(message.content.encode()) // 3
+    return 8 + n_text + _GUESSED_CELLS * len(message.media)
 
 
 def _without(prompt: ChatPrompt, gone: list[int]) -> ChatPrompt:

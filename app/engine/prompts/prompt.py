@@ -30,12 +30,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import count, product
 from typing import Any, Final
 
 import msgspec
 
 from app.engine.prompts.call_forms import OTHER_TOOLS, changed_lines
+from app.engine.prompts.media import See, see_nothing, span_of
 from app.engine.prompts.midway import Stretch
 from app.engine.prompts.reply_opening import missing_opening
 from app.engine.prompts.sources import (
@@ -74,6 +75,7 @@ from app.engine.prompts.tooling import (
     with_short_ids,
 )
 from app.engine.protocol.frames import clean_text
+from app.engine.protocol.media_messages import SHOWN, MediaSpan
 from app.engine.protocol.prompt_messages import (
     ChatMessage,
     ChatPrompt,
@@ -115,7 +117,8 @@ class BuiltPrompt:
     that was rendered, "" where there is none. `stretches`: what can go of it in the middle of a
     reply, in the order in which it would (`midway.py`). `calls`: how a reply to it writes calls;
     None where it is offered no tools. `call_grammars`: what may bind them, and `loose_tools`: which
-    tools' arguments it leaves open; filled in by whoever wants a reply."""
+    tools' arguments it leaves open; filled in by whoever wants a reply. `media`: which tokens are
+    cells of pictures; `chunks`: what each of them is computed from."""
 
     ids: list[int]
     rendered: str
@@ -135,6 +138,8 @@ class BuiltPrompt:
     calls: CallForm | None = None
     call_grammars: Mapping[str, str] = field(default_factory=dict)
     loose_tools: frozenset[str] = frozenset()
+    media: list[MediaSpan] = field(default_factory=list)
+    chunks: list[object] = field(default_factory=list)
 
 
 NO_TEMPLATE: Final = PromptNote(
@@ -173,18 +178,23 @@ _NONE: Final[Mapping[str, Any]] = {}
 
 
 def build_prompt(
-    prompt: Prompt, vocabulary: PromptVocabulary, template: str | None, render: Render
+    prompt: Prompt,
+    vocabulary: PromptVocabulary,
+    template: str | None,
+    render: Render,
+    see: See = see_nothing,
 ) -> BuiltPrompt:
     """Return the prompt's token IDs and where they come from.
 
-    `template` is the file's own; a ChatPrompt's goes before it. Raises TemplateFailed.
+    `template` is the file's own; a ChatPrompt's goes before it. `see` looks at pictures. Raises
+    TemplateFailed, or Refusal for a picture that cannot be seen.
     """
     if isinstance(prompt, IdsPrompt):
         return _build_ids(prompt.token_ids, vocabulary)
     if isinstance(prompt, TextPrompt):
         return _build_text(prompt, vocabulary)
     return _build_chat(
-        prompt, vocabulary, template if prompt.template is None else prompt.template, render
+        prompt, vocabulary, template if prompt.template is None else prompt.template, render, see
     )
 
 
@@ -217,7 +227,11 @@ def _build_text(prompt: TextPrompt, vocabulary: PromptVocabulary) -> BuiltPrompt
 
 
 def _build_chat(
-    prompt: ChatPrompt, vocabulary: PromptVocabulary, template: str | None, render: Render
+    prompt: ChatPrompt,
+    vocabulary: PromptVocabulary,
+    template: str | None,
+    render: Render,
+    see: See,
 ) -> BuiltPrompt:
     messages = [sourced(message) for message in prompt.messages if not _is_empty(message)]
     continued = None
@@ -240,7 +254,7 @@ def _build_chat(
         rendering = _Rendering(vocabulary, template, render, variables, tooling)
     messages = told(_one_system_prompt(messages), tooling, tokenizer.spell)
     layout, messages = _first_accepted(rendering, with_ids(messages, tooling), notes)
-    _add_layout(tokenizer, layout, messages, tooling)
+    spans, chunks = _add_layout(tokenizer, layout, messages, tooling, see)
     rendered, tail = layout.text, b""
     n_before = len(tokenizer.ids)
     if continued is not None:
@@ -258,6 +272,8 @@ def _build_chat(
         tail=tail,
         template=template or "",
         calls=tooling.form if prompt.tools else None,
+        media=spans,
+        chunks=chunks,
     )
 
 
@@ -289,7 +305,11 @@ def _one_system_prompt(messages: list[Sourced]) -> list[Sourced]:
 def _is_empty(message: ChatMessage) -> bool:
     """A reply stopped before its first token would teach the weights to answer nothing."""
     says_nothing = not (
-        message.content or message.reasoning or message.token_ids or message.tool_calls
+        message.content
+        or message.reasoning
+        or message.token_ids
+        or message.tool_calls
+        or message.media
     )
     return says_nothing and message.role in ("assistant", "system")
 
@@ -472,7 +492,17 @@ class _Rendering:
                 lambda found: f"{open_mark}c{controls.index(found[0])}{close_mark}", text
             )
 
-        given = [_as_dict(m, hide(m.content), m.reasoning and hide(m.reasoning)) for m in messages]
+        numbers = count()
+
+        def content_of(message: Sourced) -> str:
+            text, at = "", 0
+            for media in message.media:
+                text += hide(message.content[at : media.at])
+                text += f"{open_mark}i{next(numbers)}{close_mark}"
+                at = media.at + len(SHOWN)
+            return text + hide(message.content[at:])
+
+        given = [_as_dict(m, content_of(m), m.reasoning and hide(m.reasoning)) for m in messages]
         marked = [
             _as_dict(
                 m,
@@ -557,26 +587,41 @@ def _add_layout(
     layout: Layout,
     messages: list[Sourced],
     tooling: Tooling = NO_TOOLING,
-) -> None:
-    """Tokenise the rendered text: whole, but for control text and replies with their own IDs."""
+    see: See = see_nothing,
+) -> tuple[list[MediaSpan], list[object]]:
+    """Tokenise the rendered text: whole, but for control text, replies with their own IDs, and
+    pictures. Returns where these are, and what they are computed from."""
     if tooling is not NO_TOOLING:
         layout.spans.extend(list(_call_spans(layout, messages, tooling.form)))
         layout.spans.sort(key=lambda span: span.start)
     text, position = layout.text, 0
     replies = list(_replies_as_ids(tokenizer, layout, messages, tooling.form))
+    media = [each for message in messages for each in message.media]
+    seen = {at: media[number] for at, number in layout.media}
     cuts = [(start, end, None) for start, end in layout.ordinary] + replies
+    cuts += [(at, at + len(SHOWN), None) for at in seen]
+    spans: list[MediaSpan] = []
+    chunks: list[object] = []
     origins = _origins(layout, messages)
     for start, end, reply in sorted(cuts, key=lambda cut: (cut[0], -cut[1])):
         if start < position:
             continue  # control text inside a reply that enters as its own IDs
         tokenizer.add_mixed(text[position:start], position, origins)
+        origin, message_id = _origin_at(origins, start)
         if reply is not None:
             tokenizer.add_ids(*reply)
+        elif start in seen:
+            tokenizer.begin()
+            for piece in see(seen[start]):
+                if piece.is_cells:
+                    spans.append(span_of(seen[start], piece, len(tokenizer.ids)))
+                    chunks.append(piece.chunk)
+                tokenizer.add_ids(piece.ids, origin, message_id)
         else:
-            origin, message_id = _origin_at(origins, start)
             tokenizer.add(text[start:end], origin, message_id, ordinary=True)
         position = end
     tokenizer.add_mixed(text[position:], position, origins)
+    return spans, chunks
 
 
 def _call_spans(layout: Layout, messages: list[Sourced], form: CallForm) -> Iterator[MessageSpan]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import accumulate
 
+from app.engine.prompts.media import is_media
 from app.engine.prompts.prompt import BuiltPrompt
 from app.engine.prompts.tokens import PromptPart
 from app.engine.protocol.frames import Array
@@ -22,13 +23,13 @@ def shown(
 
     A million tokens are about 25 MB, so any prompt that fits a window fits a frame.
     """
-    pieces = [piece(token_id) for token_id in built.ids]
+    pieces = [b"" if is_media(token_id) else piece(token_id) for token_id in built.ids]
     return PromptShown(
         token_ids=Array.of("i4", built.ids),
         offsets=Array.of("i8", [0, *accumulate(map(len, pieces))]),
         blob=b"".join(pieces),
-        attributes=Array.of("i4", [attribute(token_id) for token_id in built.ids]),
-        controls=Array.of("u1", [int(is_control(token_id)) for token_id in built.ids]),
+        attributes=Array.of("i4", [0 if is_media(i) else attribute(i) for i in built.ids]),
+        controls=Array.of("u1", [int(not is_media(i) and is_control(i)) for i in built.ids]),
         parts=[_part(part, is_known=built.is_known) for part in built.parts],
         rendered=built.rendered,
         n_ctx=n_ctx,
@@ -37,6 +38,7 @@ def shown(
         n_whole=built.n_whole,
         returned=built.returned,
         retokenized=built.retokenized,
+        media=built.media,
     )
 
 

@@ -7,7 +7,9 @@ tells them apart, so each content carries its *sources*, and they move along wit
     system "Be brief."   user "Hi"     →   user "Be brief.\\n\\nHi"
     sources                                (0, 9, system)  (11, 13, user)
 
-What belongs to no source (the blank line here) is scaffold.
+What belongs to no source (the blank line here) is scaffold. Where a picture stands the content has
+a character for it from here on (`SHOWN`); `media` says which of them are pictures, so that one that
+somebody typed is none.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import msgspec
 
 from app.engine.prompts.tokens import Origin
 from app.engine.protocol.frames import clean_text
+from app.engine.protocol.media_messages import SHOWN, Media
 from app.engine.protocol.prompt_messages import ChatMessage, Role
 from app.engine.protocol.tool_messages import ToolCall
 
@@ -35,12 +38,18 @@ class Sourced(ChatMessage, frozen=True, tag=True):
 def sourced(message: ChatMessage) -> Sourced:
     """A message with texts that can be encoded, and the sources that it has by itself."""
     content = clean_text(message.content)
-    spans = message.attachments
+    spans, media = message.attachments, message.media
     if len(content) != len(message.content):  # pairs of surrogates became characters
         spans = [
             (len(clean_text(message.content[:start])), len(clean_text(message.content[:end])))
             for start, end in spans
         ]
+        media = [
+            msgspec.structs.replace(each, at=len(clean_text(message.content[: max(each.at, 0)])))
+            for each in media
+        ]
+    if media:
+        content, spans, media = _with_media(content, spans, media)
     return Sourced(
         message.role,
         content,
@@ -54,7 +63,27 @@ def sourced(message: ChatMessage) -> Sourced:
         ],
         tool_call_id=clean_text(message.tool_call_id),
         tool_name=clean_text(message.tool_name),
+        media=media,
     )
+
+
+def _with_media(
+    content: str, spans: Sequence[tuple[int, int]], media: Sequence[Media]
+) -> tuple[str, list[tuple[int, int]], list[Media]]:
+    """The content with a character for each picture, and all places moved along."""
+    places = sorted(media, key=lambda each: each.at)
+    ats = [min(max(each.at, 0), len(content)) for each in places]
+    moved = [
+        (start + sum(at <= start for at in ats), end + sum(at < end for at in ats))
+        for start, end in spans
+    ]
+    for at in reversed(ats):
+        content = content[:at] + SHOWN + content[at:]
+    placed = [
+        msgspec.structs.replace(each, at=at + number)
+        for number, (each, at) in enumerate(zip(places, ats, strict=True))
+    ]
+    return content, moved, placed
 
 
 def is_summary(message: Sourced) -> bool:
@@ -97,33 +126,41 @@ def framed(message: Sourced, before: str, behind: str, *, is_own: bool = False) 
     if is_own and behind:
         start = len(content) - len(behind)
         sources.append((start, len(content), message.role, message.message_id))
-    return msgspec.structs.replace(message, content=content, sources=tuple(sources))
+    return msgspec.structs.replace(
+        message,
+        content=content,
+        sources=tuple(sources),
+        media=_media_moved(message, len(before)),
+    )
 
 
 def led(message: Sourced, lead: str) -> Sourced:
     """The message with a few characters before it, which count as its own."""
     moved = _moved(message.sources, len(lead))
     own: Origin = (0, len(lead), message.role, message.message_id)
-    return _with(message, lead + message.content, (own, *moved), message.token_ids)
+    return msgspec.structs.replace(
+        message,
+        content=lead + message.content,
+        sources=(own, *moved),
+        media=_media_moved(message, len(lead)),
+    )
 
 
 def joined(messages: Sequence[Sourced], into: Sourced) -> Sourced:
     """One message with all the contents, which is of the role of `into` and has its id."""
-    content, sources = "", list[Origin]()
+    content, sources, media = "", list[Origin](), list[Media]()
     for message in messages:
         content += BETWEEN if content and message.content else ""
         sources += _moved(message.sources, len(content))
+        media += _media_moved(message, len(content))
         content += message.content
-    return _with(into, content, tuple(sources), None)
-
-
-def _with(
-    message: Sourced, content: str, sources: tuple[Origin, ...], ids: list[int] | None
-) -> Sourced:
-    role: Role = message.role
     return msgspec.structs.replace(
-        message, role=role, content=content, token_ids=ids, sources=sources
+        into, content=content, token_ids=None, sources=tuple(sources), media=media
     )
+
+
+def _media_moved(message: Sourced, by: int) -> list[Media]:
+    return [msgspec.structs.replace(each, at=each.at + by) for each in message.media]
 
 
 def _moved(sources: Sequence[Origin], by: int) -> list[Origin]:

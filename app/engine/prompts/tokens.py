@@ -192,13 +192,18 @@ class PromptTokenizer:
         template's or, where the vocabulary wants one, ours."""
         if self._has_begun:
             return self._tokenize_middle(text, special)
-        self._has_begun = True
+        bos_text = self.vocabulary.bos_text
+        self.begin(has_bos=special and bool(bos_text) and text.lstrip().startswith(bos_text))
+        return self.vocabulary.tokenize(text, special=special)
+
+    def begin(self, *, has_bos: bool = False) -> None:
+        """What comes next is no text, or has its BOS: nothing else stands before it."""
         vocabulary = self.vocabulary
-        bos_text, bos_id = vocabulary.bos_text, vocabulary.bos_id
-        has_bos = special and bool(bos_text) and text.lstrip().startswith(bos_text)
-        if vocabulary.add_bos and bos_id is not None and not has_bos:
-            self.add_ids([bos_id], "scaffold", None)
-        return vocabulary.tokenize(text, special=special)
+        if self._has_begun:
+            return
+        self._has_begun = True
+        if vocabulary.add_bos and vocabulary.bos_id is not None and not has_bos:
+            self.add_ids([vocabulary.bos_id], "scaffold", None)
 
     def _tokenize_middle(self, text: str, special: bool) -> list[int]:
         """Tokenise text that stands inside the prompt.

@@ -24,6 +24,7 @@ from app.engine.protocol.frames import (
     WireMessage,
     Word,
 )
+from app.engine.protocol.media_messages import Spans, check_spans
 from app.engine.protocol.replay_messages import ReplayDraws
 from app.engine.protocol.saved_messages import SavedCommand, SavedCopy
 
@@ -109,7 +110,8 @@ class CellPart(WireMessage, frozen=True, tag=True):
 class CacheSlot(WireMessage, frozen=True, tag=True):
     """A sequence that holds cells. `token_ids` (i4): the token at each position. `first_position`:
     the oldest one still held in every layer (above 0 where a sliding window has moved on).
-    `state_bytes`: what llama.cpp says that a copy of it takes."""
+    `state_bytes`: what llama.cpp says that a copy of it takes. `media`: which of them are cells of
+    pictures."""
 
     sequence: Count
     conversation: Name
@@ -119,6 +121,7 @@ class CacheSlot(WireMessage, frozen=True, tag=True):
     runs: Annotated[list[CellRun], MANY]
     parts: Annotated[list[CellPart], MANY]
     state_bytes: Amount
+    media: Spans = msgspec.field(default_factory=list)
 
     def check(self) -> None:
         """Runs follow each other and cover the sequence, and so do parts, as far as there are."""
@@ -132,6 +135,7 @@ class CacheSlot(WireMessage, frozen=True, tag=True):
         borders = [place for part in self.parts for place in (part.start, part.end)]
         if borders != sorted(borders) or (borders and borders[-1] > at):
             raise ProtocolError("the parts of a sequence do not follow each other")
+        check_spans(self.media, at)
 
 
 class ParkedCopy(WireMessage, frozen=True, tag=True):

@@ -24,6 +24,7 @@ from app.engine.protocol.frames import (
     WireMessage,
     Word,
 )
+from app.engine.protocol.media_messages import ProjectorOffer
 from app.engine.protocol.remote_messages import EngineOffer
 from app.engine.protocol.saved_messages import SavedFolder
 
@@ -82,13 +83,14 @@ class LoadOptions(WireMessage, frozen=True, tag=True):
 class LoadWeights(WireMessage, frozen=True, tag=True):
     """`path_bytes`: the path as the system has it, where `path` cannot say it: names of files
     need not be UTF-8, and what is not, no text on the wire can hold. `saved`: where KV state lies
-    beyond this run, if anywhere."""
+    beyond this run, if anywhere. `projector`: path of the file that lets them see or hear."""
 
     id: Amount
     path: str
     options: LoadOptions = msgspec.field(default_factory=LoadOptions)
     path_bytes: bytes = b""
     saved: SavedFolder | None = None
+    projector: str = ""
 
 
 class Device(WireMessage, frozen=True, tag=True):
@@ -129,7 +131,8 @@ class Loaded(WireMessage, frozen=True, tag=True):
     templates, its main one first as "default". `fast_hash` is `app.gguf.fingerprint`'s; empty if
     the file could not be read again. `cache`: what each cell of the KV cache is made of.
     `draft`: the name of the draft model that stands beside them. `remote`: they stand on a server
-    elsewhere, which can this; what it does not say of them is 0 or empty then.
+    elsewhere, which can this; what it does not say of them is 0 or empty then. `projector`: what
+    became of the one that was asked for; None: none was.
     """
 
     path: Name
@@ -167,3 +170,4 @@ class Loaded(WireMessage, frozen=True, tag=True):
     cache: CacheShape | None = None
     draft: Name = ""
     remote: EngineOffer | None = None
+    projector: ProjectorOffer | None = None

@@ -98,6 +98,7 @@ from app.engine.protocol.machine_messages import (
     ProfileStep,
     StepProfiled,
 )
+from app.engine.protocol.media_messages import Spans, check_spans
 from app.engine.protocol.midway_messages import ContextShift
 from app.engine.protocol.passage_messages import EmbedPassages, PassagesEmbedded
 from app.engine.protocol.pooling_messages import EmbedTexts, TextsEmbedded
@@ -376,7 +377,8 @@ class Tokens(WireMessage, frozen=True, tag=True):
 class PromptCount(WireMessage, frozen=True, tag=True):
     """`n_tokens` of the prompt as the policy lets it be; more than `n_ctx` would be refused. Where
     `n_cut` messages are left out, the whole conversation has `n_whole` tokens, and `first_cut` and
-    `last_cut` are the first and last of those messages that have an id."""
+    `last_cut` are the first and last of those messages that have an id. `media`: which of the
+    tokens are cells of pictures, as far as it fits."""
 
     n_tokens: Count
     n_ctx: Count
@@ -384,6 +386,10 @@ class PromptCount(WireMessage, frozen=True, tag=True):
     n_whole: Count = 0
     last_cut: Name = ""
     first_cut: Name = ""
+    media: Spans = msgspec.field(default_factory=list)
+
+    def check(self) -> None:
+        check_spans(self.media, self.n_tokens)
 
 
 class VocabularyTable(WireMessage, frozen=True, tag=True):
@@ -466,8 +472,8 @@ class Hello(WireMessage, frozen=True, tag=True):
 class Progress(WireMessage, frozen=True, tag=True):
     """phase: load (done/total are bytes or percent), draft (a load has come to the draft model:
     what ends the process now is its doing), prefill, measure, replay, inside or beams (tokens),
-    embedding (rows), passages, examples. Sent often enough to serve as a sign of life; `id` is the
-    request it belongs to."""
+    embedding (rows), passages, examples, seeing (parts of pictures that are encoded). Sent often
+    enough to serve as a sign of life; `id` is the request it belongs to."""
 
     id: Amount
     phase: Word
@@ -654,8 +660,8 @@ class Stopped(WireMessage, frozen=True, tag=True):
 class Failed(WireMessage, frozen=True, tag=True):
     """kind: not_a_gguf, incomplete_file, missing_file, not_readable, out_of_memory,
     unsupported, not_a_chat_model, prompt_too_long, bad_setting, bad_template, no_candidate,
-    native_error, busy, not_loaded, internal; of a server elsewhere also unreachable, refused,
-    server_error. `partial` is the Summary so far, if any."""
+    no_projector, bad_media, native_error, busy, not_loaded, internal; of a server elsewhere also
+    unreachable, refused, server_error. `partial` is the Summary so far, if any."""
 
     id: Amount
     kind: Word

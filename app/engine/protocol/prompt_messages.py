@@ -24,6 +24,7 @@ from app.engine.protocol.frames import (
     check_equal,
     check_pieces,
 )
+from app.engine.protocol.media_messages import Media, Spans, check_spans
 from app.engine.protocol.tool_messages import AUTO, Tool, ToolCall
 
 Role = Literal["system", "user", "assistant", "tool"]
@@ -37,7 +38,8 @@ class ChatMessage(WireMessage, frozen=True, tag=True):
     enter the prompt as itself; None means: tokenise `content`. `is_pinned`: the context policy
     never cuts it. `attachments`: characters [start, end) of `content` that are attached texts.
     `origin`: what its tokens are said to come from, where that is not its role. `tool_calls`: what
-    a reply called. `tool_call_id`, `tool_name`: of a tool's result, which call it answers.
+    a reply called. `tool_call_id`, `tool_name`: of a tool's result, which call it answers. `media`:
+    pictures and sounds, in the order of their places.
     """
 
     role: Role
@@ -51,6 +53,7 @@ class ChatMessage(WireMessage, frozen=True, tag=True):
     tool_calls: list[ToolCall] = msgspec.field(default_factory=list)
     tool_call_id: str = ""
     tool_name: str = ""
+    media: list[Media] = msgspec.field(default_factory=list)
 
 
 class ChatPrompt(WireMessage, frozen=True, tag=True):
@@ -140,6 +143,7 @@ class PromptShown(WireMessage, frozen=True, tag=True):
     the text before it was tokenised. `cut` and `n_whole`: see `Summary.cut` and `PromptCount`.
     `returned`: message_ids of replies that entered as the IDs they were generated with;
     `retokenized`: of those whose IDs could not be used, so that their text was tokenised again.
+    `media`: which tokens are cells of pictures; their pieces are empty.
     """
 
     token_ids: Int32s
@@ -155,6 +159,7 @@ class PromptShown(WireMessage, frozen=True, tag=True):
     n_whole: Count
     returned: Annotated[list[Name], MANY]
     retokenized: Annotated[list[Name], MANY]
+    media: Spans = msgspec.field(default_factory=list)
 
     def check(self) -> None:
         n_tokens = self.token_ids.size
@@ -168,3 +173,4 @@ class PromptShown(WireMessage, frozen=True, tag=True):
             at = part.end
         if at != n_tokens:
             raise ProtocolError("a prompt's parts do not cover it")
+        check_spans(self.media, n_tokens)

@@ -18,6 +18,7 @@ SpanKind = Literal[
     "alone",
     "settling",
     "restoring",
+    "seeing",
     "between",
     "prefill",
     "reread",
@@ -39,6 +40,7 @@ SpanKind = Literal[
     alone        a repeatable reply waits for the others' end, or they for its
     settling     the sampling chain is made, and what is known of the prompt brought into the slot
     restoring    a copy is read from disk, or brought back from host memory
+    seeing       the projector turns a picture or a sound into the vectors of its cells
     between      until the next pass begins: others draw, the batch is put together
     prefill      a pass that reads `tokens` of the prompt
     reread       the same for what was read once and lost

@@ -92,6 +92,7 @@ class Engines:
         path: str | PathLike[str],
         options: LoadOptions | None = None,
         saved: SavedFolder | None = None,
+        projector: str = "",
     ) -> int:
         """A file, or a model of a server (`remote_path`), in place of what is loaded now."""
         if is_remote(fspath(path)):
@@ -102,7 +103,7 @@ class Engines:
         if self._is_remote:
             self._remote.unload()
             self._is_remote = False
-        return self._local.load(path, options, saved)
+        return self._local.load(path, options, saved, projector)
 
     def unload(self) -> int:
         return self._in_use.unload()

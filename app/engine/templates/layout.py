@@ -12,7 +12,10 @@ and end, also where the template trimmed them:
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Final
+
+from app.engine.protocol.media_messages import SHOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +32,18 @@ class MessageSpan:
 @dataclass(frozen=True, slots=True)
 class Layout:
     """`ordinary`: character ranges that hold control-token text which is only text.
-    `is_known`: whether the scaffold could be laid over all of the text."""
+    `is_known`: whether the scaffold could be laid over all of the text. `media`: at which character
+    which picture stands."""
 
     text: str
     spans: list[MessageSpan]
     ordinary: list[tuple[int, int]]
     is_known: bool
+    media: list[tuple[int, int]] = field(default_factory=list)
+
+
+_HIDDEN: Final = "[ci]"
+"""What placeholders stand for: control text, pictures."""
 
 
 def lay_over(
@@ -76,19 +85,26 @@ def _end_of_content(
 
 
 def restore(layout: Layout, controls: list[str], open_mark: str, close_mark: str) -> Layout:
-    """Put control text back where its placeholders are, and move the spans along."""
-    pieces = re.split(f"{open_mark}c([0-9]+){close_mark}", layout.text)
+    """Put control text back where its placeholders are, and a character for each picture; move the
+    spans along."""
+    pieces = re.split(f"{open_mark}({_HIDDEN}[0-9]+){close_mark}", layout.text)
     if len(pieces) == 1:
         return layout
     text = pieces[0]
     ordinary: list[tuple[int, int]] = []
+    media: list[tuple[int, int]] = []
     shifts: list[tuple[int, int]] = []  # (position in the old text, shift from there on)
     old = len(text)
-    for number, following in zip(pieces[1::2], pieces[2::2], strict=True):
-        control = controls[int(number)]
-        ordinary.append((len(text), len(text) + len(control)))
-        text += control + following
-        old += len(open_mark) + 1 + len(number) + len(close_mark)
+    for name, following in zip(pieces[1::2], pieces[2::2], strict=True):
+        number = int(name[1:])
+        if name[0] == "i":
+            media.append((len(text), number))
+            hidden = SHOWN
+        else:
+            hidden = controls[number]
+            ordinary.append((len(text), len(text) + len(hidden)))
+        text += hidden + following
+        old += len(open_mark) + len(name) + len(close_mark)
         shifts.append((old, len(text) - len(following) - old))
         old += len(following)
 
@@ -101,4 +117,4 @@ def restore(layout: Layout, controls: list[str], open_mark: str, close_mark: str
         return position + shift
 
     spans = [MessageSpan(s.kind, s.index, moved(s.start), moved(s.end)) for s in layout.spans]
-    return Layout(text, spans, ordinary, layout.is_known)
+    return Layout(text, spans, ordinary, layout.is_known, media)

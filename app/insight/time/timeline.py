@@ -86,6 +86,11 @@ KINDS: Final[dict[str, Kind]] = {
         "waited",
         "A copy of the KV cache was restored from host memory or disk.",
     ),
+    "seeing": Kind(
+        "Pictures encoded",
+        "prefill",
+        "The projector turned a picture or a sound into the vectors that stand in the prompt.",
+    ),
     "between": Kind(
         "Between passes",
         "waited",

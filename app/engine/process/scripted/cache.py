@@ -25,6 +25,7 @@ from app.engine.protocol.cache_messages import (
 )
 from app.engine.protocol.frames import Array
 from app.engine.protocol.loading_messages import Loaded
+from app.engine.protocol.media_messages import MediaSpan
 from app.engine.protocol.saved_messages import (
     DropSaved,
     ForgetChats,
@@ -53,6 +54,7 @@ class _Held:
     n_prompt: int
     reply_id: str
     number: int
+    media: list[MediaSpan]
     take: Take | None = None
 
     def now(self) -> list[int]:
@@ -94,6 +96,7 @@ class ScriptCache:
             len(take.prompt_ids),
             take.command.reply_id,
             next(self._numbers),
+            take.media,
             take,
         )
         self._cells = {conversation: held}
@@ -102,7 +105,11 @@ class ScriptCache:
         """The prompt of a reply has become shorter in the middle of it."""
         held = self._cells[take.command.conversation]
         shorter = replace(
-            held, ids=take.prompt_ids, parts=take.prompt_parts, n_prompt=len(take.prompt_ids)
+            held,
+            ids=take.prompt_ids,
+            parts=take.prompt_parts,
+            n_prompt=len(take.prompt_ids),
+            media=take.media,
         )
         self._cells = {**self._cells, take.command.conversation: shorter}
 
@@ -234,6 +241,7 @@ def _slot(number: int, conversation: str, held: _Held, per_token: int) -> CacheS
         runs=[CellRun(held.number, 0, len(ids))],
         parts=parts,
         state_bytes=len(ids) * per_token,
+        media=[span for span in held.media if span.start + span.count <= len(ids)],
     )
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from app.engine.process.scripted.script import CONTROL_ATTRIBUTE, ScriptCall, ScriptVocabulary
+from app.engine.prompts.media import See, see_nothing, span_of
 from app.engine.prompts.prompt import BuiltPrompt
 from app.engine.prompts.shown import shown
 from app.engine.prompts.sources import sourced
 from app.engine.prompts.tokens import PromptPart, unfinished
+from app.engine.protocol.media_messages import SHOWN, Media, MediaSpan
 from app.engine.protocol.prompt_messages import (
     ChatMessage,
     ChatPrompt,
@@ -22,11 +24,14 @@ from app.engine.protocol.tool_messages import Tool, ToolCall
 END_ID = 0
 
 
-def build_scripted(prompt: Prompt, vocabulary: ScriptVocabulary) -> BuiltPrompt:
-    """`<|role|>text<|end|>` for each message, and the opening of the reply."""
+def build_scripted(
+    prompt: Prompt, vocabulary: ScriptVocabulary, see: See = see_nothing
+) -> BuiltPrompt:
+    """`<|role|>text<|end|>` for each message, and the opening of the reply. Raises Refusal for a
+    picture that cannot be seen."""
     if isinstance(prompt, IdsPrompt):
         return _plain(prompt.token_ids, _spelled(prompt.token_ids, vocabulary))
-    building = _Building(vocabulary)
+    building = _Building(vocabulary, see)
     if isinstance(prompt, ChatPrompt) and prompt.tools:
         building.add_tools(prompt.tools)
     if isinstance(prompt, TextPrompt):
@@ -83,8 +88,10 @@ def _called(call: ToolCall) -> str:
 class _Building:
     """A chat prompt as it grows."""
 
-    def __init__(self, vocabulary: ScriptVocabulary) -> None:
+    def __init__(self, vocabulary: ScriptVocabulary, see: See) -> None:
         self._vocabulary = vocabulary
+        self._see = see
+        self._media: list[MediaSpan] = []
         self._ids: list[int] = []
         self._text = ""
         self._parts: list[PromptPart] = []
@@ -117,13 +124,23 @@ class _Building:
         self._add([self._vocabulary.id_of(piece)], "scaffold", None)
 
     def _add_content(self, message: ChatMessage) -> None:
-        said = sourced(message)
-        self.add_text(
-            said.content, [(end, origin) for _, end, origin, _ in said.sources], message.message_id
-        )
+        said, at = sourced(message), 0
+        for media in [*said.media, None]:
+            end = len(said.content) if media is None else media.at
+            ends = [(min(last, end) - at, of) for _, last, of, _ in said.sources if last > at]
+            self.add_text(said.content[at:end], ends, message.message_id)
+            if media is not None:
+                self._add_media(media, message)
+                at = end + len(SHOWN)
         for call in message.tool_calls:
             text = _called(call)
             self.add_text(text, [(len(text), message.role)], message.message_id)
+
+    def _add_media(self, media: Media, message: ChatMessage) -> None:
+        self._text += SHOWN
+        for seen in self._see(media):
+            self._media.append(span_of(media, seen, len(self._ids)))
+            self._add(seen.ids, message.role, message.message_id)
 
     def add_text(
         self, text: str, ends: list[tuple[int, str]], message_id: str | None = None
@@ -156,5 +173,10 @@ class _Building:
             if last.end - 1 > last.start:
                 self._parts.append(replace(last, end=last.end - 1))
         return BuiltPrompt(
-            self._ids, self._text, self._parts, returned=self._returned, tail=self._tail
+            self._ids,
+            self._text,
+            self._parts,
+            returned=self._returned,
+            tail=self._tail,
+            media=self._media,
         )

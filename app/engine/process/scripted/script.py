@@ -218,6 +218,20 @@ class ScriptThinking(_Part, frozen=True, forbid_unknown_fields=True):
     has_reasoning: bool = False
 
 
+class ScriptProjector(_Part, frozen=True, forbid_unknown_fields=True):
+    """What a projector that is loaded with the weights makes of pictures: so many `tokens` of each,
+    after `ms`; `why`: it cannot be loaded."""
+
+    kind: str = "scripted"
+    images: bool = True
+    audio: bool = False
+    tokens: Annotated[int, msgspec.Meta(ge=1, le=4096)] = 16
+    image_size: int = 224
+    size_bytes: int = 1_000_000
+    ms: float = 0
+    why: str = ""
+
+
 class Script(_Part, frozen=True, forbid_unknown_fields=True):
     hello: ScriptHello = ScriptHello()
     load: ScriptLoad = ScriptLoad()
@@ -227,6 +241,7 @@ class Script(_Part, frozen=True, forbid_unknown_fields=True):
     passages: ScriptPassages = ScriptPassages()
     inside: ScriptInside = ScriptInside()
     thinking: ScriptThinking = ScriptThinking()
+    projector: ScriptProjector = ScriptProjector()
 
 
 _scripts: Final = msgspec.json.Decoder(Script)

@@ -25,6 +25,7 @@ import msgspec
 from app.engine.process.scripted.cache import BUSY, ScriptCache
 from app.engine.process.scripted.grammar import scripted_check
 from app.engine.process.scripted.lanes import ScriptLanes
+from app.engine.process.scripted.media import media_of, scripted_offer, scripted_sight
 from app.engine.process.scripted.passages import scripted_passages
 from app.engine.process.scripted.prompt import END_ID, build_scripted, show_scripted
 from app.engine.process.scripted.script import (
@@ -40,6 +41,7 @@ from app.engine.process.scripted.script import (
 from app.engine.process.scripted.steering import Steering, StopSeenError
 from app.engine.process.scripted.take import Said, Take
 from app.engine.prompts.fitting import PromptTooLong, counted, fit_prompt
+from app.engine.prompts.media import check_media
 from app.engine.prompts.prompt import BuiltPrompt
 from app.engine.protocol import wire
 from app.engine.protocol.adapter_messages import AdapterUsed, MakeVector
@@ -200,7 +202,10 @@ class ScriptedEngine:
             ids = self._vocabulary.tokenize(command.text)
             self._answer(command.id, Tokens(ids, [self._vocabulary.pieces[i] for i in ids]))
         elif isinstance(command, CountPrompt) and self._loaded:
-            self._answer(command.id, self._count(command, self._loaded.n_ctx))
+            try:
+                self._answer(command.id, self._count(command, self._loaded.n_ctx))
+            except Refusal as refused:
+                self._fail(command.id, refused)
         elif isinstance(command, ReadPrompt) and self._loaded:
             self._show_prompt(command, self._loaded.n_ctx)
         elif isinstance(command, ReadThinking) and self._loaded:
@@ -442,7 +447,9 @@ class ScriptedEngine:
             "fast_hash": "scripted",
             "templates": ["default"],
         }
-        return msgspec.convert({"@": "Loaded", **made_up, **self._script.load.loaded}, Loaded)
+        loaded = msgspec.convert({"@": "Loaded", **made_up, **self._script.load.loaded}, Loaded)
+        offer = scripted_offer(command.projector, self._script.projector)
+        return loaded if offer is None else msgspec.structs.replace(loaded, projector=offer)
 
     def _play_generate(self, command: Generate) -> None:
         if self._loaded is None:
@@ -450,8 +457,8 @@ class ScriptedEngine:
         n_ctx = self._loaded.n_ctx
         try:
             built = self._fit(command, n_ctx)
-        except PromptTooLong as error:
-            return self._fail(command.id, error)
+        except Refusal as refused:
+            return self._fail(command.id, refused)
         ids = built.ids
         reply = self._choose_reply(command.prompt)
         if not _may_call(command.prompt):
@@ -528,10 +535,13 @@ class ScriptedEngine:
         return reply
 
     def _fit(self, command: Generate | CountPrompt | ReadPrompt, n_ctx: int) -> BuiltPrompt:
-        """The prompt, by the same context policy as the real engine's."""
+        """The prompt, by the same context policy as the real engine's. Raises Refusal."""
+        offer = self._loaded.projector if self._loaded is not None else None
+        check_media(media_of(command.prompt), offer)
+        see = scripted_sight(self._script.projector, offer)
         return fit_prompt(
             command.prompt,
-            lambda prompt: build_scripted(prompt, self._vocabulary),
+            lambda prompt: build_scripted(prompt, self._vocabulary, see),
             n_ctx,
             command.context_policy,
         )
@@ -539,8 +549,8 @@ class ScriptedEngine:
     def _show_prompt(self, command: ReadPrompt, n_ctx: int) -> None:
         try:
             built = self._fit(command, n_ctx)
-        except PromptTooLong as error:
-            self._fail(command.id, error)
+        except Refusal as refused:
+            self._fail(command.id, refused)
         else:
             self._answer(command.id, show_scripted(built, n_ctx, self._vocabulary))
 
@@ -552,6 +562,7 @@ class ScriptedEngine:
         return counted(built, n_ctx)
 
     def _play_prefill(self, take: Take, reply: ScriptReply) -> None:
+        self._see(take)
         prefill = reply.prefill
         todo = take.prompt_tokens - take.reused
         for chunk in range(1, prefill.chunks + 1):
@@ -564,6 +575,14 @@ class ScriptedEngine:
         take.end_prefill()
         if take.command.score_prompt and reply.prompt_probabilities:
             self._score_prompt(take, reply.prompt_probabilities)
+
+    def _see(self, take: Take) -> None:
+        """Pictures that are in no cells yet take their time."""
+        unseen = [span for span in take.media if span.start >= take.reused]
+        for number, _ in enumerate(unseen, 1):
+            self._steering.wait(take.command.id, self._script.projector.ms / 1000)
+            take.see()
+            self._send(Progress(take.command.id, "seeing", number, len(unseen)))
 
     def _score_prompt(self, take: Take, probabilities: list[float]) -> None:
         """The script's probabilities go round over the prompt; each rank is what they allow."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from app.engine.process.drafting.state import DraftState, Proposal
 from app.engine.process.scripted.script import CLOSING, ScriptCall, ScriptToken
 from app.engine.process.trace.timeline import Pass, Timeline
+from app.engine.prompts.media import by_first_cell, known_spans
 from app.engine.prompts.midway import (
     ids_without,
     parts_without,
@@ -22,6 +23,7 @@ from app.engine.prompts.tokens import PromptPart
 from app.engine.protocol.adapter_messages import AdapterUsed
 from app.engine.protocol.draft_messages import Drafts
 from app.engine.protocol.loading_messages import Loaded
+from app.engine.protocol.media_messages import MediaSpan
 from app.engine.protocol.messages import Generate, Summary, tokens_per_s
 from app.engine.protocol.midway_messages import ContextShift
 from app.engine.protocol.prompt_messages import ChatPrompt
@@ -83,6 +85,7 @@ class Take:
         self.notes = [note.sentence for note in prompt.notes]
         self._loaded = loaded
         self._prompt = prompt
+        self._known = by_first_cell(prompt.ids, prompt.media)
         self._shifts: list[ContextShift] = []
         self._given = _GivenParts()
         self._text = ReplyText(
@@ -190,6 +193,14 @@ class Take:
             self._waited_before_s += self._lap - self._held_at
         else:
             self._waited_s += self._lap - self._held_at
+
+    @property
+    def media(self) -> list[MediaSpan]:
+        return known_spans(self._prompt.ids, self._known)
+
+    def see(self) -> None:
+        """A picture was looked at."""
+        self._timeline.mark("seeing", time.monotonic())
 
     def read(self, n_tokens: int) -> None:
         """A chunk of the prompt was read."""

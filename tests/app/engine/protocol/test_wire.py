@@ -41,6 +41,7 @@ from app.engine.protocol.inside_messages import (
 )
 from app.engine.protocol.lane_messages import Lanes, LaneVisit
 from app.engine.protocol.machine_messages import StepProfiled
+from app.engine.protocol.media_messages import MediaSpan
 from app.engine.protocol.messages import (
     Finished,
     Generate,
@@ -106,6 +107,9 @@ _TOGETHER: dict[type[WireMessage], st.SearchStrategy[WireMessage]] = {
     VocabularyTable: _PIECES.map(lambda pieces: _vocabulary(shown([], pieces))),
     PromptShown: _PIECES.map(
         lambda pieces: shown([ShownPart(0, len(pieces) + 1, "user")], [*pieces, b"x"])
+    ),
+    protocol.PromptCount: st.integers(1, 9).map(
+        lambda n: protocol.PromptCount(n + 5, 99, media=[MediaSpan(4, n, "p", n, 1)])
     ),
     BeamNode: st.integers(0, 9).map(
         lambda n: BeamNode(n + 1, n, 5, b"x", -0.5, -2.0, -1.0, "alive")

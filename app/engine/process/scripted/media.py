@@ -1,0 +1,47 @@
+"""Pictures as the scripted engine sees them: cells of a made-up projector, known by their bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator
+
+from app.engine.process.scripted.script import ScriptProjector
+from app.engine.prompts.media import See, Seen, check_media, media_ids
+from app.engine.protocol.media_messages import Media, ProjectorOffer
+from app.engine.protocol.prompt_messages import Prompt
+
+
+def scripted_offer(path: str, script: ScriptProjector) -> ProjectorOffer | None:
+    """What became of a projector; None: none was asked for."""
+    if not path:
+        return None
+    return ProjectorOffer(
+        path,
+        script.kind,
+        script.images,
+        script.audio,
+        script.image_size,
+        script.tokens,
+        script.size_bytes,
+        script.why,
+    )
+
+
+def media_of(prompt: Prompt) -> Iterator[Media]:
+    for message in getattr(prompt, "messages", ()):
+        yield from message.media
+
+
+def scripted_sight(script: ScriptProjector, offer: ProjectorOffer | None) -> See:
+    """Raises Refusal for what the loaded projector cannot take."""
+    columns = math.isqrt(script.tokens)
+    is_square = columns * columns == script.tokens
+
+    def see(media: Media) -> list[Seen]:
+        check_media([media], offer)
+        digest = hashlib.sha256(media.kind.encode() + media.data).digest()
+        side = columns if is_square and media.kind == "image" else 0
+        return [Seen(media_ids(digest, script.tokens), True, side, side)]
+
+    return see

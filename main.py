@@ -167,6 +167,10 @@ def run_child(kind: str, arguments: list[str]) -> int:
         from app.reading import child as reading
 
         return reading.main()
+    if kind == "pictures":
+        from app.pictures import child as pictures
+
+        return pictures.main()
     if kind == "formulas":
         from app.markdown import formula_child
 

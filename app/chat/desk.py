@@ -27,6 +27,7 @@ from app.chat.conversations.last_chat import LEFT_CLOSED_SENTENCE, LastChat
 from app.chat.conversations.paths import Paths
 from app.chat.conversations.searching import Searching
 from app.chat.conversations.shelf import Shelf
+from app.chat.conversations.tagging import Tagging
 from app.chat.conversations.temporary import TemporaryChat
 from app.chat.conversations.tree import Tree
 from app.chat.documents.text_mode import TextMode
@@ -243,6 +244,7 @@ class Desk:
         self.folders: Final = Folders(
             around, shelf, self.replies.give_up, self._on_deleted_for_good
         )
+        self.tagging: Final = Tagging(around, shelf)
         self.levels: Final = Levels(around, shelf, loader, self.settings.set, count_soon)
         self.thinking: Final = Thinking(
             around, shelf, loader, self.questions, self.levels, self.next_reply

@@ -53,7 +53,7 @@ def set_tags(connection: Connection, conversation_row_id: int, names: Iterable[s
 def rename_tag(connection: Connection, name: str, new_name: str) -> Before:
     """Everywhere, in the trash too; an empty new name takes it away. Where a conversation has both,
     they become one. What those that had it had before, for `put_back`."""
-    new_name, before = cleaned(new_name), Before()
+    name, new_name, before = cleaned(name), cleaned(new_name), Before()
     had = {row.conversation_row_id for row in connection.execute(_ALL) if _is(row.name, name)}
     for rows in _chunks(sorted(had)):
         tags = _tags_of(connection, rows)

@@ -20,6 +20,7 @@ ENTRIES: Final = (
     "",
     "find",
     "rename_chat",
+    "tag_chat",
     "branch_map",
     "chat_settings",
     "",

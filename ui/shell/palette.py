@@ -36,7 +36,7 @@ from ui.look.theme import Theme
 from ui.shell.actions import Action, Actions
 from ui.shell.keys import shown_key
 from ui.shell.notices import announce
-from ui.shell.palette_rows import ALSO, Row, ranked
+from ui.shell.palette_rows import ALSO, LIMIT, Row, ranked, tagged_with
 from ui.widgets.any_index import AnyIndex
 from ui.widgets.kit import plain_label
 
@@ -244,6 +244,8 @@ class Palette(QFrame):
         actions = [self._row(action, action.group) for action in self._actions]
         if query.strip():  # the menu has them all
             actions += self._models()
+        if tagged := tagged_with(query, self._conversations()):
+            return [*map(self._chat_row, tagged[:LIMIT]), *ranked(query, actions, ())]
         chats = ((each.title, partial(self._chat_row, each)) for each in self._conversations())
         return ranked(query, actions, chats)
 

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
+from app.chat.conversations.tagging import cleaned, key_of
+from models.records import Conversation
+
 LIMIT: Final = 60
 FUZZY_LIMIT: Final = 3_000
 _RUN, _WORD, _FIRST, _WHOLE = 6, 10, 8, 15
@@ -41,6 +44,9 @@ ALSO: Final[dict[str, tuple[str, ...]]] = {
     "new_chat": ("new conversation", "start over"),
     "beam_search": ("beams", "best continuations", "length penalty"),
     "beam_search_here": ("search from here",),
+    "tag_chat": ("labels", "add tag", "keywords", "categories"),
+    "filter_by_tags": ("labels", "filter chats", "tagged"),
+    "manage_tags": ("rename tag", "delete tag", "labels"),
     "trash_chat": ("delete chat", "remove chat"),
     "open_weights": ("load model", "import model"),
     "unload_weights": ("eject model", "free memory"),
@@ -206,6 +212,18 @@ def ranked(query: str, actions: Sequence[Row], chats: Iterable[Chat]) -> list[Ro
             scored.append((found[0], -place - len(actions), make))
     scored.sort(key=lambda each: each[:2], reverse=True)
     return [row if isinstance(row, Row) else row() for _, _, row in scored[:LIMIT]]
+
+
+def tagged_with(query: str, chats: Iterable[Conversation]) -> list[Conversation]:
+    """The chats with a tag that begins with what follows `#` or `tag:`; else none.
+
+    >>> tagged_with("work", ())
+    []
+    """
+    for sign in ("#", "tag:"):
+        if query.startswith(sign) and (key := key_of(cleaned(query.removeprefix(sign)))):
+            return [chat for chat in chats if any(key_of(t).startswith(key) for t in chat.tags)]
+    return []
 
 
 def _best(query: str, row: Row) -> tuple[int, tuple[int, ...]] | None:

@@ -12,6 +12,7 @@ from ui.widgets.kit import plain_label
 _ACTS = (
     ("pin", "push-pin", "Pin the selected chats"),
     ("move", "folder", "Move the selected chats to a folder"),
+    ("tag", "tag", "Tag the selected chats"),
     ("archive", "archive", "Archive the selected chats"),
     ("trash", "trash", "Move the selected chats to the trash"),
     ("done", "x", "Stop selecting"),
@@ -19,7 +20,7 @@ _ACTS = (
 
 
 class BulkBar(QWidget):
-    """`asked` carries the name of an act: pin, move, archive, trash or done."""
+    """`asked` carries the name of an act: pin, move, tag, archive, trash or done."""
 
     asked = Signal(str)
 
@@ -40,7 +41,7 @@ class BulkBar(QWidget):
 
     def show_count(self, count: int, is_choosing: bool) -> None:
         """`is_choosing`: it stays, however few are chosen."""
-        # The number alone: beside five buttons a narrow column has no room for more.
+        # The number alone: beside six buttons a narrow column has no room for more.
         self._words.setText(f"{count:,}")
         self._words.setToolTip(f"{count:,} chats selected")
         self._words.setAccessibleName(f"{count:,} chats selected")

@@ -25,6 +25,9 @@ INDENT_PX = 16
 DEEPEST_INDENT = 5
 SCROLL_BAR_PX = 10
 """The list reaches into the column's margin by this, so that a scroll bar narrows no row."""
+TAGS_PERCENT = 30
+"""Of a row: so much of it tags may take from a long title."""
+LEAST_TAG_PX = 24
 BRANCH_ICON = "git-branch"
 TITLE_LIMIT = 200
 """Characters of a title that a person may type."""
@@ -113,8 +116,23 @@ class ConversationDelegate(QStyledItemDelegate):
             painter.setBrush(QColor(self._theme.colors.accent))
             painter.drawEllipse(dot)
             rect = rect.adjusted(0, 0, -px(14), 0)
+        if row.tags:
+            rect = self._paint_tags(painter, rect, row)
         painter.setPen(QColor(self._theme.colors.ink))
         self._draw(painter, rect, row.text, self._theme.font_text())
+
+    def _paint_tags(self, painter: QPainter, rect: QRect, row: Row) -> QRect:
+        """Quietly at the end, as far as the title leaves room; what is left for the title."""
+        px, font = self._theme.px, self._theme.font_small()
+        words = " ".join(f"#{tag}" for tag in row.tags)
+        title = QFontMetrics(self._theme.font_text()).horizontalAdvance(row.text)
+        room = max(rect.width() - title - px(8), rect.width() * TAGS_PERCENT // 100)
+        width = min(QFontMetrics(font).horizontalAdvance(words) + 1, room)
+        if width < px(LEAST_TAG_PX):
+            return rect
+        painter.setPen(QColor(self._theme.colors.dim))
+        self._draw(painter, rect.adjusted(rect.width() - width, 0, 0, 0), words, font)
+        return rect.adjusted(0, 0, -width - px(8), 0)
 
     def _row_rect(self, option: QStyleOptionViewItem) -> QRect:
         """The same width with and without a scroll bar beside it."""

@@ -20,9 +20,11 @@ from PySide6.QtCore import (
     Signal,
 )
 
+from app.chat.conversations.tagging import KnownTag, known_tags
 from models.records import Conversation, Folder
 from ui.sidebar.grouping import PINNED, Arrangement, Row
 from ui.widgets.any_index import AnyIndex
+from ui.widgets.elided import tip_text
 
 ID_ROLE = Qt.ItemDataRole.UserRole + 1
 """The id of a conversation; empty for headings and folders."""
@@ -42,6 +44,10 @@ class Dragged(NamedTuple):
 
     chats: tuple[str, ...]
     folders: tuple[str, ...]
+
+
+def _hashed(tags: tuple[str, ...]) -> tuple[str, ...]:
+    return (" ".join(f"#{tag}" for tag in tags),) if tags else ()
 
 
 def _local_now() -> datetime:
@@ -65,6 +71,7 @@ class ConversationModel(QAbstractListModel):
         self._folders: tuple[Folder, ...] = ()
         self._closed: frozenset[str] = frozenset()
         self._is_archive = False
+        self._tags: frozenset[str] = frozenset()
         self._open_id = ""
         self._replying: frozenset[str] = frozenset()
         self._rows: list[Row] = []
@@ -96,6 +103,17 @@ class ConversationModel(QAbstractListModel):
         self._is_archive = is_archive
         self.regroup()
 
+    def set_tags(self, keys: frozenset[str]) -> None:
+        """Show only chats that have all of these tags."""
+        if keys != self._tags:
+            self._tags = keys
+            self.regroup()
+
+    @property
+    def all_tags(self) -> tuple[KnownTag, ...]:
+        """Of the chats that are listed here or in the archive."""
+        return known_tags(self._conversations)
+
     def set_open(self, conversation_id: str) -> None:
         """Mark the conversation that is on screen."""
         if conversation_id == self._open_id:
@@ -123,6 +141,7 @@ class ConversationModel(QAbstractListModel):
                 self._closed,
                 self._now(),
                 archived=self._is_archive,
+                tags=self._tags,
             )
         )
 
@@ -270,7 +289,7 @@ class ConversationModel(QAbstractListModel):
         if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.EditRole):
             return row.text
         if role == Qt.ItemDataRole.ToolTipRole:
-            return row.text if row.id else None
+            return tip_text("\n".join((row.text, *_hashed(row.tags)))) if row.id else None
         if role == Qt.ItemDataRole.AccessibleTextRole:
             return self._spoken(row)
         if role == ID_ROLE:
@@ -295,6 +314,7 @@ class ConversationModel(QAbstractListModel):
             "branch" if row.is_branch else "",
             "open" if is_open else "",
             "replying" if is_replying else "",
+            f"tagged {', '.join(row.tags)}" if row.tags else "",
         )
         return ", ".join(fact for fact in facts if fact)
 

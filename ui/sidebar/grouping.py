@@ -8,10 +8,11 @@ the one that is given (the store's: pinned first, then the newest activity).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from datetime import datetime, time, timedelta
 from typing import NamedTuple
 
+from app.chat.conversations.tagging import key_of
 from models.records import Conversation, Folder
 
 UNTITLED = "New chat"
@@ -51,6 +52,7 @@ class Row(NamedTuple):
     folder_id: str = ""
     is_pinned: bool = False
     is_branch: bool = False
+    tags: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
@@ -71,9 +73,11 @@ class Arrangement:
         now: datetime,
         *,
         archived: bool = False,
+        tags: frozenset[str] = frozenset(),
     ) -> list[Row]:
-        """The archive has no folders: only what was put away, by time."""
-        shown = [c for c in conversations if c.is_archived == archived]
+        """The archive has no folders: only what was put away, by time. `tags`: keys of those that
+        a chat must have; folders without any such chat are left out then."""
+        shown = [c for c in conversations if c.is_archived == archived and has_tags(c, tags)]
         if archived:
             newest_first = sorted(shown, key=lambda c: c.updated_at, reverse=True)
             return self._by_time(newest_first, now)
@@ -87,6 +91,8 @@ class Arrangement:
             for conversation in others:
                 if conversation.folder_id in known:
                     filed.setdefault(conversation.folder_id or "", []).append(conversation)
+            if tags:
+                folders = _holding(folders, filed)
             rows += self._tree(folders, filed, closed)
         rows += self._by_time((c for c in others if c.folder_id not in known), now)
         return rows
@@ -139,9 +145,26 @@ class Arrangement:
             folder_id=conversation.folder_id or "",
             is_pinned=conversation.is_pinned,
             is_branch=conversation.copied_from is not None,
+            tags=conversation.tags,
         )
         self._kept[conversation.id] = (conversation, row)
         return row
+
+
+def has_tags(conversation: Conversation, keys: frozenset[str]) -> bool:
+    return not keys or keys <= {key_of(name) for name in conversation.tags}
+
+
+def _holding(folders: Sequence[Folder], filed: Container[str]) -> list[Folder]:
+    """The folders that lead to a chat."""
+    parents = {folder.id: folder.parent_id for folder in folders}
+    wanted: set[str] = set()
+    for folder in folders:
+        place: str | None = folder.id if folder.id in filed else None
+        while place in parents and place not in wanted:
+            wanted.add(place)
+            place = parents[place]
+    return [folder for folder in folders if folder.id in wanted]
 
 
 def tree_of(folders: Sequence[Folder]) -> Iterator[tuple[Folder, int]]:

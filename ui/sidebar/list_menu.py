@@ -13,6 +13,7 @@ from ui.sidebar.grouping import Row
 
 PIN_KEY = "Ctrl+Shift+D"
 MOVE_KEY = "Ctrl+Shift+M"
+TAG_KEY = "Ctrl+Shift+X"
 ARCHIVE_KEY = "Ctrl+Shift+E"
 NEW_FOLDER_KEY = "Ctrl+Shift+G"
 
@@ -27,6 +28,7 @@ class ListActs:
     rename: Act
     pin: Act
     move: Act
+    tag: Act
     archive: Act
     trash: Act
     export: Act
@@ -49,6 +51,7 @@ def fill_for_chats(menu: QMenu, chats: list[Conversation], acts: ListActs) -> No
     pinned = all(chat.is_pinned for chat in chats)
     _add(menu, f"{'Unpin' if pinned else 'Pin'}{many}", PIN_KEY, acts.pin)
     _add(menu, f"Move{many} to a folder…", MOVE_KEY, acts.move)
+    _add(menu, f"Tag{many}…" if many else "Tags…", TAG_KEY, acts.tag)
     archived = all(chat.is_archived for chat in chats)
     words = f"Unarchive{many}" if archived else f"Archive{many}"
     _add(menu, words, ARCHIVE_KEY, acts.archive)

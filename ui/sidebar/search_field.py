@@ -10,6 +10,7 @@ from PySide6.QtGui import QAction, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QLineEdit, QMenu, QWidget
 
 from app.chat.conversations.searching import with_filter
+from app.chat.conversations.tagging import KnownTag
 from models.records import Folder
 from ui.look.theme import Theme
 from ui.shell.keys import with_key
@@ -21,7 +22,7 @@ SEARCH_KEY = "Ctrl+Shift+F"
 HINT = (
     "Search titles, messages and reasoning.\n"
     "“exact words” · in:title · role:user · has:reasoning\n"
-    "before:2026-05-31 · after:2026-05 · folder:name"
+    "before:2026-05-31 · after:2026-05 · folder:name · #tag"
 )
 
 
@@ -96,12 +97,14 @@ class FilterButton(IconButton):
         theme: Theme,
         field: SearchField,
         folders: Callable[[], tuple[Folder, ...]],
+        tags: Callable[[], tuple[KnownTag, ...]],
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(theme, "funnel-simple", "Filter the search", hint="Filters", parent=parent)
         self.setObjectName("filter_button")
         self._field = field
         self._folders = folders
+        self._tags = tags
         self.clicked.connect(self._on_clicked)
 
     def _on_clicked(self) -> None:
@@ -129,6 +132,11 @@ class FilterButton(IconButton):
             for folder, depth in tree_of(folders):
                 name = folder.name.replace('"', " ")
                 self._add(inner, f"{'    ' * depth}{folder.name}", f'folder:"{name}"')
+        tags = self._tags()
+        if tags:
+            inner = menu.addMenu("With a tag")
+            for tag in tags:
+                self._add(inner, tag.name, f'tag:"{tag.name}"')
         return menu
 
     def _add(self, menu: QMenu, words: str, wanted: str) -> None:

@@ -9,10 +9,12 @@ from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QMenu, QStackedWidget, QVBoxLayout, QWidget
 
+from app.chat.conversations.tagging import KnownTag
 from app.chat.events import SearchAnswered
 from models.records import Conversation, Folder, SearchHit
 from ui.look.theme import Theme
 from ui.shell.keys import with_key
+from ui.sidebar.all_tags_dialog import AllTagsDialog
 from ui.sidebar.bulk_bar import BulkBar
 from ui.sidebar.conversation_delegate import SCROLL_BAR_PX
 from ui.sidebar.conversation_model import ConversationModel
@@ -29,6 +31,8 @@ from ui.sidebar.new_chat_button import NEW_CHAT_KEY, NewChatButton
 from ui.sidebar.search_field import SEARCH_KEY, FilterButton, SearchField
 from ui.sidebar.search_model import SearchModel
 from ui.sidebar.search_view import SearchView
+from ui.sidebar.tag_bar import TagBar
+from ui.sidebar.tag_dialog import TagDialog
 from ui.widgets.icon_button import IconButton
 from ui.widgets.kit import plain_label
 from ui.widgets.plane import Plane
@@ -54,6 +58,8 @@ class Sidebar(Plane):
     archive_requested = Signal(object, bool)
     move_requested = Signal(object, object)
     move_to_new_requested = Signal(object, str)
+    tags_requested = Signal(object, object, object)
+    """Of these chats: tags to put on, and to take off."""
     export_requested = Signal(object)
     folder_requested = Signal(object)
     folder_rename_requested = Signal(str, str)
@@ -89,13 +95,18 @@ class Sidebar(Plane):
         self.new_chat_button = NewChatButton(theme, self)
         self.search_field = SearchField(theme, self)
         self.filter_button = FilterButton(
-            theme, self.search_field, lambda: self._model.folders, self
+            theme,
+            self.search_field,
+            lambda: self._model.folders,
+            lambda: self._model.all_tags,
+            self,
         )
         self.back_button = self._button(
             "leave_archive_button", "caret-left", "Back to chats", text="Archive"
         )
         self.back_button.hide()
         self.view = ConversationView(theme, self._model, self)
+        self.tag_bar = TagBar(theme, self)
         self.results = SearchView(theme, self._found, self)
         self.bulk_bar = BulkBar(theme, self)
         self._empty = plain_label("", self, "small", name="sidebar_words", wraps=True)
@@ -164,6 +175,7 @@ class Sidebar(Plane):
         self._column.addLayout(self._top)
         self._column.addLayout(self._fields)
         self._column.addWidget(self.back_button, 0, Qt.AlignmentFlag.AlignLeft)
+        self._column.addWidget(self.tag_bar)
         self._column.addWidget(self._empty)
         self._column.addWidget(self._lists, 1)
         self._column.addWidget(self.bulk_bar)
@@ -186,6 +198,7 @@ class Sidebar(Plane):
         view.folder_delete_requested.connect(self.folder_delete_requested)
         view.undo_requested.connect(self.undo_requested)
         view.menu_requested.connect(self._fill_menu)
+        self.tag_bar.chosen_changed.connect(self._on_tags_chosen)
         view.chosen_changed.connect(
             lambda count: self.bulk_bar.show_count(count, view.chooses_several)
         )
@@ -228,6 +241,7 @@ class Sidebar(Plane):
     def set_conversations(self, conversations: Sequence[Conversation]) -> None:
         ids = {each.id for each in conversations}
         self._model.set_conversations(conversations)
+        self.tag_bar.show_tags(self._model.all_tags)
         self._has_list = True
         self._tell()
         if self._open_id in ids - self._ids:
@@ -239,6 +253,7 @@ class Sidebar(Plane):
 
     def change_conversation(self, conversation: Conversation) -> None:
         self._model.change_conversation(conversation)
+        self.tag_bar.show_tags(self._model.all_tags)
 
     def set_folders(self, folders: Sequence[Folder]) -> None:
         self._model.set_folders(folders)
@@ -277,6 +292,10 @@ class Sidebar(Plane):
             return
         is_empty = self._has_list and self._model.count() == 0
         words = "The archive is empty." if self._model.is_archive else "Your chats appear here."
+        if self.tag_bar.chosen:
+            where = "in the archive" if self._model.is_archive else "in the list"
+            these = "this tag" if len(self.tag_bar.chosen) == 1 else "these tags"
+            words = f"No chat {where} has {these}."
         self._empty.setVisible(is_empty)
         self._empty.setText(words if is_empty else "")
 
@@ -324,6 +343,39 @@ class Sidebar(Plane):
                 self.move_requested.emit(ids, folder_id)
 
         return self._ask_for_folder(words, chosen)
+
+    def tag_chats(self, ids: tuple[str, ...]) -> TagDialog | None:
+        """Ask which tags they shall have."""
+        chats = self._chats(ids)
+        if not chats:
+            return None
+
+        def chosen(on: tuple[str, ...], off: tuple[str, ...]) -> None:
+            if on or off:
+                self.tags_requested.emit(ids, on, off)
+
+        dialog = TagDialog(self._theme, chats, self._model.all_tags, chosen, self)
+        dialog.open()
+        return dialog
+
+    def has_tags(self) -> bool:
+        """Whether any chat has one."""
+        return bool(self._model.all_tags)
+
+    def manage_tags(
+        self,
+        list_tags: Callable[[], Sequence[KnownTag]],
+        rename: Callable[[str, str], None],
+        delete: Callable[[str], None],
+    ) -> AllTagsDialog:
+        dialog = AllTagsDialog(self._theme, list_tags, rename, delete, self)
+        dialog.open()
+        return dialog
+
+    def _on_tags_chosen(self, keys: frozenset[str]) -> None:
+        self._model.set_tags(keys)
+        self.search_field.clear()
+        self._tell()
 
     def move_folder(self, folder_id: str) -> FolderDialog | None:
         folder = next((each for each in self._model.folders if each.id == folder_id), None)
@@ -394,6 +446,8 @@ class Sidebar(Plane):
                 self.pin(ids)
             case "move":
                 self.move_chats(ids)
+            case "tag":
+                self.tag_chats(ids)
             case "archive":
                 self.archive(ids)
             case "trash":
@@ -434,6 +488,7 @@ class Sidebar(Plane):
             rename=view.rename_current,
             pin=lambda: self.pin(ids),
             move=lambda: self.move_chats(ids),
+            tag=lambda: self.tag_chats(ids),
             archive=lambda: self.archive(ids),
             trash=lambda: self.trash_requested.emit(ids),
             export=lambda: self.export_requested.emit(ids),

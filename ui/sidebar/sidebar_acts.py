@@ -15,7 +15,7 @@ from app.chat.events import (
 )
 from models.records import SearchHit
 from ui.shell.actions import Action, Actions
-from ui.sidebar.list_menu import ARCHIVE_KEY, MOVE_KEY, NEW_FOLDER_KEY, PIN_KEY
+from ui.sidebar.list_menu import ARCHIVE_KEY, MOVE_KEY, NEW_FOLDER_KEY, PIN_KEY, TAG_KEY
 from ui.sidebar.sidebar import Sidebar
 
 if TYPE_CHECKING:
@@ -55,6 +55,8 @@ class SidebarActs(QObject):
         sidebar.archive_requested.connect(desk.folders.archive)
         sidebar.move_requested.connect(desk.folders.move_chats)
         sidebar.move_to_new_requested.connect(self._move_to_new)
+        sidebar.tags_requested.connect(desk.tagging.change)
+        sidebar.tag_bar.manage_requested.connect(self._manage_tags)
         sidebar.folder_requested.connect(self._new_folder)
         sidebar.folder_rename_requested.connect(desk.folders.rename)
         sidebar.folder_move_requested.connect(desk.folders.move)
@@ -82,6 +84,30 @@ class SidebarActs(QObject):
                 GROUP,
             ),
             Action("move_chat", "Move to a folder", MOVE_KEY, sidebar.move_chosen, group=GROUP),
+            Action(
+                "tag_chat",
+                "Tags of the chat",
+                TAG_KEY,
+                lambda: sidebar.tag_chats(sidebar.chosen()),
+                has_chosen,
+                GROUP,
+            ),
+            Action(
+                "filter_by_tags",
+                "Show only chats with a tag",
+                "Ctrl+Alt+Shift+F",
+                self._filter_by_tags,
+                sidebar.has_tags,
+                GROUP,
+            ),
+            Action(
+                "manage_tags",
+                "Rename or delete tags",
+                "Ctrl+Alt+Shift+E",
+                self._manage_tags,
+                sidebar.has_tags,
+                GROUP,
+            ),
             Action(
                 "archive_chat",
                 "Archive or unarchive the chat",
@@ -126,6 +152,15 @@ class SidebarActs(QObject):
         self._sidebar.search_field.clear()
         self._sidebar.archive_button.toggle()
         self._sidebar.view.setFocus()
+
+    def _filter_by_tags(self) -> None:
+        self._columns.show_sidebar()
+        self._sidebar.search_field.clear()
+        self._sidebar.tag_bar.open_menu()
+
+    def _manage_tags(self) -> None:
+        tagging = self._desk.tagging
+        self._sidebar.manage_tags(lambda: tagging.all, tagging.rename, tagging.delete)
 
     def _move_to_new(self, ids: tuple[str, ...], name: str) -> None:
         folder_id = self._desk.folders.create(name)

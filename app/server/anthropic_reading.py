@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from app.engine.protocol.bounds import shown
+from app.engine.protocol.media_messages import Media
 from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt
 from app.engine.protocol.stages import Sampling
 from app.engine.protocol.thinking_messages import OFF, ON, ThinkingOffer
@@ -26,6 +27,7 @@ from app.server.asking import (
     read_stop,
 )
 from app.server.fields import Fields
+from app.server.media_reading import Content, Files, anthropic_file
 from app.server.openai_reading import Context
 from app.server.sampling import read_sampling, schema_text
 from app.server.tools_reading import MAX_NAME, with_anthropic_tools
@@ -49,7 +51,7 @@ def read_anthropic(
     """`is_counted`: only the prompt matters (`/v1/messages/count_tokens`). Raises ApiError."""
     if not is_counted:
         fields.need("max_tokens")
-    messages = read_blocks(fields)
+    messages = read_blocks(fields, Files(context.loaded))
     messages = context.known.given(context.loaded.fast_hash, messages)
     thinking, budget = _thinking(fields, offer)
     sampling, effort = _output(fields, read_sampling(fields), offer)
@@ -82,7 +84,7 @@ def read_anthropic(
 # --- messages ---------------------------------------------------------------------------------
 
 
-def read_blocks(fields: Fields) -> list[ChatMessage]:
+def read_blocks(fields: Fields, files: Files) -> list[ChatMessage]:
     """`system` and `messages`."""
     found: list[ChatMessage] = []
     system = _texts(fields, "system")
@@ -101,7 +103,7 @@ def read_blocks(fields: Fields) -> list[ChatMessage]:
         elif role == "system":
             found.append(ChatMessage("system", _texts(message, "content")))
         else:
-            found += _user(message, names)
+            found += _user(message, names, files)
         message.close()
     return found
 
@@ -122,17 +124,29 @@ def _text(block: Fields) -> str:
 
 
 def _texts(fields: Fields, name: str) -> str:
-    texts = []
+    return _content(fields, name, None).text
+
+
+def _content(fields: Fields, name: str, files: Files | None) -> Content:
+    """Texts; with `files` also pictures."""
+    found = Content()
     for block in _blocks(fields, name):
         kind = block.text("type")
-        if kind != "text":
+        if kind == "image" and files is not None:
+            found.add(anthropic_file(block, files, len(found.text)))
+        elif kind == "text":
+            found.add_text(_text(block))
+        else:
             raise _not_text(block, kind)
-        texts.append(_text(block))
-    return "\n".join(texts)
+    return found
 
 
 def _not_text(block: Fields, kind: str) -> Exception:
-    return block.refuse("type", f"The loaded model reads text only; {shown(kind)} isn't supported.")
+    if kind == "image":
+        sentence = "Pictures are read in messages of the user, and in results of tools, only."
+    else:
+        sentence = f"Only text and pictures are read; {shown(kind)} isn't supported."
+    return block.refuse("type", sentence)
 
 
 def _assistant(fields: Fields, names: dict[str, str]) -> ChatMessage:
@@ -173,25 +187,42 @@ def _call(block: Fields) -> ToolCall:
     return call
 
 
-def _user(fields: Fields, names: dict[str, str]) -> list[ChatMessage]:
+def _user(fields: Fields, names: dict[str, str], files: Files) -> list[ChatMessage]:
     found: list[ChatMessage] = []
-    texts: list[str] = []
+    said: Content | None = None
     for block in _blocks(fields, "content"):
         kind = block.text("type")
         if kind == "tool_result":
             number = block.text("tool_use_id", most=MAX_NAME)
-            text = _texts(block, "content")
+            result = _content(block, "content", files)
+            text = result.text
             if block.flag("is_error"):
-                text = f"Error: {text}"
+                text = f"{_ERROR}{text}"
+                result.media = [_moved(each, len(_ERROR)) for each in result.media]
             block.skip(("cache_control",))
             block.close()
             name = names.get(number, "")
-            found.append(ChatMessage("tool", text, tool_call_id=number, tool_name=name))
-        elif kind == "text":
-            texts.append(_text(block))
+            answer = ChatMessage("tool", text, tool_call_id=number, tool_name=name)
+            found.append(msgspec.structs.replace(answer, media=result.media))
+            continue
+        said = said or Content()
+        if kind == "text":
+            said.add_text(_text(block))
+        elif kind == "image":
+            said.add(anthropic_file(block, files, len(said.text)))
         else:
             raise _not_text(block, kind)
-    return [*found, ChatMessage("user", "\n".join(texts))] if texts or not found else found
+    if said is None and found:
+        return found
+    said = said or Content()
+    return [*found, ChatMessage("user", said.text, media=said.media)]
+
+
+_ERROR: Final = "Error: "
+
+
+def _moved(media: Media, by: int) -> Media:
+    return msgspec.structs.replace(media, at=media.at + by)
 
 
 # --- fields -----------------------------------------------------------------------------------

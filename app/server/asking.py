@@ -195,4 +195,6 @@ def conversation_of(messages: Sequence[ChatMessage]) -> str:
     digest = hashlib.blake2b(digest_size=8)
     for message in itertools.takewhile(lambda m: m.role != "assistant", messages):
         digest.update(f"{message.role}\0{message.content}\0".encode())
+        for media in message.media:
+            digest.update(hashlib.blake2b(media.data).digest())
     return f"served {digest.hexdigest()}"

@@ -86,6 +86,8 @@ _STATUS_OF_KIND: Final = {
     "not_a_chat_model": 400,
     "unsupported": 400,
     "no_candidate": 400,
+    "no_projector": 400,
+    "bad_media": 400,
     "not_loaded": 503,
     "out_of_memory": 503,
     "busy": 503,

@@ -33,6 +33,7 @@ from app.server.asking import (
 from app.server.errors import bad_request
 from app.server.fields import Fields, is_id
 from app.server.known_replies import KnownReplies
+from app.server.media_reading import OPENAI_KINDS, Content, Files, openai_file
 from app.server.options import ServerOptions
 from app.server.sampling import read_sampling, with_format
 from app.server.tools_reading import MAX_NAME, openai_calls, with_openai_tools
@@ -60,7 +61,7 @@ def read_chat(fields: Fields, context: Context, offer: ThinkingOffer | None) -> 
     """`/v1/chat/completions`. `offer`: what the template can be told about reasoning, where the
     request says anything about that. Raises ApiError."""
     weights = context.loaded.fast_hash
-    messages = context.known.given(weights, read_messages(fields))
+    messages = context.known.given(weights, read_messages(fields, Files(context.loaded)))
     sampling = with_format(read_sampling(fields), fields)
     scores = _chat_scores(fields)
     prompt = ChatPrompt(
@@ -140,20 +141,22 @@ def _asked(
 # --- messages ---------------------------------------------------------------------------------
 
 
-def read_messages(fields: Fields) -> list[ChatMessage]:
+def read_messages(fields: Fields, files: Files) -> list[ChatMessage]:
     found = fields.entries("messages", most=MAX_MESSAGES)
     if not found:
         raise fields.refuse("messages", "messages is missing or empty. Send at least one message.")
     names: dict[str, str] = {}
-    return [_message(Fields(value, f"messages[{at}]."), names) for at, value in enumerate(found)]
+    return [
+        _message(Fields(value, f"messages[{at}]."), names, files) for at, value in enumerate(found)
+    ]
 
 
-def _message(fields: Fields, names: dict[str, str]) -> ChatMessage:
+def _message(fields: Fields, names: dict[str, str], files: Files) -> ChatMessage:
     """`names`: of the calls so far, by their IDs."""
     role = cast("Role", _ROLES[fields.choice("role", tuple(_ROLES), "")])
     if role != "assistant":
         fields.need("content")
-    content = content_text(fields, "content")
+    content = read_content(fields, "content", files if role in WITH_FILES else None)
     reasoning, calls, answers = "", [], ""
     if role == "assistant":
         reasoning, calls = fields.text("reasoning_content"), openai_calls(fields)
@@ -165,33 +168,46 @@ def _message(fields: Fields, names: dict[str, str]) -> ChatMessage:
     fields.close()
     return ChatMessage(
         role,
-        content,
+        content.text,
         reasoning or None,
         tool_calls=calls,
         tool_call_id=answers,
         tool_name=name if role == "tool" else "",
+        media=content.media,
     )
 
 
-def content_text(fields: Fields, name: str) -> str:
-    """A text, or parts that are texts; they stand below each other."""
+WITH_FILES: Final = ("user", "tool")
+"""Who may bring pictures along."""
+
+
+def read_content(fields: Fields, name: str, files: Files | None) -> Content:
+    """A text, or parts. `files`: where pictures and sounds may be among them."""
     value = fields.any(name, "")
     if isinstance(value, str):
-        return fields.text(name)
-    texts = []
+        return Content(fields.text(name))
+    found = Content()
     for at, part in enumerate(fields.entries(name, most=MAX_PARTS)):
         if isinstance(part, str):
-            texts.append(part)
+            found.add_text(part)
             continue
         inner = Fields(part, f"{fields.named(name)}[{at}].")
         kind = inner.text("type")
+        if files is not None and kind in OPENAI_KINDS:
+            found.add(openai_file(inner, kind, files, len(found.text)))
+            continue
         if kind not in ("text", "input_text", "output_text"):
-            sentence = f"The loaded model reads text only; {shown(kind)} isn't supported."
+            if kind in OPENAI_KINDS:
+                sentence = "Pictures and sounds are read in messages of the user only."
+            else:
+                sentence = (
+                    f"Only text, pictures and sounds are read; {shown(kind)} isn't supported."
+                )
             raise inner.refuse("type", sentence)
-        texts.append(inner.text("text"))
+        found.add_text(inner.text("text"))
         inner.skip(("annotations", "prompt_cache_breakpoint"))
         inner.close()
-    return "\n".join(texts)
+    return found
 
 
 def read_prompts(fields: Fields) -> list[Prompt]:

@@ -16,8 +16,10 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from app.engine.client.supervisor import EngineState
+from app.engine.prompts.media_taken import why_not_taken
 from app.engine.protocol.bounds import shown_text
 from app.engine.protocol.loading_messages import Loaded
+from app.engine.protocol.media_messages import MediaKind
 from app.engine.protocol.messages import (
     Command,
     CountPrompt,
@@ -35,6 +37,7 @@ from app.engine.protocol.messages import (
 from app.engine.protocol.pieces import Pieces
 from app.engine.protocol.pooling_messages import EmbedTexts, TextsEmbedded
 from app.engine.protocol.prompt_messages import PromptShown, ReadPrompt
+from app.engine.protocol.remote_messages import engine_and_model
 from app.engine.protocol.thinking_messages import ReadThinking, ThinkingOffer
 from app.server.answering import Client, Form, answer, send_json
 from app.server.anthropic_forms import MessageForm
@@ -328,6 +331,7 @@ class Service:
             "display_name": loaded.name or model_name(loaded),
             "created_at": created,
             "meta": {name: number for name, number in meta.items() if number},
+            **_input_of(loaded),
         }
 
     # --- llama-server's own ---------------------------------------------------------------------
@@ -422,6 +426,18 @@ def _who(request: Request) -> str:
     host = request.client.host if request.client is not None else ""
     agent = request.headers.get("user-agent", "").split(" ")[0][:60]
     return " ".join(filter(None, [host, shown_text(agent)]))
+
+
+def _input_of(loaded: Loaded) -> dict[str, Any]:
+    """What the model takes, in OpenRouter's form; nothing where a server elsewhere doesn't say."""
+    model_id = engine_and_model(loaded.path)[1]
+    models = loaded.remote.models if loaded.remote is not None else []
+    told = next((each for each in models if each.id == model_id), None)
+    if loaded.remote is not None and (told is None or told.has_images is None):
+        return {}
+    files: tuple[MediaKind, ...] = ("image", "audio")
+    found = ["text", *(kind for kind in files if not why_not_taken(loaded, kind))]
+    return {"architecture": {"input_modalities": found, "output_modalities": ["text"]}}
 
 
 def _shown_piece(piece: bytes) -> str | list[int]:

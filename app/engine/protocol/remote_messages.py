@@ -51,6 +51,7 @@ Ability = Literal[
     "grammar",
     "json_schema",
     "images",
+    "audio",
     "seed",
     "stop_ids",
     "min_tokens",
@@ -101,7 +102,7 @@ class EngineAddress(WireMessage, frozen=True, tag=True):
 
 
 class RemoteModel(WireMessage, frozen=True, tag=True):
-    """What a server says of one of its models. 0: it doesn't say."""
+    """What a server says of one of its models. 0 or None: it doesn't say."""
 
     id: Name
     n_ctx: Count = 0
@@ -109,7 +110,8 @@ class RemoteModel(WireMessage, frozen=True, tag=True):
     n_params: Amount = 0
     n_vocab: Count = 0
     size_bytes: Amount = 0
-    has_images: bool = False
+    has_images: bool | None = None
+    has_audio: bool | None = None
     is_loaded: bool | None = None
 
 

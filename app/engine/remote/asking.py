@@ -37,6 +37,7 @@ from app.engine.protocol.thinking_messages import OFF, ON
 from app.engine.protocol.tool_messages import AUTO, NONE, REQUIRED, Tool
 from app.engine.protocol.without_effect import idle_stages
 from app.engine.remote.kinds import KINDS, SAMPLERS
+from app.engine.remote.media import as_one, with_media
 from app.engine.remote.target import Target
 from app.refusal import Refusal
 
@@ -138,7 +139,7 @@ def messages_of(prompt: ChatPrompt, offer: EngineOffer) -> list[dict[str, Any]]:
         told = _message(message, offer)
         before = found[-1] if found else None
         if before is not None and _are_one(before, told):
-            before["content"] += BETWEEN + told["content"]
+            before["content"] = as_one(before["content"], told["content"], BETWEEN)
         else:
             found.append(told)
     return found
@@ -150,7 +151,8 @@ def _are_one(before: dict[str, Any], told: dict[str, Any]) -> bool:
 
 
 def _message(message: ChatMessage, offer: EngineOffer) -> dict[str, Any]:
-    told: dict[str, Any] = {"role": message.role, "content": message.content}
+    content = with_media(message, offer) if message.media else message.content
+    told: dict[str, Any] = {"role": message.role, "content": content}
     if message.reasoning and (offer.speaks_llama or offer.kind in ("vllm", "sglang")):
         told["reasoning_content"] = message.reasoning
         if offer.kind == "vllm":  # its name since 0.12

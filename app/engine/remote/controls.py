@@ -20,7 +20,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from app.engine.protocol.prompt_messages import ChatPrompt, TextPrompt
+from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt, TextPrompt
 
 P = TypeVar("P", ChatPrompt, TextPrompt)
 
@@ -101,8 +101,7 @@ def neutral(prompt: P, controls: list[str]) -> P:
         return replace(prompt, text=broken(prompt.text, controls), generated=[])
     messages = [
         replace(
-            message,
-            content=broken(message.content, controls),
+            _with_content(message, controls),
             reasoning=None if message.reasoning is None else broken(message.reasoning, controls),
             attachments=[],  # nobody asks where they stand behind this
             tool_calls=[
@@ -121,6 +120,17 @@ def neutral(prompt: P, controls: list[str]) -> P:
         for tool in prompt.tools
     ]
     return replace(prompt, messages=messages, tools=tools)
+
+
+def _with_content(message: ChatMessage, controls: list[str]) -> ChatMessage:
+    """Pictures stay where they stand among the words."""
+    text, at, media = "", 0, []
+    for each in message.media:
+        text += broken(message.content[at : each.at], controls)
+        at = max(at, each.at)
+        media.append(msgspec.structs.replace(each, at=len(text)))
+    text += broken(message.content[at:], controls)
+    return msgspec.structs.replace(message, content=text, media=media)
 
 
 def broken(text: str, controls: list[str]) -> str:

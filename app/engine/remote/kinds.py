@@ -102,6 +102,8 @@ _NO_BAN_END: Final = "{} can't be told to go on after the end token."
 _NO_BANNED: Final = "{} takes no banned texts."
 _NO_THINKING: Final = "{} doesn't say how the model’s thinking is switched."
 
+_NO_AUDIO: Final = "{} takes no sounds."
+
 _PLAIN: Final[dict[Ability, str]] = {
     "ids": "{} takes no prompts of token IDs.",
     "continue": _NO_CONTINUE,
@@ -128,7 +130,6 @@ _SERVING: Final[dict[Ability, str]] = {
 }
 
 ALWAYS_MISSING: Final[dict[Ability, str]] = {
-    "images": "Cutaway attaches texts only.",
     "context_policy": "{} refuses a chat that is too long. Start a new one, or ask a local model.",
     "reasoning_budget": "{} takes no limit for reasoning.",
     "repeatable": "{} shares its work among requests, so no run is bound to repeat.",
@@ -250,7 +251,7 @@ KINDS: Final[dict[ServerKind, Kind]] = {
         },
         neutral=_OPENAI_NEUTRAL,
         most_logprobs=20,
-        missing=_without(_PLAIN, "thinking") | {"cached_tokens": _NO_CACHED},
+        missing=_without(_PLAIN, "thinking") | {"cached_tokens": _NO_CACHED, "audio": _NO_AUDIO},
         stage_words={
             "top-k": "{} doesn't take top-k this way: what the model's Modelfile says applies.",
             "min-p": "{} doesn't take min-p this way: what the model's Modelfile says applies.",
@@ -268,6 +269,7 @@ KINDS: Final[dict[ServerKind, Kind]] = {
             **_PLAIN,
             "logprobs": "{} doesn't tell probabilities in chats.",
             "cached_tokens": _NO_CACHED,
+            "audio": _NO_AUDIO,
         },
     ),
     "llama-cpp-python": Kind(
@@ -287,7 +289,7 @@ KINDS: Final[dict[ServerKind, Kind]] = {
             "mirostat_mode": 0,
         },
         most_logprobs=20,
-        missing=_without(_PLAIN, "grammar") | {"cached_tokens": _NO_CACHED},
+        missing=_without(_PLAIN, "grammar") | {"cached_tokens": _NO_CACHED, "audio": _NO_AUDIO},
     ),
     "openai": Kind(
         stages=_OPENAI,

@@ -66,6 +66,7 @@ from app.engine.protocol.template_messages import TemplateFailed
 from app.engine.protocol.thinking_messages import OFF, ReadThinking, ThinkingOffer
 from app.engine.remote.asking import template_fields
 from app.engine.remote.controls import NOTE, SENTENCE, candidates, neutral, unescaped
+from app.engine.remote.media import has_media
 from app.engine.remote.target import Target
 from app.engine.text.reasoning import KNOWN
 from app.refusal import Refusal
@@ -316,6 +317,8 @@ def fitted(
     prompt, n_ctx = generate.prompt, target.model.n_ctx
     render, policy = target.render, generate.context_policy
     is_fit = isinstance(prompt, ChatPrompt) and policy != "stop" and render is not None
+    if has_media(prompt):
+        return None  # how many tokens a picture has there, nobody knows here
     if not is_fit or not target.template or not n_ctx or not target.offer.can("rendered_prompt"):
         return None
     assert isinstance(prompt, ChatPrompt)
@@ -461,6 +464,7 @@ def rendered_inside(prompt: ChatPrompt, server: Server, target: Target) -> str:
 def _prompt_ids(prompt: Prompt, server: Server, target: Target) -> tuple[list[int], int]:
     """The IDs of a whole prompt, and the size of the window."""
     n_ctx = target.model.n_ctx
+    _check_media("The length of a prompt", prompt, target)
     prompt, _ = prepared(prompt, server, target)
     if isinstance(prompt, IdsPrompt):
         return list(prompt.token_ids), n_ctx
@@ -469,6 +473,13 @@ def _prompt_ids(prompt: Prompt, server: Server, target: Target) -> tuple[list[in
     ids, told = _vllm_ids(server, _vllm_prompt(prompt, target))
     told_ctx = told.get("max_model_len")
     return ids, told_ctx if isinstance(told_ctx, int) and _is_id(told_ctx) else n_ctx
+
+
+def _check_media(what: str, prompt: Prompt, target: Target) -> None:
+    """Raise Refusal where there are pictures in it."""
+    if has_media(prompt):
+        why = "it doesn't tell what it makes of pictures and sounds."
+        raise cannot(what, why, target.offer.name)
 
 
 def _llama_prompt(
@@ -493,6 +504,7 @@ def _vllm_prompt(prompt: Prompt, target: Target) -> dict[str, Any]:
 def _shown(command: ReadPrompt, server: Server, target: Target) -> PromptShown:
     """Whose each token is, this program's own rendering knows; it is told where both are the
     same."""
+    _check_media("The prompt", command.prompt, target)
     prompt, said = prepared(command.prompt, server, target)
     if isinstance(prompt, IdsPrompt):
         raise cannot("The prompt", "it was given as token IDs.", target.offer.name)

@@ -130,9 +130,10 @@ class Look:
                 f"“{self._address.name}” has no model “{model_id}” any more. Choose another one "
                 "from the model menu.",
             )
+        lacks = [*offer.missing, *_lacks_of_model(model, offer)]
         return Target(
             self._address,
-            offer,
+            _with(offer, missing=lacks),
             model,
             self._parameters,
             self._template,
@@ -160,7 +161,7 @@ class Look:
                 each,
                 n_ctx_train=_count(next(trained, 0)),
                 n_params=_count(info.get("general.parameter_count"), 2**53),
-                has_images=isinstance(can, list) and "vision" in can,
+                has_images="vision" in can if isinstance(can, list) else None,
             )
             if each.id == model_id
             else each
@@ -222,9 +223,15 @@ class Look:
             self._parameters = frozenset(names | {"dry_sequence_breakers", "min_keep"})
         n_ctx = _count(settings.get("n_ctx"))
         modalities = props.get("modalities")
-        has_images = isinstance(modalities, dict) and modalities.get("vision") is True
+        modalities = modalities if isinstance(modalities, dict) else {}
         self._models = [
-            _with(each, n_ctx=n_ctx or each.n_ctx, has_images=has_images, is_loaded=True)
+            _with(
+                each,
+                n_ctx=n_ctx or each.n_ctx,
+                has_images=_known(modalities.get("vision"), each.has_images),
+                has_audio=_known(modalities.get("audio"), each.has_audio),
+                is_loaded=True,
+            )
             for each in self._models
         ]
         return True
@@ -268,7 +275,7 @@ class Look:
                     each,
                     n_ctx=_count(row.get("loaded_context_length")),
                     n_ctx_train=_count(row.get("max_context_length")),
-                    has_images=row.get("type") == "vlm",
+                    has_images=row["type"] == "vlm" if "type" in row else each.has_images,
                     is_loaded=state == "loaded" if isinstance(state, str) else None,
                 )
             )
@@ -286,6 +293,33 @@ def _rows(listed: Any) -> Iterator[dict[str, Any]]:
             yield row
 
 
+def _lacks_of_model(model: RemoteModel, offer: EngineOffer) -> Iterator[Lack]:
+    """What it is known not to take. Of what nobody tells, only trying tells."""
+    name = f"“{model.id}”"
+    if model.has_images is False and offer.can("images"):
+        yield Lack("images", f"{name} takes no pictures. Use a model that sees.")
+    if model.has_audio is False and offer.can("audio"):
+        yield Lack("audio", f"{name} takes no sounds. Use a model that hears.")
+
+
+def _takes(row: dict[str, Any], ours: str, theirs: Sequence[str]) -> bool | None:
+    """What a row says of its input: OpenRouter and Cutaway `architecture.input_modalities`,
+    llama-server, LM Studio and Mistral `capabilities`, as a list or an object."""
+    architecture, can = row.get("architecture"), row.get("capabilities")
+    listed = architecture.get("input_modalities") if isinstance(architecture, dict) else None
+    if isinstance(listed, list):
+        return ours in listed
+    if isinstance(can, dict):
+        return next((can[name] for name in theirs if isinstance(can.get(name), bool)), None)
+    if isinstance(can, list) and any(name in can for name in theirs):
+        return True
+    return None
+
+
+def _known(value: Any, otherwise: bool | None) -> bool | None:
+    return value if isinstance(value, bool) else otherwise
+
+
 def _model(row: dict[str, Any]) -> RemoteModel:
     """A row of `/v1/models`: vLLM and SGLang tell `max_model_len`, llama-server `meta`."""
     meta = row.get("meta")
@@ -298,6 +332,8 @@ def _model(row: dict[str, Any]) -> RemoteModel:
         n_params=_count(meta.get("n_params"), 2**53),
         n_vocab=_count(meta.get("n_vocab")),
         size_bytes=_count(meta.get("size"), 2**53),
+        has_images=_takes(row, "image", ("vision", "multimodal")),
+        has_audio=_takes(row, "audio", ("audio",)),
     )
 
 

@@ -190,11 +190,18 @@ def serving(engine: Engine, options: ServerOptions | None = None) -> Iterator[Se
 
 @contextmanager
 def scripted_server(
-    folder: Path, script: dict[str, Any], options: ServerOptions | None = None
+    folder: Path,
+    script: dict[str, Any],
+    options: ServerOptions | None = None,
+    *,
+    projector: str = "",
 ) -> Iterator[Served]:
     talk = ScriptedTalk(folder)
     try:
-        with serving(talk.loaded_engine(script), options) as served:
+        engine = talk.loaded_engine(script)
+        if projector:
+            engine.wait_for(engine.load("weights.gguf", projector=projector), PATIENCE_S)
+        with serving(engine, options) as served:
             yield served
     finally:
         talk.close()

@@ -90,8 +90,8 @@ def test_errors_have_its_form(served: Served) -> None:
     assert (answer.status, answer.json["type"]) == (400, "error")
     assert answer.error == {"type": "invalid_request_error", "message": "max_tokens is missing."}
     assert _ask(served, model="claude").error["type"] == "not_found_error"
-    image = [{"type": "image", "source": {}}]
-    assert "messages[0].content[0].type" in _ask(served, image).error["message"]
+    document = [{"type": "document", "source": {}}]
+    assert "messages[0].content[0].type" in _ask(served, document).error["message"]
     assert "thinking" in _ask(served, thinking={"type": "enabled"}).error["message"]
     failed = _events(_ask(served, "fail", stream=True))[-1]
     assert (failed["type"], failed["error"]["type"]) == ("error", "api_error")

@@ -145,7 +145,7 @@ def test_what_fails_in_the_middle_says_so(served: Served) -> None:
         ({"messages": []}, "messages"),
         ({"messages": [{"role": "king", "content": ""}]}, "messages[0].role"),
         (
-            {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]},
+            {"messages": [{"role": "user", "content": [{"type": "file"}]}]},
             "messages[0].content[0].type",
         ),
     ],

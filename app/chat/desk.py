@@ -91,6 +91,7 @@ from app.chat.weights.header_files import HeaderFiles
 from app.chat.weights.idle import IdleUnload
 from app.chat.weights.loading import Loader
 from app.chat.weights.local_weights import FindOthers, LocalWeights
+from app.chat.weights.projectors import Projectors
 from app.chat.weights.saved_chats import SavedChats
 from app.chat.weights.vocabulary_file import VocabularyFiles
 from app.chat.weights.weights_defaults import WeightsDefaults
@@ -200,6 +201,7 @@ class Desk:
             self._name_of_weights,
             lambda path: self.local.other_paths(path),
             lambda: self.saved_chats.for_engine(),
+            lambda path: self.projectors.beside(path),
             first=gguf,
             remember=remember_weights,
             check=check_weights,
@@ -322,6 +324,7 @@ class Desk:
         self.machine: Final = Machines(loader, self.questions, self.headers)
         self.local: Final = LocalWeights(around, loader, data_dir, self.settings.set, find_others)
         self.partners: Final = DraftPartners(around, self.local.candidates)
+        self.projectors: Final = Projectors(loader, self.local.found, lambda: self.downloads.all)
         self.hub: Final = HubQuestions(around, self.settings.set, offline=offline)
         self.tools: Final = ToolServers(
             around,

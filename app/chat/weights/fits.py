@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from app.engine.client.supervisor import StateChanged
     from app.engine.planning.fit import Fit, Returning
     from app.engine.planning.load_plan import Machine
+    from app.engine.planning.projector_plan import ProjectorSizes
     from app.gguf.header import Header
     from app.library.outlines import Outlines
 
@@ -57,7 +58,8 @@ Then = Callable[[str, "Fit"], None]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Question:
-    """One file or header. `key` is handed back with the answer."""
+    """One file or header. `key` is handed back with the answer. `projector`: what is loaded with
+    it (a path, nothing, or BESIDE); of headers, the bytes of the one that comes with them."""
 
     key: str
     then: Then
@@ -65,6 +67,8 @@ class _Question:
     machine: Machine
     returning: Returning
     headers: tuple[Header, ...] = ()
+    projector: str = ""
+    projector_bytes: int = 0
 
     @property
     def folder(self) -> str:
@@ -217,7 +221,14 @@ class Fits:
         machine, returning = self.machine(), self.returning()
         self._judge.put(
             [
-                _Question(path, then, self._loader.options_of(path), machine, returning)
+                _Question(
+                    path,
+                    then,
+                    self._loader.options_of(path),
+                    machine,
+                    returning,
+                    projector=self._loader.projector_wish(path),
+                )
                 for path in paths
             ]
         )
@@ -232,6 +243,7 @@ class Fits:
             options or self._loader.options_of(path),
             self.machine(),
             self.returning(),
+            projector=self._loader.projector_wish(path),
         )
         self._judge.put([question], is_first=True)
 
@@ -241,10 +253,19 @@ class Fits:
         key: str,
         then: Then,
         options: LoadOptions | None = None,
+        projector_bytes: int = 0,
     ) -> None:
-        """Judge weights that are not on this machine, by the headers of all their parts."""
-        options = options or self._around.settings.load_options()
-        question = _Question(key, then, options, self.machine(), self.returning(), tuple(headers))
+        """Judge weights that are not on this machine, by the headers of all their parts, with a
+        projector of so many bytes."""
+        question = _Question(
+            key,
+            then,
+            options or self._around.settings.load_options(),
+            self.machine(),
+            self.returning(),
+            tuple(headers),
+            projector_bytes=projector_bytes,
+        )
         self._judge.put([question], is_first=True)
 
     def stop(self, then: Then) -> None:
@@ -374,8 +395,28 @@ class _Judge:
             question.options,
             question.machine,
             adapter_bytes=beside,
+            projector=_projector(question),
             returning=question.returning,
         )
+
+
+def _projector(question: _Question) -> ProjectorSizes | None:
+    """What a projector takes. One that cannot be read is for the load to say."""
+    from app.engine.planning.projector_plan import (
+        by_size,
+        chosen_projector,
+        projector_sizes,
+    )
+    from app.gguf.header import read_header
+    from app.gguf.refusal import HeaderRefused
+
+    if question.projector_bytes:
+        return by_size(question.projector_bytes)
+    path = chosen_projector(question.key, question.projector) if question.projector else ""
+    try:
+        return projector_sizes(read_header(path)) if path else None
+    except HeaderRefused:
+        return None
 
 
 def _adapter_bytes(lora: Lora) -> int:

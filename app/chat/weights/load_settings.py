@@ -24,6 +24,9 @@ _OF_REPLIES: Final = "loras"
 """A setting of replies, too (`app.chat.settings.resolved`). It once stood among these."""
 DRAFT: Final = "draft"
 """The path of the draft model, which stands beside `load`."""
+PROJECTOR: Final = "projector"
+"""Which projector is loaded with it: nothing for the best that is found, NO_PROJECTOR, a path."""
+NO_PROJECTOR: Final = "none"
 BEYOND: Final = tuple(
     name for name in LoadOptions.__struct_fields__ if name not in (*LOADING, _OF_REPLIES, DRAFT)
 )

@@ -27,10 +27,17 @@ from app.chat.replies.prompts import clean_message, is_encodable
 from app.chat.settings.resolved import resolve, taken
 from app.chat.surroundings import Surroundings, now
 from app.chat.weights.file_check import Check, refusal_of
-from app.chat.weights.load_settings import DRAFT, LOAD, load_options, with_loras_in_place
+from app.chat.weights.load_settings import (
+    DRAFT,
+    LOAD,
+    NO_PROJECTOR,
+    PROJECTOR,
+    load_options,
+    with_loras_in_place,
+)
 from app.engine.client.engine import Engine
 from app.engine.client.supervisor import EngineState, StateChanged
-from app.engine.protocol.loading_messages import Device, Loaded, LoadOptions
+from app.engine.protocol.loading_messages import BESIDE, Device, Loaded, LoadOptions
 from app.engine.protocol.messages import Failed, Finished, Hello, Log, Progress, SetThreads, Stopped
 from app.engine.protocol.remote_messages import EngineOffer, is_remote
 from app.engine.protocol.saved_messages import SavedFolder
@@ -49,10 +56,12 @@ NO_TEXT_WORDS: Final = "has unreadable characters in its name. Rename the file a
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What a load was asked for. `name` is what people know the weights by."""
+    """What a load was asked for. `projector`: what is set for the weights (`load_settings`). `name`
+    is what people know the weights by."""
 
     path: str
     options: LoadOptions
+    projector: str = ""
     name: str = field(default="", compare=False)
 
 
@@ -61,7 +70,8 @@ class Loader:
 
     `name_of_file`: what weights are called that are known by another name than that of their file,
     else nothing. `other_paths`: where else the content of a file was found. `saved`: where chats'
-    KV state lies on disk. `first`: what is loaded at the start, instead of what was used last.
+    KV state lies on disk. `projector_beside`: the path of the one that was found for a file, where
+    that is known already. `first`: what is loaded at the start, instead of what was used last.
     `remember`: whether loaded weights become the last used ones (not with a script). `check`
     reads a file's header before other weights give way to it; without it (a script) the engine
     alone judges.
@@ -81,6 +91,7 @@ class Loader:
         name_of_file: Callable[[str], str],
         other_paths: Callable[[str], Sequence[str]],
         saved: Callable[[], SavedFolder | None] = lambda: None,
+        projector_beside: Callable[[str], str] = lambda _: "",
         *,
         first: Path | None,
         remember: bool,
@@ -91,6 +102,7 @@ class Loader:
         self._name_of_file = name_of_file
         self._other_paths = other_paths
         self._saved = saved
+        self._projector_beside = projector_beside
         self._first = str(first) if first is not None else ""
         self._remember = remember
         self._check = check
@@ -227,6 +239,23 @@ class Loader:
             options, draft=draft if isinstance(draft, str) else "", loras=list(loras)
         )
 
+    def projector_of(self, path: str) -> str:
+        """What is set for these weights: nothing for the best that is found, "none", or a path."""
+        own = self.settings_of_weights(path).get(PROJECTOR)
+        return own if isinstance(own, str) else ""
+
+    def projector_wish(self, path: str) -> str:
+        """The same as a load is asked: a path, nothing for none, or BESIDE."""
+        own = self.projector_of(path)
+        if own:
+            return "" if own == NO_PROJECTOR else own
+        return self._projector_beside(path) or BESIDE
+
+    @property
+    def projector_in_use(self) -> str:
+        """What was set of it when these weights were loaded."""
+        return self._good.projector if self.loaded is not None and self._good is not None else ""
+
     @property
     def options_in_use(self) -> LoadOptions | None:
         """What the weights that are loaded now were loaded with."""
@@ -315,7 +344,7 @@ class Loader:
         return f"{sentence} “{name}” stays loaded." if name else sentence
 
     def _load_chosen(self, path: str) -> None:
-        attempt = Attempt(path, self.options_of(path))
+        attempt = Attempt(path, self.options_of(path), self.projector_of(path))
         # After a failure those before it are still on their way back.
         is_there = self.is_ready or self.is_loading or self._failed is not None
         self._spare = self._good if is_there and self._good != attempt else None
@@ -327,7 +356,12 @@ class Loader:
         self._note = ""
         self._path = attempt.path
         self._is_wanted = False
-        self._load_id = self.engine.load(attempt.path, attempt.options, self._saved())
+        self._load_id = self.engine.load(
+            attempt.path,
+            attempt.options,
+            self._saved(),
+            "" if is_remote(attempt.path) else self.projector_wish(attempt.path),
+        )
         self._asked[self._load_id] = attempt
 
     def load_again(self) -> bool:

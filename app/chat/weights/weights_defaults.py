@@ -5,6 +5,8 @@ has load settings for), and beside it what only a file has:
 
 * `load`: further load options (`load_settings.py`), here under names like `load.n_ubatch`;
 * `draft`: the path of the weights that shall draft for these;
+* `projector`: the path of the projector that they are loaded with, "none", or nothing for the best
+  that is found;
 * `notes`: whatever somebody wants to remember of them.
 
 What is set for a file that is not there stays: it may come back. A file that was only found gets a
@@ -22,7 +24,14 @@ from app.chat.events import LevelsChanged, Noticed
 from app.chat.settings.resolved import LOADING, SHAPING, Resolved, resolve
 from app.chat.settings.settings import as_stored, checked
 from app.chat.surroundings import Surroundings
-from app.chat.weights.load_settings import DRAFT, LOAD, changed_load, load_options, load_value
+from app.chat.weights.load_settings import (
+    DRAFT,
+    LOAD,
+    PROJECTOR,
+    changed_load,
+    load_options,
+    load_value,
+)
 from app.chat.weights.loading import Loader
 from app.engine.planning.load_checks import check_options
 from app.engine.protocol.frames import clean_text
@@ -68,7 +77,9 @@ class WeightsDefaults:
                 own |= {f"{IN_LOAD}rope.{part}": each for part, each in value.items()}
             else:
                 own[f"{IN_LOAD}{name}"] = value
-        own |= {name: text for name in (NOTES, DRAFT) if (text := _text(stored.get(name)))}
+        own |= {
+            name: text for name in (NOTES, DRAFT, PROJECTOR) if (text := _text(stored.get(name)))
+        }
         return own
 
     def resolved(self, path: str) -> Resolved:
@@ -76,7 +87,7 @@ class WeightsDefaults:
         return resolve(self._around.settings, self._loader.settings_of_weights(path))
 
     def value(self, path: str, name: str) -> Any:
-        """What counts for `load.…`, `notes` or `draft`."""
+        """What counts for `load.…`, `notes`, `draft` or `projector`."""
         stored = self._loader.settings_of_weights(path)
         if name.startswith(IN_LOAD):
             return load_value(stored.get(LOAD), name.removeprefix(IN_LOAD))
@@ -89,7 +100,8 @@ class WeightsDefaults:
         if used is None:
             return ()
         wanted = self._loader.options_of(path)
-        return tuple(
+        is_other = self._loader.projector_in_use != self._loader.projector_of(path)
+        return (PROJECTOR,) * is_other + tuple(
             name
             for name in LoadOptions.__struct_fields__
             if getattr(used, name) != getattr(wanted, name)
@@ -115,7 +127,7 @@ class WeightsDefaults:
     def _taken(self, stored: Mapping[str, Any], name: str, value: object) -> dict[str, Any]:
         if name.startswith(IN_LOAD):
             return {LOAD: changed_load(stored.get(LOAD), name.removeprefix(IN_LOAD), value)}
-        if name in (NOTES, DRAFT):
+        if name in (NOTES, DRAFT, PROJECTOR):
             limit = MAX_NOTES_LENGTH if name == NOTES else MAX_PATH_LENGTH
             if not isinstance(value, str) or len(value) > limit:
                 raise bad_setting(f"This is limited to {limit:,} characters.")

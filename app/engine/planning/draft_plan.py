@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 import msgspec
 
-from app.engine.planning.estimate import HOST
 from app.engine.planning.load_plan import LoadPlan, Machine, estimate_of, plan_load, plan_on
-from app.engine.planning.placement import DeviceMemory
+from app.engine.planning.projector_plan import left_beside
 from app.engine.planning.sizes import Outline, outline_of
 from app.engine.protocol.loading_messages import LoadOptions, MemoryPart, RopeScaling
 from app.gguf.header import Header
@@ -53,7 +51,7 @@ def plan_beside_draft(
     alone = plan_load(header, options, machine, adapter_bytes=adapter_bytes)
     own = draft_options(options, alone, outline_of(draft).n_ctx_train)
     parts = as_draft(estimate_of(plan_load(draft, own, machine)))
-    left = _less(machine, parts)
+    left = left_beside(machine, parts)
     planned = plan_load(header, options, left, adapter_bytes=adapter_bytes)
     n_ctx = min(own.n_ctx or 0, planned.placement.n_ctx)
     return planned, msgspec.structs.replace(own, n_ctx=n_ctx), parts
@@ -74,13 +72,3 @@ def as_draft(parts: Sequence[MemoryPart]) -> list[MemoryPart]:
     for part in parts:
         sizes[part.device] += part.size_bytes
     return [MemoryPart(device, DRAFT, size) for device, size in sizes.items() if size]
-
-
-def _less(machine: Machine, parts: Sequence[MemoryPart]) -> Machine:
-    taken = {part.device: part.size_bytes for part in parts}
-
-    def left_on(device: DeviceMemory) -> DeviceMemory:
-        name = HOST if device.kind == "cpu" else device.name
-        return replace(device, free_bytes=max(device.free_bytes - taken.get(name, 0), 0))
-
-    return replace(machine, devices=tuple(map(left_on, machine.devices)))

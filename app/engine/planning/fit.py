@@ -25,6 +25,12 @@ from app.amounts import bytes_words
 from app.engine.planning.estimate import HOST, looking_bytes
 from app.engine.planning.load_plan import LoadPlan, Machine, check_wish, estimate_of, plan_on
 from app.engine.planning.placement import CONTEXT_CAP, CONTEXT_STEP, DeviceMemory, round_up_context
+from app.engine.planning.projector_plan import (
+    PROJECTOR,
+    ProjectorSizes,
+    left_beside,
+    projector_parts,
+)
 from app.engine.planning.sizes import MIB, PLAIN_TYPES, Outline, outline_of
 from app.engine.protocol.loading_messages import LoadOptions, MemoryPart
 from app.gguf.header import Header
@@ -153,9 +159,11 @@ def fit(
     devices: Sequence[DeviceMemory] | Machine,
     *,
     adapter_bytes: int = 0,
+    projector: ProjectorSizes | None = None,
     returning: Returning | None = None,
 ) -> Fit:
-    """Judge a load. `devices` as they are now, the processor among them."""
+    """Judge a load. `devices` as they are now, the processor among them. `projector`: what is
+    loaded with it."""
     outline = header if isinstance(header, Outline) else outline_of(header)
     machine = devices if isinstance(devices, Machine) else Machine(tuple(devices))
     returned = (returning or Returning()).by_device(machine.devices)
@@ -168,9 +176,14 @@ def fit(
     )
     try:
         chosen = check_wish(outline, options, machine)
+        beside = projector_parts(projector, chosen) if projector is not None else []
+        left = left_beside(machine, beside)
+        chosen = check_wish(outline, options, left)
     except Refusal as refused:
         return _refused(outline, options, machine, refused.sentence)
-    judging = _Judging(outline, options, machine, tuple(chosen), adapter_bytes, returned)
+    judging = _Judging(
+        outline, options, machine, left, tuple(chosen), adapter_bytes, tuple(beside), returned
+    )
     return judging.judge((returning or Returning()).name)
 
 
@@ -215,11 +228,15 @@ class _Try:
 
 @dataclass(frozen=True, slots=True)
 class _Judging:
+    """`left`: the machine without what stands `beside` the weights; `devices` are its."""
+
     outline: Outline
     options: LoadOptions
     machine: Machine
+    left: Machine
     devices: tuple[DeviceMemory, ...]
     adapter_bytes: int
+    beside: tuple[MemoryPart, ...]
     returned: dict[str, int]
 
     @property
@@ -266,11 +283,11 @@ class _Judging:
         options = msgspec.structs.replace(self.options, **changed)
         try:
             if "type_k" in changed:
-                check_wish(self.outline, options, self.machine)
+                check_wish(self.outline, options, self.left)
             planned = plan_on(
                 self.outline,
                 options,
-                self.machine,
+                self.left,
                 self.devices,
                 adapter_bytes=self.adapter_bytes,
                 must_hold=False,
@@ -281,7 +298,7 @@ class _Judging:
 
     def needs(self, planned: LoadPlan) -> tuple[DeviceNeed, ...]:
         """By device: the host first, then those that take layers."""
-        parts = estimate_of(planned)
+        parts = [*estimate_of(planned), *self.beside]
         host = self.machine.host
         graphics = [device for device in self.machine.devices if device.kind in GRAPHICS]
         shared = sum(_sum(parts, device.name) for device in graphics if device.kind == "igpu")
@@ -472,7 +489,7 @@ class _Judging:
         takes = (
             f"With {tried.n_ctx:,} tokens of context it takes {need}: weights "
             f"{bytes_words(weights)}, KV cache {bytes_words(sizes['kv'])}, compute buffers up to "
-            f"{bytes_words(sizes['compute'])}."
+            f"{bytes_words(sizes['compute'])}{self.beside_words()}."
         )
         sentences = [takes, f"{self.free_words(tried)}{_given_back(tried, giver)}."]
         short = [need for need in tried.needs if not need.fits]
@@ -491,6 +508,10 @@ class _Judging:
             )
         return " ".join(sentences) + _beyond(tried)
 
+    def beside_words(self) -> str:
+        size = _sum_of(self.beside, PROJECTOR)
+        return f", the projector up to {bytes_words(size)}" if size else ""
+
     def free_words(self, tried: _Try) -> str:
         host, *others = tried.needs
         free = [f"{bytes_words(need.free_bytes)} are free on {need.label}" for need in others]
@@ -508,7 +529,8 @@ class _Judging:
 
     def free_bytes(self) -> int:
         """On all devices together; what a device shares with the host counts once."""
-        own = (device.free_bytes for device in self.devices if device.kind != "igpu")
+        used = {device.name for device in self.devices if device.kind != "igpu"}
+        own = (each.free_bytes for each in self.machine.devices if each.name in used)
         return self.machine.host.free_bytes + sum(own)
 
 

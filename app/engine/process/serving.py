@@ -29,7 +29,10 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, BinaryIO, Final
 
+import msgspec
+
 from app.engine.planning.placement import unused_graphics_note
+from app.engine.planning.projector_plan import chosen_projector
 from app.engine.process.cache.keeping import SAVE_AT_END_S
 from app.engine.process.cache.slot import empty_summary
 from app.engine.process.memory_limit import limit_memory
@@ -604,11 +607,14 @@ class Serving:
             self._ahead.discard(job.id)
 
     def _load(self, command: LoadWeights) -> None:
+        path = os.fsdecode(command.path_bytes) if command.path_bytes else command.path
+        projector = chosen_projector(path, command.projector)
+        command = msgspec.structs.replace(command, projector=projector)
         with self._weights_lock:
             assert self._weights is None  # others are loaded by another process
             try:
                 weights = load(
-                    os.fsdecode(command.path_bytes) if command.path_bytes else command.path,
+                    path,
                     command.options,
                     log=self._log,
                     on_progress=lambda done, total: self._outbox.put(

@@ -6,7 +6,7 @@ measured or read from the file.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
@@ -80,10 +80,15 @@ class LoadOptions(WireMessage, frozen=True, tag=True):
     draft: str = ""
 
 
+BESIDE: Final = "beside"
+"""In place of a projector's path: the best one that lies beside the weights, if any."""
+
+
 class LoadWeights(WireMessage, frozen=True, tag=True):
     """`path_bytes`: the path as the system has it, where `path` cannot say it: names of files
     need not be UTF-8, and what is not, no text on the wire can hold. `saved`: where KV state lies
-    beyond this run, if anywhere. `projector`: path of the file that lets them see or hear."""
+    beyond this run, if anywhere. `projector`: path of the file that lets them see or hear, or
+    BESIDE."""
 
     id: Amount
     path: str

@@ -26,6 +26,7 @@ NAMES: Final = {
     "kv": "KV cache",
     "compute": "compute buffers",
     "adapter": "adapters, draft model",
+    "projector": "projector",
     "free": "free",
 }
 """Parts in the order in which they stand side by side."""
@@ -44,7 +45,7 @@ def segments_of(need: DeviceNeed) -> tuple[Segment, ...]:
     for part in need.parts:
         if part.what in sizes:
             sizes[part.what] += part.size_bytes
-    beside = sum(sizes[what] for what in ("kv", "compute", "adapter"))
+    beside = sum(sizes[what] for what in ("kv", "compute", "adapter", "projector"))
     sizes["weights"] = max(need.need_bytes - beside, 0)
     sizes["others"] = max(need.total_bytes - need.free_bytes, 0)
     sizes["free"] = max(need.free_bytes - need.need_bytes, 0)
@@ -128,6 +129,7 @@ def part_brush(what: str, theme: Theme) -> QBrush:
         "kv": colors.from_attachment,
         "compute": colors.from_reply,
         "adapter": colors.from_tool,
+        "projector": colors.from_you,
         "free": colors.hover,
     }
     return QBrush(QColor(named[what]))

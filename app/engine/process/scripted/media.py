@@ -8,13 +8,15 @@ from collections.abc import Iterator
 
 from app.engine.process.scripted.script import ScriptProjector
 from app.engine.prompts.media import See, Seen, check_media, media_ids
+from app.engine.protocol.loading_messages import BESIDE
 from app.engine.protocol.media_messages import Media, ProjectorOffer
 from app.engine.protocol.prompt_messages import Prompt
 
 
 def scripted_offer(path: str, script: ScriptProjector) -> ProjectorOffer | None:
-    """What became of a projector; None: none was asked for."""
-    if not path:
+    """What became of a projector; None: none was asked for, or none lies beside, which the script
+    says with as little as one word of its own."""
+    if not path or (path == BESIDE and script == ScriptProjector()):
         return None
     return ProjectorOffer(
         path,

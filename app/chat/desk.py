@@ -121,7 +121,7 @@ from app.engine.protocol.tool_messages import ToolCalled
 from app.engine.remote.engine import Reach
 from app.engine.remote.routing import Engines
 from app.hub.engine_keys import EngineKeys
-from models.records import Conversation, Message, StoreOpened, Weights
+from models.records import Conversation, Imported, Message, StoreOpened, Weights
 
 if TYPE_CHECKING:
     from models.store.store import Store
@@ -553,9 +553,11 @@ class Desk:
         self.attachments.count_missing()
         self._count_soon()
 
-    def _on_imported(self, ids: tuple[str, ...], sentence: str) -> None:
+    def _on_imported(self, imported: Imported, sentence: str) -> None:
         self.presets.read_again()
-        self.folders.take_in(ids, sentence)
+        self.folders.take_in(imported, sentence)
+        if self.shelf.open.id in imported.grown and not self.replies.is_busy(self.shelf.open.id):
+            self.paths.read_again()
 
     def _on_deleted_for_good(self, chats: tuple[str, ...]) -> None:
         self.edits.leave_out_deleted()

@@ -449,6 +449,27 @@ class ChatLooked:
     updated_at: datetime
     file: str
     whereabouts: Whereabouts
+    id: str = ""
+    app: str = ""
+    created_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Something in a file that does not come: how often, and the first chats where it was met."""
+
+    app: str
+    what: str
+    count: int
+    where: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ImportLooked:
+    """How many chats were found so far in files that are looked through. The last one `is_over`."""
+
+    n_chats: int
+    is_over: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -458,6 +479,7 @@ class ImportPreviewed:
 
     chats: tuple[ChatLooked, ...]
     refusals: tuple[str, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -610,6 +632,7 @@ Event = (
     | FoldersChanged
     | SearchAnswered
     | MessageSought
+    | ImportLooked
     | ImportPreviewed
     | ImportProgressed
     | PageProgressed

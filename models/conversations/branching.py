@@ -32,7 +32,7 @@ from models.records import (
 )
 from models.rows import conversation_row, message_row
 from models.store.errors import NotFoundError, RefusedError
-from models.tables import AttachmentRow, ConversationRow, MessageRow
+from models.tables import STAGED_US, AttachmentRow, ConversationRow, MessageRow
 
 EXCERPT_CHARS = 200
 _ROLES: dict[Any, Role] = {role.value: role for role in Role}
@@ -134,7 +134,7 @@ _TRASHED = text(
     FROM message AS m
     JOIN conversation AS c ON c.row_id = m.conversation_row_id
     LEFT JOIN message AS p ON p.row_id = m.parent_row_id
-    WHERE m.trashed_us IS NOT NULL AND m.trashed_us IS NOT p.trashed_us AND c.trashed_us IS NULL
+    WHERE m.trashed_us > {STAGED_US} AND m.trashed_us IS NOT p.trashed_us AND c.trashed_us IS NULL
     ORDER BY m.trashed_us DESC
     """
 )

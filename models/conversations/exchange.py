@@ -7,6 +7,8 @@
   something else, or for something in the trash, all of it gets new ids.
 * New ids are made of the old ones and of the content, so the same file imported twice adds
   nothing twice.
+* Of a chat that was brought from another app, a message that has its id here is there, whatever
+  became of it: edited, renamed or deleted. Only what has none is added, below what is there.
 * Deleted messages are no part of what is exported: what somebody threw away is not passed on.
 
 Pinned, archived, the draft and the version on screen do not count as differing. Folders are taken
@@ -130,12 +132,50 @@ def placed(
     added with this one (`models.conversations.importing`)."""
     candidate, attempt = chat, 0
     while True:
+        if chat.is_brought and (found := _joined(connection, candidate, staged)) is not None:
+            return found
         if _is_contained(connection, candidate, staged):
             return Whereabouts.THERE, candidate
         if _is_free(connection, candidate):
             return (Whereabouts.OTHER if attempt else Whereabouts.NEW), candidate
         attempt += 1
         candidate = _renamed(chat, attempt)
+
+
+def _joined(
+    connection: Connection, chat: WholeConversation, staged: frozenset[str]
+) -> tuple[Whereabouts, WholeConversation] | None:
+    """What a brought chat adds to the one that came earlier; None where that isn't there."""
+    row = connection.execute(
+        select(ConversationRow.row_id, ConversationRow.trashed_us).where(
+            ConversationRow.id == chat.conversation.id
+        )
+    ).one_or_none()
+    if row is None or (row.trashed_us is not None and chat.conversation.id not in staged):
+        return None
+    there = {
+        each.id: each.trashed_us is None
+        for each in connection.execute(
+            select(MessageRow.id, MessageRow.trashed_us).where(
+                MessageRow.conversation_row_id == row.row_id
+            )
+        )
+    }
+    new = [message for message in chat.messages if message.id not in there]
+    if not new:
+        return Whereabouts.THERE, chat
+    above = {message.id: message.parent_id for message in chat.messages}
+
+    def visible(parent_id: str | None) -> str | None:
+        """The nearest one above that nobody has deleted here."""
+        while parent_id is not None and not there.get(parent_id, True):
+            parent_id = above.get(parent_id)
+        return parent_id
+
+    return Whereabouts.MORE, replace(
+        chat,
+        messages=tuple(replace(each, parent_id=visible(each.parent_id)) for each in new),
+    )
 
 
 def _is_contained(connection: Connection, chat: WholeConversation, staged: frozenset[str]) -> bool:

@@ -6,6 +6,7 @@ What must hold:
 * Until everything is there nothing of it is seen: the chats are staged, which is to say in the
   trash since `STAGED_US`, a time at which nobody deleted anything. One short transaction at the
   end shows them all, with the folders and presets that they need.
+* What is added to a chat that is there already is staged in the same way: message by message.
 * Done twice, as a transaction may be (`models.conversations.writing`), a piece adds nothing twice.
 * What fails or is cancelled leaves nothing. What a kill or a close leaves staged is dropped at
   the next start (`drop_some`).
@@ -20,7 +21,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
-from sqlalchemy import Connection, delete, insert, select, text, update
+from sqlalchemy import Connection, delete, func, insert, select, text, update
 
 from models import settings
 from models.conversations import attachments, folders, tags
@@ -63,13 +64,15 @@ class Transactions(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """Some messages of a staged conversation, with what belongs to them."""
+    """Some messages of a staged conversation, with what belongs to them. `is_more`: of one that was
+    there, so they are staged themselves."""
 
     conversation_id: str
     messages: tuple[Message, ...]
     traces: Mapping[str, bytes]
     attachments: tuple[Attachment, ...]
     files: Mapping[str, File]
+    is_more: bool = False
 
 
 def add_all(
@@ -83,13 +86,14 @@ def add_all(
     """Add what is not there. `told` gets the number of messages that are done, and may raise:
     then, as after any failure, nothing is added."""
     staged: dict[str, Conversation] = {}
+    grown: dict[str, Conversation] = {}
     try:
-        found = _stage_all(read, write, chats, staged, told)
-        write(lambda c: _show(c, staged.values(), folders, presets)).result()
+        found = _stage_all(read, write, chats, staged, grown, told)
+        write(lambda c: _show(c, staged.values(), grown.values(), folders, presets)).result()
     except ClosedError:
         raise  # whoever closes does not wait for it: the next start does it
     except BaseException:
-        while write(lambda c: drop_some(c, tuple(staged))).result():
+        while write(lambda c: drop_some(c, (*staged, *grown))).result():
             pass
         raise
     return found
@@ -100,6 +104,7 @@ def _stage_all(
     write: Transactions,
     chats: Iterable[WholeConversation],
     staged: dict[str, Conversation],
+    grown: dict[str, Conversation],
     told: Callable[[int], None],
 ) -> Imported:
     done = renamed = there = 0
@@ -112,16 +117,21 @@ def _stage_all(
             told(done)
             continue
         renamed += place is Whereabouts.OTHER
-        staged[new.conversation.id] = new.conversation
-        write(partial(_begin, conversation=new.conversation)).result()
-        for piece in _pieces(new):
+        is_more = place is Whereabouts.MORE and new.conversation.id not in staged
+        if is_more:
+            grown[new.conversation.id] = new.conversation
+        else:
+            staged[new.conversation.id] = new.conversation
+            write(partial(_begin, conversation=new.conversation)).result()
+        done += len(chat.messages) - len(new.messages)
+        for piece in _pieces(new, is_more):
             write(partial(_add, piece=piece)).result()
             done += len(piece.messages)
             told(done)
-    return Imported(tuple(staged), renamed, there)
+    return Imported(tuple(staged), renamed, there, tuple(grown))
 
 
-def _pieces(chat: WholeConversation) -> Iterator[_Piece]:
+def _pieces(chat: WholeConversation, is_more: bool = False) -> Iterator[_Piece]:
     """In the order of the messages; the first one also has what belongs to the draft."""
     some: list[Message] = []
     attached = list(chat.draft_attachments)
@@ -132,7 +142,7 @@ def _pieces(chat: WholeConversation) -> Iterator[_Piece]:
     def piece() -> _Piece:
         traces = {m.id: chat.traces[m.id] for m in some if m.id in chat.traces}
         files = {each.id: chat.files[each.id] for each in attached if each.id in chat.files}
-        return _Piece(chat.conversation.id, tuple(some), traces, tuple(attached), files)
+        return _Piece(chat.conversation.id, tuple(some), traces, tuple(attached), files, is_more)
 
     size = sum(map(length, attached))
 
@@ -154,27 +164,39 @@ def _pieces(chat: WholeConversation) -> Iterator[_Piece]:
 _STAGED: Final = select(ConversationRow.id).where(ConversationRow.trashed_us == STAGED_US)
 
 
+_GROWING: Final = (
+    select(ConversationRow.id)
+    .join(MessageRow, MessageRow.conversation_row_id == ConversationRow.row_id)
+    .where(MessageRow.trashed_us == STAGED_US)
+    .distinct()
+)
+
+
 def staged_ids(connection: Connection) -> tuple[str, ...]:
-    """What an import that came to no end has left."""
-    return tuple(connection.scalars(_STAGED))
+    """What an import that came to no end has left: chats, and chats with messages of it."""
+    return (*connection.scalars(_STAGED), *connection.scalars(_GROWING))
 
 
 def drop_some(connection: Connection, ids: Sequence[str]) -> int:
     """Delete some of these staged conversations' messages, the newest first, and those that have
-    none left; how many rows went. 0: all are gone."""
+    none left; of others, messages that are staged. How many rows went; 0: all are gone."""
     for conversation_id in ids:
         row_id = _staged_row_id(connection, conversation_id)
-        if row_id is None:
-            continue
+        is_staged = row_id is not None
         newest = (
             select(MessageRow.row_id)
-            .where(MessageRow.conversation_row_id == row_id)
+            .join(ConversationRow, ConversationRow.row_id == MessageRow.conversation_row_id)
+            .where(ConversationRow.id == conversation_id)
             .order_by(MessageRow.row_id.desc())
             .limit(PIECE_MESSAGES)
         )
+        if not is_staged:
+            newest = newest.where(MessageRow.trashed_us == STAGED_US)
         rows = connection.scalars(newest).all()
+        if not rows and not is_staged:
+            continue
         connection.execute(delete(MessageRow).where(MessageRow.row_id.in_(rows)))
-        if len(rows) < PIECE_MESSAGES:
+        if is_staged and len(rows) < PIECE_MESSAGES:
             connection.execute(delete(ConversationRow).where(ConversationRow.row_id == row_id))
         return len(rows) + 1
     return 0
@@ -200,6 +222,7 @@ def _begin(connection: Connection, conversation: Conversation) -> None:
 def _show(
     connection: Connection,
     conversations: Iterable[Conversation],
+    grown: Iterable[Conversation],
     folders: Sequence[Folder],
     presets: Sequence[Preset],
 ) -> None:
@@ -211,13 +234,55 @@ def _show(
             .where(ConversationRow.id == conversation.id)
             .values(trashed_us=None, **belongings.settled(conversation))
         )
+    for conversation in grown:
+        _show_more(connection, conversation)
+
+
+_FOLLOWED: Final = text(
+    """
+    WITH RECURSIVE up(row_id, id, parent_row_id) AS (
+        SELECT row_id, id, parent_row_id FROM message WHERE id = :leaf
+        UNION
+        SELECT m.row_id, m.id, m.parent_row_id FROM up JOIN message AS m
+            ON m.row_id = up.parent_row_id
+    )
+    UPDATE conversation SET active_leaf_id = :leaf
+    WHERE id = :conversation AND active_leaf_id IN (SELECT id FROM up)
+    """
+)
+"""Who was at a chat's end sees how it went on; who was elsewhere in it stays there."""
+
+
+def _show_more(connection: Connection, conversation: Conversation) -> None:
+    connection.execute(
+        _FOLLOWED, {"leaf": conversation.active_leaf_id, "conversation": conversation.id}
+    )
+    updated_us = columns_for({"updated_at": conversation.updated_at})["updated_us"]
+    row_id = connection.scalar(
+        update(ConversationRow)
+        .where(ConversationRow.id == conversation.id)
+        .values(updated_us=func.max(ConversationRow.updated_us, updated_us))
+        .returning(ConversationRow.row_id)
+    )
+    connection.execute(
+        update(MessageRow)
+        .where(MessageRow.conversation_row_id == row_id, MessageRow.trashed_us == STAGED_US)
+        .values(trashed_us=None)
+    )
 
 
 # --- rows ---------------------------------------------------------------------------------------
 
 
 def _add(connection: Connection, piece: _Piece) -> None:
-    conversation_row_id = _staged_row_id(connection, piece.conversation_id)
+    conversation_row_id = connection.scalar(
+        select(ConversationRow.row_id).where(
+            ConversationRow.id == piece.conversation_id,
+            ConversationRow.trashed_us.is_(None)
+            if piece.is_more
+            else ConversationRow.trashed_us == STAGED_US,
+        )
+    )
     if conversation_row_id is None:
         raise NotFoundError(
             "A chat that was being imported has disappeared. Import the file again."
@@ -228,7 +293,10 @@ def _add(connection: Connection, piece: _Piece) -> None:
     if piece.messages:
         connection.execute(
             insert(MessageRow),
-            [_message_values(message, rows, conversation_row_id) for message in piece.messages],
+            [
+                _message_values(message, rows, conversation_row_id, piece.is_more)
+                for message in piece.messages
+            ],
         )
     if piece.traces:
         connection.execute(
@@ -264,7 +332,7 @@ def _row_ids(connection: Connection, messages: Sequence[Message]) -> dict[str, i
 
 
 def _message_values(
-    message: Message, rows: Mapping[str, int], conversation_row_id: int
+    message: Message, rows: Mapping[str, int], conversation_row_id: int, is_staged: bool
 ) -> dict[str, Any]:
     values = columns_for({n: v for n, v in fields_of(message).items() if n not in _PLACE})
     if message.state is MessageState.UNREADABLE:
@@ -275,6 +343,7 @@ def _message_values(
         "row_id": rows[message.id],
         "conversation_row_id": conversation_row_id,
         "parent_row_id": None if message.parent_id is None else rows[message.parent_id],
+        "trashed_us": STAGED_US if is_staged else None,
     }
 
 

@@ -80,7 +80,7 @@ _PURGE = text(
 
 _UNSURE_ACTS = text(
     """
-    SELECT trashed_us FROM message WHERE trashed_us IS NOT NULL GROUP BY trashed_us
+    SELECT trashed_us FROM message WHERE trashed_us > :staged GROUP BY trashed_us
     HAVING trashed_us < :born OR trashed_us < max(created_us) - :slack OR trashed_us > :now
     ORDER BY trashed_us
     """
@@ -158,8 +158,8 @@ def _move(connection: Connection, jump: int) -> None:
 
 def _date_again(connection: Connection, now_us: int) -> None:
     """Whatever has a time that cannot be was thrown away now. Acts stay apart."""
-    bound = {"born": _BORN_US, "now": now_us, "slack": _SLACK_US}
-    connection.execute(_DATE_UNSURE, bound | {"staged": STAGED_US})
+    bound = {"born": _BORN_US, "now": now_us, "slack": _SLACK_US, "staged": STAGED_US}
+    connection.execute(_DATE_UNSURE, bound)
     unsure = connection.scalars(_UNSURE_ACTS, bound).all()
     if not unsure:
         return

@@ -30,6 +30,7 @@ SIZE_PX = (560, 440)
 _HAPPENS = {
     Whereabouts.NEW: "Added",
     Whereabouts.OTHER: "Added next to yours",
+    Whereabouts.MORE: "New messages added",
     Whereabouts.THERE: "Already here",
 }
 
@@ -53,7 +54,7 @@ class ImportDialog(QDialog):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         counts = Counter(chat.whereabouts for chat in preview.chats)
-        n_added = counts[Whereabouts.NEW] + counts[Whereabouts.OTHER]
+        n_added = counts.total() - counts[Whereabouts.THERE]
         self._column = QVBoxLayout(self)
         self.summary = self._label(_summary(counts), "title")
         self.summary.setObjectName("import_summary")

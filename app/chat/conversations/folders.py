@@ -16,7 +16,7 @@ from app.chat.conversations.shelf import Shelf, new_id
 from app.chat.events import FoldersChanged, Noticed
 from app.chat.replies.prompts import clean_message
 from app.chat.surroundings import ALWAYS, Surroundings, now
-from models.records import Conversation, Folder
+from models.records import Conversation, Folder, Imported
 from models.store.store import Store
 
 MAX_NAME_LENGTH: Final = 100
@@ -68,15 +68,20 @@ class Folders:
         # Folders that were made, changed or deleted here since are newer, and stay as they are.
         self._around.when_done(self._store.list_folders(), take, still=ALWAYS)
 
-    def take_in(self, ids: tuple[str, ...], sentence: str) -> None:
-        """Chats were added to the store, perhaps folders too: show them, with a way back."""
+    def take_in(self, imported: Imported, sentence: str) -> None:
+        """Chats were added to the store, perhaps folders too: show them, with a way back. What was
+        added to chats that are there stays."""
+        ids = imported.ids
         if not ids:
             self._around.emit(Noticed("info", sentence))
-            return
+            if not imported.grown:
+                return
 
         def show(conversations: tuple[Conversation, ...]) -> None:
+            self._shelf.take_grown(c for c in conversations if c.id in set(imported.grown))
             self._shelf.show_list(conversations)
-            self._offer_undo(sentence, lambda: self.trash(ids))
+            if ids:
+                self._offer_undo(sentence, lambda: self.trash(ids))
 
         # What is in the store anew is no longer what was thrown away here before.
         self._shelf.expect(ids)

@@ -92,6 +92,15 @@ class Paths:
 
         self._around.when_done(leaf, take, still=is_wanted)
 
+    def read_again(self) -> None:
+        """The open conversation was added to in the store: show its path as it is now."""
+        conversation_id = self._shelf.open.id
+        self._around.when_done(
+            self._store.load_conversation(conversation_id),
+            lambda loaded: self._shelf.replace_path(conversation_id, loaded[1]),
+            still=self.want(),
+        )
+
     # --- changes of the messages ----------------------------------------------------------------
 
     def is_changing(self, conversation_id: str) -> bool:

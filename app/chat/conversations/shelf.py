@@ -155,6 +155,14 @@ class Shelf:
         self._listed = found | self._listed
         self._emit_list()
 
+    def take_grown(self, conversations: Iterable[Conversation]) -> None:
+        """An import has added messages to these: they are as the store lists them."""
+        for stored in conversations:
+            if (listed := self._listed.get(stored.id)) is not None:
+                self._listed[stored.id] = dataclasses.replace(
+                    listed, updated_at=stored.updated_at, active_leaf_id=stored.active_leaf_id
+                )
+
     def expect(self, ids: Iterable[str]) -> None:
         """These have been added to the store: the next list has them, whatever they were here."""
         self._trashed.difference_update(ids)

@@ -17,7 +17,15 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from app.chat.attachments.attachments import Attachments
 from app.chat.conversations.shelf import Shelf
-from app.chat.events import ChatLooked, ImportPreviewed, ImportProgressed, Noticed
+from app.chat.events import (
+    ChatLooked,
+    Event,
+    ImportLooked,
+    ImportPreviewed,
+    ImportProgressed,
+    LeftOut as LeftOutTold,
+    Noticed,
+)
 from app.chat.surroundings import ALWAYS, Surroundings, now
 from models.records import Imported
 from models.store.errors import ClosedError, StoreError
@@ -44,7 +52,7 @@ class Exchange:
         around: Surroundings,
         shelf: Shelf,
         attachments: Attachments,
-        imported: Callable[[tuple[str, ...], str], None],
+        imported: Callable[[Imported, str], None],
     ) -> None:
         self._around = around
         self._shelf = shelf
@@ -103,18 +111,18 @@ class Exchange:
         self._begin(work, then, failed)
 
     def take_files(self, paths: Sequence[str]) -> None:
-        """Dropped or pasted: exports of Cutaway are looked at, to be imported; others attached.
-        Files are looked into beside the owner's thread."""
-        from app.chat.exchange.recognising import SUFFIX, is_export
+        """Dropped or pasted: exports of Cutaway and of other apps are looked at, to be imported;
+        others attached. Files are looked into beside the owner's thread."""
+        from app.chat.exchange.recognising import is_import, may_be_import
 
-        if not any(path.lower().endswith(SUFFIX) for path in paths):
+        if not any(map(may_be_import, paths)):
             self._attachments.add_files(paths)
             return
         given_to = self._shelf.open.id
         self._attachments.expect(given_to)
 
         def look() -> None:
-            ours = [path for path in paths if is_export(path)]
+            ours = [path for path in paths if is_import(path)]
             rest = [path for path in paths if path not in ours]
             self._around.hand_over(partial(take, ours, rest), ALWAYS)  # for `given_to`
 
@@ -135,10 +143,23 @@ class Exchange:
 
         kept = tuple(paths)
         self._preview = None
-        self._begin(lambda: look_through(store, kept, now(), self._check), self._show)
+        self._cancelled.clear()
+        tell = self._now_and_then(lambda n_chats: ImportLooked(n_chats))
 
-    def import_previewed(self) -> None:
-        """Add what was looked at last, all or nothing; what is there stays as it is."""
+        def look() -> ImportPreview | None:
+            try:
+                return look_through(store, kept, now(), self._check_wanted, tell)
+            except _CancelledError:
+                return None
+            finally:
+                over = ImportLooked(0, is_over=True)
+                self._around.hand_over(lambda: self._around.emit(over), ALWAYS)  # it ends
+
+        self._begin(look, self._show)
+
+    def import_previewed(self, chosen: frozenset[str] | None = None) -> None:
+        """Add what was looked at last, all or nothing; what is there stays as it is. `chosen`: ids
+        of its chats; None: all."""
         if not self._around.may_write():
             return
         preview, store = self._preview, self._around.store
@@ -147,11 +168,13 @@ class Exchange:
             return
 
         folders, presets = tuple(preview.folders), tuple(preview.presets)
-        total = sum(chat.n_messages for chat in preview.chats)
+        total = sum(
+            chat.n_messages for chat in preview.chats if chosen is None or chat.id in chosen
+        )
         self._cancelled.clear()
 
         def work() -> Imported | None:
-            chats = preview.chats_again(self._check)
+            chats = preview.chats_again(self._check_wanted, chosen)
             try:
                 return store.add_all(chats, folders, presets, self._progress(total))
             except _CancelledError:
@@ -193,43 +216,68 @@ class Exchange:
 
     # --- how it is done -------------------------------------------------------------------------
 
-    def _show(self, preview: ImportPreview) -> None:
+    def _show(self, preview: ImportPreview | None) -> None:
         self._preview = preview
+        if preview is None:
+            return
         chats = tuple(
-            ChatLooked(c.title, c.n_messages, c.updated_at, c.file, c.whereabouts)
+            ChatLooked(
+                c.title,
+                c.n_messages,
+                c.updated_at,
+                c.file,
+                c.whereabouts,
+                c.id,
+                c.app,
+                c.created_at,
+            )
             for c in preview.chats
         )
-        self._around.emit(ImportPreviewed(chats, tuple(preview.refusals)))
+        left_out = tuple(
+            LeftOutTold(each.app, each.what, each.count, tuple(each.where))
+            for each in preview.left_out.values()
+        )
+        self._around.emit(ImportPreviewed(chats, tuple(preview.refusals), left_out))
 
     def _progress(self, total: int) -> Callable[[int], None]:
         """Tells how far an import is, now and then. Called on another thread."""
+        return self._now_and_then(lambda done: ImportProgressed(done, total))
+
+    def _now_and_then(self, event: Callable[[int], Event]) -> Callable[[int], None]:
         told_at = self._around.clock()
 
         def tell(done: int) -> None:
             nonlocal told_at
-            if self._cancelled.is_set():
-                raise _CancelledError("Import cancelled.")
-            self._check()
+            self._check_wanted()
             if self._around.clock() - told_at >= TOLD_EVERY_S:
                 told_at = self._around.clock()
-                progressed = ImportProgressed(done, total)
-                self._around.hand_over(
-                    lambda: self._around.emit(progressed), ALWAYS
-                )  # `ended` ends
+                far = event(done)
+                self._around.hand_over(lambda: self._around.emit(far), ALWAYS)  # another ends it
 
         return tell
+
+    def _check_wanted(self) -> None:
+        if self._cancelled.is_set():
+            raise _CancelledError("Import cancelled.")
+        self._check()
 
     def _tell(self, imported: Imported | None) -> None:
         if imported is None:
             self._around.emit(Noticed("info", "Import cancelled. Nothing was added."))
             return
         sentence = f"{_chats(len(imported.ids))} imported" if imported.ids else "Nothing is new"
+        if imported.grown:
+            more = (
+                "1 chat has" if len(imported.grown) == 1 else f"{len(imported.grown):,} chats have"
+            )
+            sentence = f"{sentence}, {more}" if imported.ids else more
+            sentence += " new messages"
         if imported.renamed:
             sentence += f", {imported.renamed:,} of them next to another version"
         if imported.there:
             verb = "was" if imported.there == 1 else "were"
             sentence += f"; {imported.there:,} {verb} there already"
-        self._imported(imported.ids, f"{sentence}.")
+        self._imported(imported, f"{sentence}.")
 
     def _begin(
         self,

@@ -1,43 +1,60 @@
 """Reading files that shall be imported: looked through first, and again while they are stored.
 
-What must hold: whatever a file holds, it is refused in a sentence or understood as a whole. A file
-is read chat by chat both times, so it must be the same one: `ImportSource.stamp` tells.
+What must hold: whatever a file holds, it is refused in a sentence or understood, and what of it
+does not come is listed. It is read chat by chat both times, so it must be the same one:
+`ImportSource.stamp` tells. Cutaway's own files are understood as a whole or not at all; those of
+other apps (`brought`) as far as they can be.
 """
 
 from __future__ import annotations
 
-import contextlib
-import os
-import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, cast
 
 from app.amounts import bytes_words
 from app.chat.exchange import json_file, markdown_foreign, markdown_format
+from app.chat.exchange.brought.formats import recognised
+from app.chat.exchange.brought.places import Place, Stamp, opened_place
+from app.chat.exchange.brought.told import Brought, NotUnderstood
 from app.chat.exchange.json_format import folders_of, presets_of
+from app.chat.exchange.recognising import is_own
 from app.chat.exchange.refusals import FileRefused
-from app.reading.files import shown_name
 from models.records import Folder, Preset, Whereabouts, WholeConversation
 from models.store.store import Store
 
 MAX_MARKDOWN_BYTES: Final = 16 * 1024 * 1024
 MAX_FILES: Final = 1000
-
-Stamp = tuple[int, int, int]
+MAX_NAMED: Final = 200
+"""So many places of one kind of thing that does not come are told; all are counted."""
+MAX_KINDS: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """A chat of a file, and what the store has of it."""
+    """A chat of a file, and what the store has of it. `app`: who wrote it, where not Cutaway."""
 
+    id: str
     title: str
     n_messages: int
+    created_at: datetime
     updated_at: datetime
     file: str
     whereabouts: Whereabouts
+    app: str = ""
+
+
+@dataclass(slots=True)
+class LeftOut:
+    """Something that does not come, how often, and where it was met first."""
+
+    app: str
+    what: str
+    count: int = 0
+    where: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -58,31 +75,61 @@ class ImportPreview:
     refusals: list[str] = field(default_factory=list)
     folders: list[Folder] = field(default_factory=list)
     presets: list[Preset] = field(default_factory=list)
+    left_out: dict[tuple[str, str], LeftOut] = field(default_factory=dict)
 
-    def chats_again(self, check: Callable[[], None]) -> Iterator[WholeConversation]:
-        """Everything that was looked at, for the store. Raises where a file has changed."""
+    def chats_again(
+        self, check: Callable[[], None], chosen: frozenset[str] | None = None
+    ) -> Iterator[WholeConversation]:
+        """What was looked at, for the store; `chosen`: ids of chats, None for all. Raises where a
+        file has changed."""
         for source in self.sources:
-            name = shown_name(str(source.path))
-            with _opened(source.path, name) as (file, stamp):
-                if stamp != source.stamp:
-                    raise FileRefused(f"{name} has changed since you chose it. Choose it again.")
-                for chat in _chats(file, name, self.now, ImportPreview(self.now)):
+            with opened_place(source.path) as place:
+                if place.stamp != source.stamp:
+                    raise FileRefused(
+                        f"{place.name} has changed since you chose it. Choose it again."
+                    )
+                for _, brought in _contents(place, self.now):
                     check()
-                    yield chat
+                    if isinstance(brought, WholeConversation) and (
+                        chosen is None or brought.conversation.id in chosen
+                    ):
+                        yield brought
+
+    def leave_out(self, app: str, found: NotUnderstood) -> None:
+        if (app, found.what) not in self.left_out and len(self.left_out) >= MAX_KINDS:
+            found = NotUnderstood(
+                "Other things that Cutaway doesn't know", found.where, found.count
+            )
+        out = self.left_out.setdefault((app, found.what), LeftOut(app, found.what))
+        out.count += found.count
+        if found.where and len(out.where) < MAX_NAMED and found.where not in out.where:
+            out.where.append(found.where)
 
 
 def look_through(
-    store: Store, paths: Sequence[str], now: datetime, check: Callable[[], None]
+    store: Store,
+    paths: Sequence[str],
+    now: datetime,
+    check: Callable[[], None],
+    told: Callable[[int], None] = lambda _n_chats: None,
 ) -> ImportPreview:
-    """Read every file and ask the store about every chat. A bad file costs a sentence."""
+    """Read every file and ask the store about every chat. A bad file costs a sentence. `told` gets
+    the number of chats that were found so far."""
     preview = ImportPreview(now)
     if len(paths) > MAX_FILES:
         preview.refusals.append(f"Only the first {MAX_FILES} files were read. Choose fewer.")
     seen: set[str] = set()
     for path in paths[:MAX_FILES]:
-        found = ImportPreview(now)
+        found = ImportPreview(now, left_out=preview.left_out)
         try:
-            _look_at(store, Path(path), found, seen, check)
+            _look_at(
+                store,
+                Path(path),
+                found,
+                seen,
+                check,
+                partial(_told_after, told, len(preview.chats)),
+            )
         except FileRefused as refused:
             preview.refusals.append(str(refused))
             continue
@@ -91,29 +138,77 @@ def look_through(
     return preview
 
 
+def _told_after(told: Callable[[int], None], before: int, n_chats: int) -> None:
+    told(before + n_chats)
+
+
 def _look_at(
-    store: Store, path: Path, found: ImportPreview, seen: set[str], check: Callable[[], None]
+    store: Store,
+    path: Path,
+    found: ImportPreview,
+    seen: set[str],
+    check: Callable[[], None],
+    told: Callable[[int], None],
 ) -> None:
-    name = shown_name(str(path))
-    with _opened(path, name) as (file, stamp):
-        for chat in _chats(file, name, found.now, found):
+    with opened_place(path) as place:
+        for app, brought in _contents(place, found.now):
             check()
-            where = store.whereabouts(chat).result()
-            if chat.conversation.id in seen and where is Whereabouts.NEW:
-                where = Whereabouts.OTHER  # unless it is the same, which the import will see
-            seen.add(chat.conversation.id)
-            c = chat.conversation
-            found.chats.append(Looked(c.title, len(chat.messages), c.updated_at, name, where))
-    if not found.chats:
-        raise FileRefused(f"{name} contains no chat.")
-    found.sources.append(ImportSource(path, stamp))
+            match brought:
+                case WholeConversation():
+                    found.chats.append(_looked(store, brought, app, place.name, seen))
+                    told(len(found.chats))
+                case Folder():
+                    found.folders.append(brought)
+                case Preset():
+                    found.presets.append(brought)
+                case NotUnderstood():
+                    found.leave_out(app, brought)
+        if not found.chats and not found.presets:
+            raise FileRefused(f"{place.name} contains no chat.")
+        found.sources.append(ImportSource(path, place.stamp))
 
 
-def _chats(
-    file: BinaryIO, name: str, now: datetime, found: ImportPreview
+def _looked(store: Store, chat: WholeConversation, app: str, file: str, seen: set[str]) -> Looked:
+    where = store.whereabouts(chat).result()
+    c = chat.conversation
+    if c.id in seen and where is Whereabouts.NEW:
+        # Unless it is the same, which the import will see.
+        where = Whereabouts.MORE if chat.is_brought else Whereabouts.OTHER
+    seen.add(c.id)
+    return Looked(c.id, c.title, len(chat.messages), c.created_at, c.updated_at, file, where, app)
+
+
+def _contents(place: Place, now: datetime) -> Iterator[tuple[str, Brought]]:
+    """All that a place holds, with the app that wrote it ("": Cutaway, or a person)."""
+    name = place.entries[0].name if place.kind == "file" else ""
+    if not name or not is_own(place.head(name)):
+        apps = recognised(place)
+        for app in apps:
+            for brought in app.read(place):
+                yield app.format.app, brought
+        if apps:
+            claimed = {name for app in apps for name in app.claimed}
+            yield from (("", each) for each in _unclaimed(place, claimed))
+            return
+    if not name:
+        what = "a folder" if place.kind == "folder" else "an archive"
+        raise FileRefused(f"{place.name} is {what} without chats that Cutaway can read.")
+    own = ImportPreview(now)
+    with place.open(name) as file:
+        chats = _own_chats(cast(BinaryIO, file), place.head(name, 64), name, now, own)
+        yield from (("", each) for each in own.folders)
+        yield from (("", each) for each in own.presets)
+        yield from (("", chat) for chat in chats)
+
+
+def _unclaimed(place: Place, claimed: set[str]) -> Iterator[NotUnderstood]:
+    if place.is_cut:
+        yield NotUnderstood("Files beyond the first 200,000, or too deep in folders", place.name)
+
+
+def _own_chats(
+    file: BinaryIO, beginning: bytes, name: str, now: datetime, found: ImportPreview
 ) -> Iterable[WholeConversation]:
-    beginning = file.read(64)
-    file.seek(0)
     is_json = beginning.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"{", b"["))
     if not is_json and not name.lower().endswith(".json"):
         return [_markdown(file, name, now)]
@@ -139,25 +234,3 @@ def _markdown(file: BinaryIO, name: str, now: datetime) -> WholeConversation:
     if markdown_format.is_ours(text):
         return markdown_format.read(text, name, now)
     return markdown_foreign.read(text, name, now)
-
-
-@contextlib.contextmanager
-def _opened(path: Path, name: str) -> Iterator[tuple[BinaryIO, Stamp]]:
-    """Only a plain file: opening a pipe would wait for ever."""
-    try:
-        about = _about(path, name)
-        if not stat.S_ISREG(about.st_mode):
-            raise FileRefused(f"{name} isn't a file. Choose an exported file.")
-        with path.open("rb") as file:
-            about = os.fstat(file.fileno())
-            yield file, (about.st_ino, about.st_size, about.st_mtime_ns)
-    except OSError as error:
-        why = error.strerror or str(error)
-        raise FileRefused(f"{name} couldn't be read ({why}). Check that it exists.") from error
-
-
-def _about(path: Path, name: str) -> os.stat_result:
-    try:
-        return path.stat()
-    except ValueError as error:  # a NUL in it
-        raise FileRefused(f"{name} has a name that can't be opened. Rename it.") from error

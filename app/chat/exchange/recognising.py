@@ -1,39 +1,47 @@
-"""Whether a file is an export of Cutaway, by its first bytes.
+"""Whether something that is dropped is to be imported or attached, by what is in it.
 
-Nothing is opened that is no plain file, and nothing beyond the beginning is read: what the file
-holds otherwise is for `importing` to say.
+Nothing is opened that is no plain file, folder or archive, and of files no more than the beginning
+is read: what they hold otherwise is for `importing` to say.
 """
 
 from __future__ import annotations
 
-import os
 import re
-import stat
+from pathlib import Path
 from typing import Final
 
 from app.chat.exchange.json_format import FORMAT
+from app.chat.exchange.refusals import FileRefused
 
-SUFFIX: Final = ".json"
+SUFFIXES: Final = (".json", ".jsonl", ".zip", ".db")
+"""What exports are called, where it isn't a folder; all else that has a suffix is attached."""
 
-_LOOKED_AT: Final = 4096
 _FORMAT: Final = re.compile(
     rb'\A(?:\xef\xbb\xbf)?\s*\{[^{}]*?"format"\s*:\s*"%b"' % FORMAT.encode()
 )
 
 
-def is_export(path: str) -> bool:
+def may_be_import(path: str) -> bool:
+    """By its name alone, so that nobody waits for what surely is none."""
+    suffix = Path(path).suffix.lower()
+    return not suffix or suffix in SUFFIXES or " " in suffix
+
+
+def is_own(head: bytes) -> bool:
+    """Whether a file that begins so is an export of Cutaway."""
+    return _FORMAT.match(head[:4096]) is not None
+
+
+def is_import(path: str) -> bool:
     """False also where it cannot be read. Never waits for a pipe."""
-    if not path.lower().endswith(SUFFIX):
+    if not may_be_import(path):
         return False
+    from app.chat.exchange.brought.formats import recognised
+    from app.chat.exchange.brought.places import opened_place
+
     try:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-    except (OSError, ValueError):
+        with opened_place(Path(path)) as place:
+            is_file = place.kind == "file"
+            return bool((is_file and is_own(place.head(place.name))) or recognised(place))
+    except FileRefused:
         return False
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return False
-        return _FORMAT.match(os.read(descriptor, _LOOKED_AT)) is not None
-    except OSError:
-        return False
-    finally:
-        os.close(descriptor)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from app.chat import events
-from app.chat.exchange.recognising import is_export
+from app.chat.exchange.recognising import is_import
 
 Told = Callable[[str], str]
 
@@ -31,7 +31,7 @@ Told = Callable[[str], str]
 def test_it_is_known_by_its_beginning(tmp_path: Path, text: str, is_ours: bool) -> None:
     path = tmp_path / "file.JSON"
     path.write_text(text, encoding="utf-8")
-    assert is_export(str(path)) is is_ours
+    assert is_import(str(path)) is is_ours
 
 
 def test_what_cannot_be_read_is_none(tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ def test_what_cannot_be_read_is_none(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.json")
     (tmp_path / "notes.txt").write_text('{"format":"cutaway-chats"}')
     for name in ("folder.json", "pipe.json", "notes.txt", "gone.json", "nul\0.json"):
-        assert not is_export(str(tmp_path / name))
+        assert not is_import(str(tmp_path / name))
 
 
 def test_a_dropped_export_is_offered_for_import_and_all_else_attached(

@@ -26,7 +26,7 @@ _SVG: Final = re.compile(
 def picture_type(head: bytes) -> str:
     """The media type of a picture; "" for what is none. Also of kinds that are not read: HEIC.
 
-    >>> picture_type(b"GIF89a…"), picture_type(b"BM is a text"), picture_type(b"RIFF....WEBPVP8 ")
+    >>> picture_type(b"GIF89a.."), picture_type(b"BM is a text"), picture_type(b"RIFF....WEBPVP8 ")
     ('image/gif', '', 'image/webp')
     """
     for mark, media_type in _PICTURES:

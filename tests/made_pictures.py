@@ -7,7 +7,14 @@ import zlib
 from io import BytesIO
 from typing import Any
 
+import pytest
 from PIL import Image
+
+from app.engine.client.engine import Engine
+from app.engine.protocol.wire import encode_frame
+from app.pictures import child
+from app.pictures.client import Pictures
+from app.pictures.messages import PictureNotRead, PictureRefused, decode_reply
 
 RED, BLUE = (220, 30, 40), (20, 60, 200)
 
@@ -54,3 +61,29 @@ def png_claiming(width: int, height: int, data: bytes = b"") -> bytes:
 
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg"><script>while(true);</script></svg>'
 EPS = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\nshowpage\n"
+
+
+def prepare_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What this test's window gives to the picture process is done in a thread of its own."""
+
+    def answer(_pictures: Pictures, request: Any) -> Any:
+        reply = child.answer(request)
+        if isinstance(reply, PictureNotRead):
+            raise PictureRefused(reply.kind, reply.sentence)
+        return decode_reply(bytes(encode_frame(reply)[4:]))
+
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", None)
+    monkeypatch.setattr(child, "_set_alarm", lambda _seconds: None)
+    monkeypatch.setattr(Pictures, "_answered", answer)
+
+
+def load_with_projector(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is loaded gets a projector."""
+    load = Engine.load
+
+    def load_seeing(
+        engine: Engine, path: Any, options: Any = None, saved: Any = None, projector: str = ""
+    ) -> int:
+        return load(engine, path, options, saved, projector or "eyes.gguf")
+
+    monkeypatch.setattr(Engine, "load", load_seeing)

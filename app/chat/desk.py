@@ -396,6 +396,7 @@ class Desk:
         self.hub.close()
         self.exchange.close()
         self.attachments.close()
+        self.shelf.files.close()
         self.fits.close()
         self.headers.close()
         self.local.close()

@@ -341,12 +341,14 @@ class TrashedBranchesListed:
 @dataclass(frozen=True, slots=True)
 class AttachmentsChanged:
     """What goes along with the next message of the open conversation. `is_coming`: more is being
-    read or stored. `is_refused`: something that was on its way does not come."""
+    read or stored. `is_refused`: something that was on its way does not come. `unseen`: why the
+    loaded model gets nothing of a picture or a sound among them, or of those of the chat."""
 
     conversation_id: str
     attachments: tuple[Attachment, ...]
     is_coming: bool = False
     is_refused: bool = False
+    unseen: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,20 @@ wrote as ordinary text.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
+import msgspec
+
+from app.chat.attachments.kinds import AUDIO, MEDIA, PICTURE
+from app.engine.protocol.media_messages import Media
 from models.records import Attachment
 
 _BACKTICKS: Final = re.compile("`{3,}")
+_UNSEEN: Final = {
+    PICTURE: "Attached picture “{name}”, which you can't see.",
+    AUDIO: "Attached sound “{name}”, which you can't hear.",
+}
 
 
 def with_attachments(text: str, attachments: Iterable[Attachment]) -> str:
@@ -40,8 +48,26 @@ def attached_spans(attachments: Iterable[Attachment]) -> list[tuple[int, int]]:
     return spans
 
 
+def placed_media(
+    attachments: Iterable[Attachment], media: Mapping[str, Media], content: str
+) -> list[Media]:
+    """Those that the model is given, each with its place in the content: where it stands among the
+    texts, which `with_attachments` has without it."""
+    found: list[Media] = []
+    at = 0
+    for attachment in attachments:
+        given = media.get(attachment.id)
+        if given is not None:
+            found.append(msgspec.structs.replace(given, at=min(at, len(content))))
+        else:
+            at += len(block_of(attachment)) + len("\n\n")
+    return found
+
+
 def block_of(attachment: Attachment) -> str:
-    """One attachment between its fences."""
+    """One attachment between its fences; of a picture that the model is not given, a line."""
+    if attachment.kind in MEDIA:
+        return _UNSEEN[attachment.kind].format(name=attachment.name)
     longest = max(map(len, _BACKTICKS.findall(attachment.text)), default=2)
     fence = "`" * (longest + 1)
     end = "" if attachment.text.endswith("\n") else "\n"

@@ -24,6 +24,14 @@ from typing import Final
 
 from app.chat.attachments.attached_text import block_of
 from app.chat.attachments.documents import read_file
+from app.chat.attachments.kinds import why_unseen
+from app.chat.attachments.media_files import MAX_SENT_BYTES, media_of, media_of_draft
+from app.chat.attachments.pictures import (
+    PASTED_NAME as PASTED_PICTURE,
+    picture_file,
+    read_media,
+    too_many,
+)
 from app.chat.attachments.text_files import (
     FileRefused,
     Guess,
@@ -38,14 +46,16 @@ from app.chat.inspection.questions import Questions
 from app.chat.replies.prompts import clean_message
 from app.chat.surroundings import ALWAYS, Surroundings, now
 from app.chat.weights.loading import Loader
+from app.engine.protocol.loading_messages import Loaded
 from app.engine.protocol.messages import CountPrompt, PromptCount
-from app.engine.protocol.prompt_messages import TextPrompt
+from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt, TextPrompt
 from app.reading.client import Reading
-from models.records import Attachment
+from models.records import Attachment, File, Message
 from models.store.store import Store
 
 MAX_ATTACHMENTS: Final = 50
 PASTED_NAME: Final = "Pasted text"
+INSTEAD: Final = "Load a model that can, or remove them from the message."
 LEFT_KIND: Final = "You left the chat before the file was read"
 LEFT_SENTENCE: Final = "“{name}” wasn't attached: you left its chat before the file was read."
 
@@ -121,12 +131,39 @@ class Attachments:
         conversation_id = conversation_id or self._shelf.open.id
         if not paths or not self._has_room(len(paths), conversation_id):
             return False
+        longest = self._around.settings.picture_side
+        self._add_beside(conversation_id, [partial(self._read, path, longest) for path in paths])
+        return True
+
+    def add_picture(self, data: bytes, raw_size: tuple[int, int] = (0, 0)) -> bool:
+        """A picture out of the clipboard, or dropped by a program: its file, or RGBA pixels of this
+        size. False: it is not taken."""
+        conversation_id = self._shelf.open.id
+        if not self._has_room(1, conversation_id):
+            return False
+        taken = {each.name for each in self.of_draft(conversation_id)}
+        names = (f"{PASTED_PICTURE} {n}" if n > 1 else PASTED_PICTURE for n in range(1, 99))
+        name = next((name for name in names if name not in taken), PASTED_PICTURE)
+        pictures, longest = self._shelf.files.pictures, self._around.settings.picture_side
+        read = partial(picture_file, name, data, pictures, longest, raw_size)
+        self._add_beside(conversation_id, [read])
+        return True
+
+    def _read(self, path: str, longest: int) -> TextFile:
+        found = read_media(path, self._shelf.files.pictures, longest)
+        return found if found is not None else read_file(path, self._documents)
+
+    def _add_beside(self, conversation_id: str, readers: Sequence[Callable[[], TextFile]]) -> None:
+        """Each reads one on a thread of its own, or raises FileRefused."""
         refused: list[FileRefused] = []
         guessed: list[TextFile] = []
         taken: list[TextFile] = []
         self.expect(conversation_id)
 
         def take(file: TextFile) -> None:
+            if why := self._too_much(conversation_id, file):
+                refused.append(FileRefused(file.name, "Too much at once", why))
+                return
             if not self._add(conversation_id, file):
                 sentence = LEFT_SENTENCE.format(name=file.name)
                 refused.append(FileRefused(file.name, LEFT_KIND, sentence))
@@ -142,25 +179,32 @@ class Attachments:
                 self._around.emit(Noticed("info", "\n".join(notes)))
             if refused:
                 self._refuse(refusal_words(refused))
-            self.has_come(conversation_id, is_refused=len(taken) < len(paths))
+            self.has_come(conversation_id, is_refused=len(taken) < len(readers))
 
         def read_all() -> None:
             try:
-                for path in paths:
-                    read_one(path)
+                for each in readers:
+                    read_one(each)
             finally:  # a fault of ours ends the waiting, too
                 self._around.hand_over(say, ALWAYS)
 
-        def read_one(path: str) -> None:
+        def read_one(read: Callable[[], TextFile]) -> None:
             try:
-                file = read_file(path, self._documents)
+                file = read()
             except FileRefused as why:
                 self._around.hand_over(partial(refused.append, why), ALWAYS)
             else:
                 self._around.hand_over(partial(take, file), ALWAYS)  # for the chat it was for
 
         threading.Thread(target=read_all, name="attached-files", daemon=True).start()
-        return True
+
+    def _too_much(self, conversation_id: str, file: TextFile) -> str:
+        """Why a message cannot take one more picture or sound; empty: it can."""
+        if file.file is None:
+            return ""
+        held = media_of_draft(self.of_draft(conversation_id))
+        size = file.size_bytes + sum(each.size_bytes for each in held)
+        return too_many(size, MAX_SENT_BYTES) if size > MAX_SENT_BYTES else ""
 
     def expect(self, conversation_id: str) -> None:
         """Something is on its way to this chat's draft; `has_come` once for each."""
@@ -243,7 +287,7 @@ class Attachments:
         )
         if file.guess is not None:
             self._guesses[attachment.id] = file.guess
-        self._store_and_put(attachment)
+        self._store_and_put(attachment, file.file)
         return True
 
     def _put(self, attachment: Attachment) -> None:
@@ -261,18 +305,26 @@ class Attachments:
             return
         self._left.add(attachment_id)
         self._drafts[attachment.conversation_id].remove(attachment)
-        self._around.saved(self._store.delete_attachment(attachment_id))
+        removed = self._store.delete_attachment(attachment_id)
+        self._around.saved(removed)
         self._tell(attachment.conversation_id)
+
+        def put_back() -> None:
+            take = partial(self._store_and_put, attachment)
+            self._around.when_done(removed, take, still=ALWAYS)  # its bytes come out of the store
+
         if not silently:
             self._shelf.offer_undo(
                 f"attachment {attachment_id}",
                 f"“{attachment.name}” removed.",
-                lambda: self._store_and_put(attachment),
+                put_back,
             )
 
-    def _store_and_put(self, attachment: Attachment) -> None:
+    def _store_and_put(self, attachment: Attachment, file: File | None = None) -> None:
         conversation_id = attachment.conversation_id
         self.expect(conversation_id)
+        if file is not None:
+            self._shelf.files.keep(attachment.id, file[1])
 
         def put(_stored: Attachment) -> None:
             self._put(attachment)
@@ -283,7 +335,7 @@ class Attachments:
             self.has_come(conversation_id, is_refused=True)
 
         self._around.when_done(
-            self._store.create_attachment(attachment),
+            self._store.create_attachment(attachment, file),
             put,
             give_up,
             still=self._shelf.unless_ended(conversation_id),
@@ -325,6 +377,7 @@ class Attachments:
         self._coming.pop(conversation_id, None)
         for attachment in self._drafts.pop(conversation_id, ()):
             self._guesses.pop(attachment.id, None)
+            self._shelf.files.forget([attachment.id])
 
     def give_back(self, attachments: Iterable[Attachment]) -> None:
         """Of a message that was not sent after all."""
@@ -368,8 +421,33 @@ class Attachments:
         if conversation_id == self._shelf.open.id:
             held = self.of_draft(conversation_id)
             is_coming = self._coming[conversation_id] > 0 or self._reading == conversation_id
-            self._around.emit(AttachmentsChanged(conversation_id, held, is_coming, is_refused))
+            unseen = self.why_unseen(held) or self._why_unseen_above()
+            self._around.emit(
+                AttachmentsChanged(conversation_id, held, is_coming, is_refused, unseen)
+            )
             self._on_changed()
+
+    def why_unseen(self, attachments: Iterable[Attachment]) -> str:
+        """Why the loaded weights get nothing of one of these; empty: they get all."""
+        loaded = self._loader.loaded
+        return next(filter(None, (why_unseen(loaded, each.kind) for each in attachments)), "")
+
+    def may_be_sent(self, attachments: Iterable[Attachment]) -> bool:
+        """False, and why is said: somebody who sends a picture wants it to be seen."""
+        why = self.why_unseen(attachments)
+        if why:
+            self._refuse(f"{why} {INSTEAD}")
+        return not why
+
+    def say_unseen(self, message: Message) -> None:
+        """Of a message that is sent now, or answered once more, by weights that came meanwhile."""
+        if why := self.why_unseen(message.attachments):
+            self._around.emit(Noticed("info", f"{why} It was only told their names."))
+
+    def _why_unseen_above(self) -> str:
+        """The same of the chat's messages."""
+        why = self.why_unseen(media_of(self._shelf.path))
+        return f"{why} It is only told their names." if why else ""
 
     # --- counting -------------------------------------------------------------------------------
 
@@ -378,6 +456,8 @@ class Attachments:
         loaded = self._loader.loaded
         if self._is_counting or loaded is None or self._loader.is_loading:
             return
+        if media_of_draft(self.of_open) or media_of(self._shelf.path):
+            self._tell(self._shelf.open.id)
         if loaded.remote is not None:
             # A server is not given what nobody has sent; what another model counted is not true.
             for attachment in self.of_open:
@@ -385,20 +465,39 @@ class Attachments:
                 self._set_tokens(attachment, None)
             return
         for attachment in self.of_open:
-            if self._counted_with.get(attachment.id) != loaded.path:
-                self._counted_with[attachment.id] = loaded.path
-                self._is_counting = True
-                self._questions.ask(
-                    CountPrompt(0, TextPrompt(block_of(attachment))),
-                    PromptCount,
-                    partial(self._take_count, attachment),
-                    lambda _sentence: self._count_on(),  # it stays without a figure
-                    still=ALWAYS,  # the next one may be counted
-                )
-                return
+            projector = loaded.projector.path if loaded.projector is not None else ""
+            counter = f"{loaded.path}\n{projector}"
+            if self._counted_with.get(attachment.id) == counter:
+                continue
+            self._counted_with[attachment.id] = counter
+            if why_unseen(loaded, attachment.kind):
+                self._set_tokens(attachment, None)
+                continue
+            self._is_counting = True
+            count = partial(self._count, attachment, loaded)
+            # It stays without a figure where it cannot be read, or not be counted.
+            self._shelf.files.hold(
+                media_of_draft([attachment]), count, lambda _: self._count_on(), still=ALWAYS
+            )
+            return
 
-    def _take_count(self, attachment: Attachment, count: PromptCount) -> None:
-        self._set_tokens(attachment, count.n_tokens)
+    def _count(self, attachment: Attachment, loaded: Loaded) -> None:
+        """By the engine: of a picture, the cells that it fills."""
+        media = self._shelf.files.for_prompt([attachment], loaded)
+        prompt: TextPrompt | ChatPrompt = TextPrompt(block_of(attachment))
+        if media:
+            prompt = ChatPrompt([ChatMessage("user", "?", media=list(media.values()))])
+        self._questions.ask(
+            CountPrompt(0, prompt),
+            PromptCount,
+            partial(self._take_count, attachment, bool(media)),
+            lambda _sentence: self._count_on(),
+            still=ALWAYS,  # the next one may be counted
+        )
+
+    def _take_count(self, attachment: Attachment, is_media: bool, count: PromptCount) -> None:
+        cells = sum(span.count for span in count.media)
+        self._set_tokens(attachment, cells if is_media else count.n_tokens)
         self._count_on()
 
     def _count_on(self) -> None:

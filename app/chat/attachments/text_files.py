@@ -17,6 +17,7 @@ from typing import Any, Final
 from app.chat.replies.prompts import clean_message
 from app.reading.document import DocumentRefused
 from app.reading.files import read_bytes, shown_name
+from models.records import File
 
 MAX_BYTES: Final = 8_000_000
 """More than any context window holds."""
@@ -90,7 +91,8 @@ class Guess:
 @dataclass(frozen=True, slots=True)
 class TextFile:
     """`guess`: where the text may not be what its author wrote. `kind` and `details` as its
-    attachment has them; `note`: what to know about a document."""
+    attachment has them; `note`: what to know about a document; `file`: the bytes of a picture or
+    a sound, which has no text."""
 
     name: str
     text: str
@@ -99,6 +101,7 @@ class TextFile:
     kind: str = "text"
     details: dict[str, Any] = field(default_factory=dict)
     note: str = ""
+    file: File | None = None
 
 
 def read_text_file(path: str) -> TextFile:

@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any, Final
 
+from app.chat.attachments.media_files import MediaFiles, media_of
 from app.chat.conversations.draft_text import with_queued, without_queued
 from app.chat.conversations.titles import UNTITLED, title_from
 from app.chat.events import (
@@ -87,6 +88,7 @@ class Shelf:
         self._undo: dict[str, Callable[[], None]] = {}
         self._draft: str | None = None
         self._typed = ""
+        self.files: Final = MediaFiles(around)
         self.temporary_id = ""
         self.served_id = ""
         """Of what the server was asked, and is looked at as a chat; kept in memory, too."""
@@ -366,13 +368,18 @@ class Shelf:
         *,
         still: Still,
     ) -> None:
-        """Call `then` with the path from its root: at once if it is whole, else when read."""
+        """Call `then` with the path from its root, when its pictures and sounds are in `files`: at
+        once if all is there, else when read."""
+
+        def with_files(whole: tuple[Message, ...]) -> None:
+            self.files.hold(media_of(whole), lambda: then(whole), failed, still=still)
+
         parent_id = path[0].parent_id if path else None
         if parent_id is None:
-            then(path)
+            with_files(path)
             return
         above = self._store.load_path(path[0].conversation_id, parent_id)
-        self._around.when_done(above, lambda part: then(part + path), failed, still=still)
+        self._around.when_done(above, lambda part: with_files(part + path), failed, still=still)
 
     def _remember(self, conversation_id: str) -> None:
         """Which conversation is shown at the next start."""

@@ -11,9 +11,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from app.chat.attachments.attachments import Attachments
+from app.chat.attachments.media_files import media_of, media_of_draft
 from app.chat.conversations.shelf import Shelf
 from app.chat.documents.text_document import PLACE, document, place_of
 from app.chat.documents.text_mode import TextMode
@@ -121,14 +123,21 @@ class PromptReading:
             thoughts = self._next.thoughts(conversation)
             if path is not None:
                 attachments, draft, thoughts = (), "", ""
+            files, said = self._shelf.files, self._shelf.path if path is None else path
+            media = [*media_of(said), *media_of_draft(attachments)]
+            if not files.is_held(media):
+                again = partial(self.read_next, then, still=still, path=path)
+                files.hold(media, again, lambda why: then(PromptOf(None, why)), still=still)
+                return
             prompt = chat_prompt(
                 conversation,
-                self._shelf.path if path is None else path,
+                said,
                 settings,
                 self._loader.weights_hash,
                 draft,
                 ChatMessage("assistant", "", thoughts) if thoughts else None,
                 attachments=attachments,
+                media=files.for_prompt(media, self._loader.loaded),
             )
             is_empty, sentence = not (self._shelf.path or draft.strip() or attachments), NEXT
         if is_empty:
@@ -189,6 +198,7 @@ class PromptReading:
                 given,
                 place_of(message, len(document(path))) if PLACE in message.settings else None,
                 self._loader.loaded,
+                self._shelf.files,
             )
             if isinstance(given, Branch):
                 request = given.begun(request)

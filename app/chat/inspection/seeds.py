@@ -155,6 +155,7 @@ class SeedRuns:
                 NOTHING,
                 None,
                 self._loader.loaded,
+                self._shelf.files,
             )
             now.request = msgspec.structs.replace(
                 request,

@@ -10,8 +10,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from app.chat.attachments.attached_text import with_attachments
 from app.chat.attachments.attachments import Attachments
+from app.chat.attachments.media_files import media_of, media_of_draft
 from app.chat.conversations.shelf import Shelf
 from app.chat.documents.text_mode import TextMode
 from app.chat.events import ContextCounted
@@ -80,15 +80,28 @@ class ContextCounter:
             self._ask(self._text.prompt(), "", False)
             return
         path = self._shelf.path
-        draft = with_attachments(self._shelf.draft, self._attachments.of_open)
-        if not path and not draft.strip():
+        draft, attached = self._shelf.draft, self._attachments.of_open
+        if not path and not draft.strip() and not attached:
             self._say(ContextCounted(0, loaded.n_ctx, last_cut=""))
             return
         chat, changes = self._shelf.open, self._next.changes(self._shelf.open)
+        files, media = self._shelf.files, [*media_of(path), *media_of_draft(attached)]
+        if not files.is_held(media):
+            files.hold(media, self.count_soon, lambda _: None, still=self._shelf.while_open())
+            return
         settings = resolved_for(self._around, self._loader, chat, changes).settings
         thoughts = self._next.thoughts(chat)
         begun = ChatMessage("assistant", "", thoughts) if thoughts else None
-        prompt = chat_prompt(chat, path, settings, self._loader.weights_hash, draft, begun)
+        prompt = chat_prompt(
+            chat,
+            path,
+            settings,
+            self._loader.weights_hash,
+            draft,
+            begun,
+            attached,
+            files.for_prompt(media, loaded),
+        )
         is_summarized, covered = settings.policy == "summarize", ""
         if is_summarized and (summary := newest_summary(path)) is not None:
             covered = covered_by(summary, path)[-1].id

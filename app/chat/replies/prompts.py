@@ -11,19 +11,22 @@ their name: IDs of other weights mean other text.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from app.chat.attachments.attached_text import attached_spans, with_attachments
+from app.chat.attachments.attached_text import attached_spans, placed_media, with_attachments
 from app.chat.replies.calls import answered_by, calls_of, kept_together, without_unanswered
 from app.chat.replies.summary_nodes import covered_by, newest_summary, without_summaries
 from app.chat.settings.settings import Settings
 from app.engine.prompts.summarizing import summary_message
 from app.engine.protocol.frames import clean_text
+from app.engine.protocol.media_messages import Media
 from app.engine.protocol.messages import Generate
 from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt
 from app.engine.protocol.tool_messages import AUTO
 from models.records import Attachment, Conversation, Message, MessageState, Role
+
+NO_MEDIA: Final[Mapping[str, Media]] = {}
 
 ALTERNATIVES: Final = 64
 """How many candidates the trace of each token holds: all that it can."""
@@ -37,9 +40,11 @@ def chat_prompt(
     draft: str = "",
     beginning: ChatMessage | None = None,
     attachments: Sequence[Attachment] = (),
+    media: Mapping[str, Media] = NO_MEDIA,
 ) -> ChatPrompt:
     """The prompt for the reply that follows `path` (and `draft` with its attachments, as one more
-    user message).
+    user message). `media`: the pictures and sounds that the weights are given, by their
+    attachments' ids (`MediaFiles.for_prompt`).
 
     `beginning`: what that reply begins with; the engine goes on from there.
     """
@@ -54,9 +59,9 @@ def chat_prompt(
         gone = kept_together(path, covered)
         path = [message for message in path if message.id not in gone]
     said = without_unanswered(list(without_summaries(path)))
-    messages += [_chat_message(m, weights_hash) for m in said if _says_something(m)]
+    messages += [_chat_message(m, weights_hash, media) for m in said if _says_something(m)]
     if draft.strip() or attachments:
-        messages.append(_user_message(draft, attachments))
+        messages.append(_user_message(draft, attachments, media))
     if beginning is not None:
         messages.append(beginning)
     return ChatPrompt(
@@ -79,11 +84,14 @@ def generate_request(
     settings: Settings,
     weights_hash: str,
     beginning: ChatMessage | None = None,
+    media: Mapping[str, Media] = NO_MEDIA,
 ) -> Generate:
     """The whole request; its id is filled in by the engine's client."""
     return Generate(
         id=0,
-        prompt=chat_prompt(conversation, path, settings, weights_hash, beginning=beginning),
+        prompt=chat_prompt(
+            conversation, path, settings, weights_hash, beginning=beginning, media=media
+        ),
         sampling=settings.sampling(),
         max_tokens=settings.max_tokens,
         stop=list(settings.stop_strings),
@@ -131,28 +139,34 @@ def _says_something(message: Message) -> bool:
     return True
 
 
-def _chat_message(message: Message, weights_hash: str) -> ChatMessage:
+def _chat_message(message: Message, weights_hash: str, media: Mapping[str, Media]) -> ChatMessage:
     is_own = bool(weights_hash) and message.weights_hash == weights_hash
     is_reply = message.role is Role.ASSISTANT
     answered = answered_by(message)
     # The rest of a long result is for people.
     attachments = message.attachments if message.role is not Role.TOOL else ()
     ids = list(message.token_ids) if is_reply and is_own and message.token_ids else None
+    texts = [each for each in attachments if each.id not in media]
+    content = with_attachments(message.content, texts)
     return ChatMessage(
         role=message.role.value,
-        content=with_attachments(message.content, attachments),
+        content=content,
         reasoning=(message.reasoning or None) if is_reply else None,
         token_ids=ids,
         message_id=message.id,
         is_pinned=message.is_pinned,
-        attachments=attached_spans(attachments),
+        attachments=attached_spans(texts),
         tool_calls=list(calls_of(message)),
         tool_call_id=answered.id,
         tool_name=answered.name,
+        media=placed_media(attachments, media, content),
     )
 
 
-def _user_message(text: str, attachments: Sequence[Attachment]) -> ChatMessage:
-    return ChatMessage(
-        "user", with_attachments(text, attachments), attachments=attached_spans(attachments)
-    )
+def _user_message(
+    text: str, attachments: Sequence[Attachment], media: Mapping[str, Media]
+) -> ChatMessage:
+    texts = [each for each in attachments if each.id not in media]
+    content = with_attachments(text, texts)
+    placed = placed_media(attachments, media, content)
+    return ChatMessage("user", content, attachments=attached_spans(texts), media=placed)

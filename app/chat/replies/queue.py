@@ -74,7 +74,7 @@ class MessageQueue:
         conversation_id = self._shelf.open.id
         text = clean_message(text)
         attachments = self._attachments.of_draft(conversation_id)
-        if not (text.strip() or attachments):
+        if not (text.strip() or attachments) or not self._attachments.may_be_sent(attachments):
             return False
         self._attachments.take(conversation_id)
         queued = QueuedMessage(new_id(), conversation_id, text, attachments)

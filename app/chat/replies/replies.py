@@ -200,6 +200,8 @@ class Replies:
         typed, text = text, clean_message(text)
         if not (text.strip() or attachments) or not self.may_ask():
             return False
+        if not self._attachments.may_be_sent(attachments):
+            return False
         if text is not typed and not is_encodable(typed):
             self._say_once(SURROGATES_SENTENCE)
         shelf = self._shelf
@@ -608,6 +610,7 @@ class Replies:
         reply.asked_at = self._around.clock()
         resolved = self._resolved(conversation, reply.changes)
         place = reply.message.settings.get(PLACE)
+        self._attachments.say_unseen(path[-1])
         request = reply_request(
             conversation,
             path,
@@ -616,6 +619,7 @@ class Replies:
             reply.beginning,
             place,
             self._loader.loaded,
+            self._shelf.files,
         )
         recorded = at_start(resolved, request, self._loader.loaded)
         if place is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+from app.chat.attachments.media_files import MediaFiles, media_of
 from app.chat.documents.text_prompt import text_request
 from app.chat.replies.prompts import generate_request
 from app.chat.replies.reply import Beginning
@@ -25,9 +26,11 @@ def reply_request(
     beginning: Beginning,
     place: Sequence[int] | None,
     loaded: Loaded | None,
+    files: MediaFiles,
 ) -> Generate:
     """`path`: what stands above the reply, from the root. `settings` are resolved, with the
-    system prompt that counts. `place`: where in a text document it stands; None in a chat."""
+    system prompt that counts. `place`: where in a text document it stands; None in a chat.
+    `files`: has the pictures and sounds of the path (`Shelf.with_whole`)."""
     if place is not None:
         n_ctx = loaded.n_ctx if loaded is not None else 0
         return text_request(conversation, path, settings, place, n_ctx)
@@ -37,4 +40,5 @@ def reply_request(
         settings,
         weights_hash,
         beginning.as_said(),
+        files.for_prompt(media_of(path), loaded),
     )

@@ -22,6 +22,7 @@ from typing import Final
 import msgspec
 
 from app.chat.attachments.attached_text import with_attachments
+from app.chat.attachments.media_files import media_of
 from app.chat.conversations.shelf import Shelf, new_id
 from app.chat.events import Noticed, SummaryChanged
 from app.chat.inspection.questions import NO_WEIGHTS, Questions
@@ -249,7 +250,8 @@ class Summaries:
     ) -> _Writing:
         settings = self._settings(conversation)
         bare = dataclasses.replace(conversation, system_prompt="")  # resolved with the rest
-        prompt = chat_prompt(bare, path, settings, self._loader.weights_hash)
+        media = self._shelf.files.for_prompt(media_of(path), self._loader.loaded)
+        prompt = chat_prompt(bare, path, settings, self._loader.weights_hash, media=media)
         writing = _Writing(conversation.id, path, then, failed, prompt, is_background)
         self._writing[conversation.id] = writing
         return writing

@@ -95,7 +95,8 @@ class Settings:
     `loras`, `control_vectors`: what changes the weights while they compute.
     `chain`: the sampling stages in the user's order; empty, the usual chain is made of the
     numbers from `temperature` to `repeat_last_n`. Fonts are families, empty the system's; sizes
-    are pixels at 100 %. `trash_days` 0: the trash is never emptied by itself.
+    are pixels at 100 %. `trash_days` 0: the trash is never emptied by itself. `picture_side`: how
+    long a side of an attached picture may be, in pixels; larger ones are made smaller.
     `hub_endpoint` empty: the usual hub. `hub_tokens_kept`: for which hubs the system's keyring has
     a token. `window_geometry` is hex. `weights_folders` are absolute paths; `find_other_apps`:
     weights of other programs are listed too. `download_folder` empty: the one in the data folder;
@@ -159,6 +160,7 @@ class Settings:
     hub_endpoint: str = ""
     hub_tokens_kept: tuple[str, ...] = ()
     trash_days: int = 30
+    picture_side: int = 1536
     window_geometry: str = ""
     last_conversation_id: str = ""
     section_visible: bool = False
@@ -607,6 +609,7 @@ _CHECKS: Final[dict[str, Callable[[object], Any]]] = {
     "hub_endpoint": _hub_endpoint,
     "hub_tokens_kept": _texts("Hubs with a token", "A hub's address", MAX_HUBS),
     "trash_days": _whole("The number of days in the trash", 0, 3650),
+    "picture_side": _whole("The longest side of a picture", 128, 4096),
     "window_geometry": _text("The window's geometry", 20_000),
     "last_conversation_id": _text("The last conversation", 200),
     "section_visible": _flag("The section"),

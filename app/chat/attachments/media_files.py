@@ -1,0 +1,209 @@
+"""The bytes of pictures and sounds that are in use: read from the store when a prompt or a drawing
+needs them, and held as long as there is room.
+
+What must hold: no more than `MAX_HELD_BYTES` stay in memory, however many a chat has; and what goes
+into one prompt is what `chosen` says, the newest first, so that whoever reads the bytes and whoever
+builds the prompt mean the same ones. The others stand in the prompt as a line that names them
+(`attached_text`).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Final
+
+from app.chat.attachments.kinds import AUDIO, MEDIA, PICTURE, why_unseen
+from app.chat.surroundings import ALWAYS, Still, Surroundings
+from app.engine.protocol.loading_messages import Loaded
+from app.engine.protocol.media_messages import MAX_MEDIA, Media
+from app.pictures.client import Pictures
+from app.pictures.kinds import HEAD_BYTES, picture_type
+from app.pictures.messages import PictureDrawn, PicturePrepared
+from models.records import Attachment, File, Message
+
+MAX_SENT_BYTES: Final = 40 * 1024 * 1024
+"""Of one prompt: a frame of the wire holds it with all its texts."""
+MAX_HELD_BYTES: Final = 2 * MAX_SENT_BYTES
+_ENGINE_READS: Final = frozenset({"image/png", "image/jpeg"})
+_LONGEST: Final = 4096
+
+
+class MediaFiles:
+    """Of all chats. Methods are called on the owner's thread."""
+
+    def __init__(self, around: Surroundings) -> None:
+        self._around = around
+        self._held: OrderedDict[str, bytes] = OrderedDict()
+        self._lost: set[str] = set()
+        self.pictures: Final = Pictures()
+
+    def close(self) -> None:
+        """Nothing more is read or drawn."""
+        self.pictures.close()
+
+    # --- held -----------------------------------------------------------------------------------
+
+    def keep(self, attachment_id: str, data: bytes) -> None:
+        """These are its bytes."""
+        self._lost.discard(attachment_id)
+        self._held[attachment_id] = data
+        self._held.move_to_end(attachment_id)
+        size = sum(map(len, self._held.values()))
+        while size > MAX_HELD_BYTES and len(self._held) > 1:
+            _, oldest = self._held.popitem(last=False)
+            size -= len(oldest)
+
+    def forget(self, attachment_ids: Iterable[str]) -> None:
+        """They are gone: of a temporary chat, or deleted."""
+        for each in attachment_ids:
+            self._held.pop(each, None)
+
+    def chosen(self, attachments: Iterable[Attachment]) -> list[Attachment]:
+        """What goes into one prompt, the newest first."""
+        found: list[Attachment] = []
+        size = 0
+        for each in reversed(list(attachments)):
+            if each.kind in MEDIA:
+                size += each.size_bytes
+                if size > MAX_SENT_BYTES or len(found) == MAX_MEDIA:
+                    break
+                found.append(each)
+        return found
+
+    def is_held(self, attachments: Iterable[Attachment]) -> bool:
+        """Whether a prompt can be built from them now."""
+        return not self._missing(attachments)
+
+    def _missing(self, attachments: Iterable[Attachment]) -> list[Attachment]:
+        known = self._held.keys() | self._lost
+        return [each for each in self.chosen(attachments) if each.id not in known]
+
+    def hold(
+        self,
+        attachments: Sequence[Attachment],
+        then: Callable[[], None],
+        failed: Callable[[str], None],
+        *,
+        still: Still,
+    ) -> None:
+        """Call `then` when what goes into a prompt is there: at once, or when it was read."""
+        missing = self._missing(attachments)
+        left = len(missing)
+        if not left:
+            then()
+            return
+        is_failed = False
+
+        def count() -> None:
+            nonlocal left
+            left -= 1
+            if not left and not is_failed and still():
+                then()
+
+        def fail(sentence: str) -> None:
+            nonlocal is_failed
+            if not is_failed:
+                is_failed = True
+                failed(sentence)
+
+        for each in missing:
+            self._read(each, count, fail)
+
+    def _read(
+        self, attachment: Attachment, then: Callable[[], None], failed: Callable[[str], None]
+    ) -> None:
+        assert self._around.store is not None
+
+        def take(file: File | None) -> None:
+            if file is None:
+                self._lost.add(attachment.id)
+                then()
+            elif attachment.kind == PICTURE and _needs_preparing(file[1]):
+                self._prepare(attachment.id, file[1], then)
+            else:
+                self.keep(attachment.id, file[1])
+                then()
+
+        self._around.when_done(
+            self._around.store.load_file(attachment.id), take, failed, still=ALWAYS
+        )
+
+    def _prepare(self, attachment_id: str, data: bytes, then: Callable[[], None]) -> None:
+        """It came from another program, in a form that the engine does not read."""
+
+        def take(found: PicturePrepared) -> None:
+            self.keep(attachment_id, found.data)
+            then()
+
+        def give_up(_sentence: str) -> None:
+            self._lost.add(attachment_id)
+            then()
+
+        self._around.when_done(self.pictures.prepare(data, _LONGEST), take, give_up, still=ALWAYS)
+
+    # --- for a prompt ---------------------------------------------------------------------------
+
+    def for_prompt(
+        self, attachments: Iterable[Attachment], loaded: Loaded | None
+    ) -> Mapping[str, Media]:
+        """What the loaded weights are given, by the attachments' ids."""
+        return {
+            each.id: Media(each.id, "audio" if each.kind == AUDIO else "image", data)
+            for each in self.chosen(attachments)
+            if (data := self._held.get(each.id)) is not None and not why_unseen(loaded, each.kind)
+        }
+
+    # --- for the eye ----------------------------------------------------------------------------
+
+    def load(self, attachment_id: str, then: Callable[[File | None], None]) -> None:
+        """The file as it is stored; None where it is lost. Not held: whoever looks has it."""
+        if self._around.store is None:
+            then(None)
+            return
+        self._around.when_done(
+            self._around.store.load_file(attachment_id), then, lambda _: then(None), still=ALWAYS
+        )
+
+    def draw(
+        self,
+        attachment_id: str,
+        width: int,
+        height: int,
+        then: Callable[[PictureDrawn | None], None],
+        *,
+        still: Still,
+    ) -> None:
+        """The pixels of a picture, for the window; None where it cannot be read."""
+
+        def drawn(data: bytes) -> None:
+            asked: Future[PictureDrawn] = self.pictures.draw(data, width, height)
+            self._around.when_done(asked, then, lambda _: then(None), still=ALWAYS)
+
+        def take(file: File | None) -> None:
+            if file is None:
+                then(None)
+            elif still():  # it may have left the screen while it was read
+                drawn(file[1])
+            else:
+                then(None)
+
+        held = self._held.get(attachment_id)
+        if held is not None:
+            drawn(held)
+        else:
+            self.load(attachment_id, take)
+
+
+def media_of(messages: Iterable[Message]) -> list[Attachment]:
+    """The pictures and sounds of a path, in its order."""
+    return [each for message in messages for each in message.attachments if each.kind in MEDIA]
+
+
+def media_of_draft(attachments: Iterable[Attachment]) -> list[Attachment]:
+    return [each for each in attachments if each.kind in MEDIA]
+
+
+def _needs_preparing(data: bytes) -> bool:
+    return picture_type(data[:HEAD_BYTES]) not in _ENGINE_READS

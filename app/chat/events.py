@@ -352,24 +352,6 @@ class AttachmentsChanged:
 
 
 @dataclass(frozen=True, slots=True)
-class PartsFound:
-    """Parts of documents of earlier messages that would go along with what is typed now."""
-
-    conversation_id: str
-    parts: tuple[Attachment, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class PartsSought:
-    """Documents are being searched for a message that waits for its reply: what is done, in a
-    sentence; empty: no more."""
-
-    conversation_id: str
-    message_id: str
-    sentence: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class QueuedMessage:
     """A message that is sent when the reply before it has ended."""
 
@@ -512,6 +494,17 @@ class ImportProgressed:
 
 
 @dataclass(frozen=True, slots=True)
+class ExportProgressed:
+    """How many messages of a chat that is exported, or chats (`unit`), are done. The last one of an
+    export `is_over`."""
+
+    done: int
+    total: int
+    unit: str
+    is_over: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class PageProgressed:
     """How many steps of a page to be saved are done. The last one of a page `is_over`."""
 
@@ -644,8 +637,6 @@ Event = (
     | TrashedBranchesListed
     | AttachmentsChanged
     | QueueChanged
-    | PartsFound
-    | PartsSought
     | LevelsChanged
     | ThinkingChanged
     | PresetsListed
@@ -657,6 +648,7 @@ Event = (
     | ImportLooked
     | ImportPreviewed
     | ImportProgressed
+    | ExportProgressed
     | PageProgressed
     | PageSaved
     | MemoryChanged

@@ -23,7 +23,7 @@ from dataclasses import replace
 from hashlib import blake2b
 from typing import Any, Final
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, null, select
 
 from models.conversations import attachments
 from models.conversations.attachments import with_attachments
@@ -74,12 +74,28 @@ def read_whole(connection: Connection, conversation_id: str) -> WholeConversatio
     )
 
 
+def read_texts(connection: Connection, conversation_id: str) -> WholeConversation:
+    """As `read_whole`, without what is large and nobody reads: rendered prompts, traces, the draft.
+    A trace is read alone (`load_trace`)."""
+    row = conversation_row(connection, conversation_id)
+    messages = tuple(_messages(connection, row.row_id, conversation_id, with_prompts=False))
+    return WholeConversation(
+        conversation=conversation_of(connection, row),
+        messages=with_attachments(connection, conversation_id, messages),
+    )
+
+
 def _messages(
-    connection: Connection, conversation_row_id: int, conversation_id: str
+    connection: Connection,
+    conversation_row_id: int,
+    conversation_id: str,
+    *,
+    with_prompts: bool = True,
 ) -> Iterator[Message]:
     columns = [MessageRow.__table__.columns[name] for name in MESSAGE_COLUMNS]
+    prompt_column = MessageRow.rendered_prompt if with_prompts else null()
     rows = connection.execute(
-        select(*columns, MessageRow.rendered_prompt, MessageRow.row_id, MessageRow.parent_row_id)
+        select(*columns, prompt_column, MessageRow.row_id, MessageRow.parent_row_id)
         .where(
             MessageRow.conversation_row_id == conversation_row_id, MessageRow.trashed_us.is_(None)
         )

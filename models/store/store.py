@@ -319,6 +319,7 @@ class Store:
         return self._reader.submit_search(lambda c: searching.find(c, query, limit, below))
 
     read_whole = reads(exchange.read_whole)
+    read_texts = reads(exchange.read_texts)
     whereabouts = reads(exchange.whereabouts)
     staged_ids = reads(importing.staged_ids)
     drop_some = writes(importing.drop_some)

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, QStandardPaths, Qt
 from PySide6.QtWidgets import QFileDialog, QWidget
 
-from app.chat.events import ImportPreviewed, ImportProgressed
+from app.chat.events import ExportProgressed, ImportPreviewed, ImportProgressed
+from app.chat.exchange.choices import SUFFIXES, TOGETHER, ZIP, Choices
 from models.records import Conversation
 from ui.look.theme import Theme
 from ui.shell.actions import Action, Actions
+from ui.widgets.kit import rest_timer
 
 if TYPE_CHECKING:
     from app.bridge import Bridge
@@ -22,8 +24,18 @@ if TYPE_CHECKING:
 
 EXPORT_KEY = "Ctrl+Shift+S"
 IMPORT_KEY = "Ctrl+Shift+O"
-FILTERS = {"json": "Cutaway chats (*.json)", "markdown": "Markdown (*.md)"}
-SUFFIXES = {"json": ".json", "markdown": ".md"}
+FILTERS = {
+    ".json": "Cutaway chats (*.json)",
+    ".md": "Markdown (*.md)",
+    ".html": "Web page (*.html)",
+    ".pdf": "PDF (*.pdf)",
+    ".docx": "Word document (*.docx)",
+    ".jsonl": "Training data (*.jsonl)",
+    ".csv": "Table (*.csv)",
+    ZIP: "ZIP archive (*.zip)",
+}
+PATIENCE_MS = 500
+"""An export that ends sooner tells nothing of its way."""
 PAGE_FILTER, PAGE_SUFFIX = "Web page (*.html)", ".html"
 
 
@@ -39,7 +51,12 @@ class ExchangeActs(QObject):
         self._desk = desk
         self._theme = theme
         self._folder = ""
+        self._choices = Choices()
         self._progress: Progress | None = None
+        self._export_progress: Progress | None = None
+        self._exported: ExportProgressed | None = None
+        self._late = rest_timer(self, self._show_export, PATIENCE_MS)
+        bridge.on(ExportProgressed, self._on_export_progressed)
         bridge.on(ImportPreviewed, self._on_import_previewed)
         bridge.on(ImportProgressed, self._on_import_progressed)
         sidebar.export_requested.connect(self.export)
@@ -67,18 +84,36 @@ class ExchangeActs(QObject):
         listed = {each.id: each for each in self._desk.shelf.conversations}
         if not listed:
             return
+        shown = listed.get(self._desk.shelf.open.id)
         ExportDialog(
             self._theme,
-            listed.get(self._desk.shelf.open.id),
+            shown,
             [listed[each] for each in ids if each in listed],
             len(listed),
             self._ask_where,
             self._window,
+            folder=self._folder_of(shown),
+            before=self._choices,
         ).open()
 
-    def _ask_where(self, ids: Sequence[str] | None, form: str) -> None:
+    def _folder_of(self, shown: Conversation | None) -> tuple[str, list[str]]:
+        """The name of the folder around a chat, and the chats in it and in folders below."""
+        folders = {each.id: each for each in self._desk.folders.all}
+        if shown is None or shown.folder_id not in folders:
+            return "", []
+        inside, found = {shown.folder_id}, 0
+        while found < len(inside):
+            found = len(inside)
+            inside |= {each.id for each in folders.values() if each.parent_id in inside}
+        chats = [c.id for c in self._desk.shelf.conversations if c.folder_id in inside]
+        return folders[shown.folder_id].name, chats
+
+    def _ask_where(self, ids: Sequence[str] | None, choices: Choices, as_zip: bool) -> None:
+        self._choices = choices
         names = {each.id: each for each in self._desk.shelf.conversations}
-        is_folder = form == "markdown" and (ids is None or len(ids) > 1)
+        is_several = (ids is None or len(ids) > 1) and choices.form not in TOGETHER
+        is_folder = is_several and not as_zip
+        suffix = ZIP if is_several else SUFFIXES[choices.form]
         dialog = QFileDialog(self._window, "Export to a folder" if is_folder else "Export")
         dialog.setObjectName("export_file_dialog")
         if is_folder:
@@ -86,11 +121,11 @@ class ExchangeActs(QObject):
             dialog.setOption(QFileDialog.Option.ShowDirsOnly)
             dialog.setLabelText(QFileDialog.DialogLabel.Accept, "Export")
         else:
-            _to_save(dialog, FILTERS[form], SUFFIXES[form])
+            _to_save(dialog, FILTERS[suffix], suffix)
         dialog.setDirectory(self._usual_folder())
         if not is_folder:
-            dialog.selectFile(_file_name(ids, names, SUFFIXES[form]))
-        self._open(dialog, lambda files: self._desk.exchange.export(ids, files[0], form))
+            dialog.selectFile(_file_name(ids, names, suffix))
+        self._open(dialog, lambda files: self._desk.exchange.export(ids, files[0], choices))
 
     def ask_where_page(self, title: str, chosen: Callable[[str], object]) -> None:
         """Where a page goes that is called so."""
@@ -103,6 +138,31 @@ class ExchangeActs(QObject):
         dialog.selectFile(file_name(title, PAGE_SUFFIX))
         self._open(dialog, lambda files: chosen(files[0]))
 
+    def _on_export_progressed(self, event: ExportProgressed) -> None:
+        if event.is_over:
+            self._late.stop()
+            self._exported = None
+            progress, self._export_progress = self._export_progress, None
+            if progress is not None:
+                progress.close()
+                progress.deleteLater()
+            return
+        if self._exported is None:
+            self._late.start()
+        self._exported = event
+        if self._export_progress is not None:
+            self._export_progress.show_progress(event.done, event.total)
+
+    def _show_export(self) -> None:
+        from ui.windows.progress import EXPORTS, Progress
+
+        if self._exported is None:
+            return
+        self._export_progress = Progress(self._theme, EXPORTS[self._exported.unit], self._window)
+        self._export_progress.cancelled.connect(self._desk.exchange.cancel)
+        self._export_progress.show_progress(self._exported.done, self._exported.total)
+        self._export_progress.show()
+
     # --- import -------------------------------------------------------------------------
 
     def choose_import(self) -> None:
@@ -110,7 +170,10 @@ class ExchangeActs(QObject):
         dialog.setObjectName("import_file_dialog")
         dialog.setFileMode(QFileDialog.FileMode.ExistingFiles)
         dialog.setNameFilters(
-            ["Chats (*.json *.md *.markdown *.txt)", *FILTERS.values(), "All files (*)"]
+            [
+                "Chats (*.json *.md *.markdown *.txt)",
+                *(FILTERS[".json"], FILTERS[".md"], "All files (*)"),
+            ]
         )
         dialog.setDirectory(self._usual_folder())
         self._open(dialog, self._desk.exchange.preview)

@@ -52,6 +52,18 @@ PAGE: Final = Work(
     "Cancel without saving anything",
     "Cancelling…",
 )
+EXPORTS: Final = {
+    unit: Work(
+        "export",
+        "Exporting chats",
+        f"{unit.capitalize()} exported",
+        f"{{:,}} of {{:,}} {unit}",
+        "Cancel the export",
+        "Cancel the export; files that are whole stay",
+        "Cancelling the export…",
+    )
+    for unit in ("messages", "chats")
+}
 
 
 class Progress(QDialog):

@@ -20,32 +20,37 @@ from app.chat.conversations.shelf import Shelf
 from app.chat.events import (
     ChatLooked,
     Event,
+    ExportProgressed,
     ImportLooked,
     ImportPreviewed,
     ImportProgressed,
     LeftOut as LeftOutTold,
     Noticed,
 )
+from app.chat.exchange.choices import Choices, Form
 from app.chat.surroundings import ALWAYS, Surroundings, now
 from models.records import Imported
 from models.store.errors import ClosedError, StoreError
 
 if TYPE_CHECKING:
+    from app.chat.exchange.exporting import Press
     from app.chat.exchange.importing import ImportPreview
 
 T = TypeVar("T")
 
 CLOSE_TIMEOUT_S: Final = 10.0
 TOLD_EVERY_S: Final = 0.2
+CANCELLED: Final = "Export cancelled. Files that were finished are kept."
 BUSY: Final = "An export or import is still running. Try again when it is finished."
 
 
 class _CancelledError(StoreError):
-    """Raised between two pieces of an import that nobody wants any more."""
+    """Raised between two pieces of an import or export that nobody wants any more."""
 
 
 class Exchange:
-    """`imported` is told which chats were added; it lists them and offers the way back."""
+    """`imported` is told which chats were added; it lists them and offers the way back. `press`
+    makes PDF files, where there is a window."""
 
     def __init__(
         self,
@@ -58,35 +63,49 @@ class Exchange:
         self._shelf = shelf
         self._attachments = attachments
         self._imported = imported
+        self.press: Press | None = None
         self._preview: ImportPreview | None = None
         self._is_busy = False
         self._closing = threading.Event()
         self._cancelled = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def export(self, ids: Sequence[str] | None, target: str, form: str) -> None:
-        """Write chats (None: all that are not in the trash) to a file.
-
-        form: json (everything) or markdown (the path that is shown); several chats as Markdown
-        become files in the folder `target`.
-        """
+    def export(self, ids: Sequence[str] | None, target: str, wanted: Choices | Form) -> None:
+        """Write chats (None: all that are not in the trash) to a file, or each to a file of its own
+        in a folder or a ZIP archive. ExportProgressed says how far it is."""
         self._shelf.flush_draft()
         store = self._around.store
         if store is None:
             return
         from app.chat.exchange.exporting import Export  # not needed before the first paint
 
+        choices = Choices(wanted) if isinstance(wanted, str) else wanted
         kept = None if ids is None else tuple(ids)
-        export = Export(store, kept, Path(target), now(), self._check)
         is_one = kept is not None and len(kept) == 1
-        work = {
-            "json": export.to_json,
-            "markdown": export.to_markdown_file if is_one else export.to_markdown_folder,
-        }[form]
+        unit = "messages" if is_one and choices.form != "json" else "chats"
+        progress = self._told_export(unit)
+        export = Export(
+            store, kept, Path(target), now(), self._check_wanted, choices, progress, self.press
+        )
         place = Path(target).name or target
+        self._cancelled.clear()
 
-        def tell(count: int) -> None:
-            self._around.emit(Noticed("info", f"{_chats(count)} exported to “{place}”."))
+        def work() -> int | None:
+            try:
+                return export.run()
+            except _CancelledError:
+                return None
+            finally:
+                ended = ExportProgressed(0, 0, unit, is_over=True)
+                self._around.hand_over(lambda: self._around.emit(ended), ALWAYS)  # done
+
+        def tell(count: int | None) -> None:
+            if count is None:
+                self._around.emit(
+                    Noticed("info", "Export cancelled. Only chats that were finished are kept.")
+                )
+            else:
+                self._around.emit(Noticed("info", f"{_chats(count)} exported to “{place}”."))
 
         self._begin(work, tell)
 
@@ -186,7 +205,7 @@ class Exchange:
         self._begin(work, self._tell)
 
     def cancel(self) -> None:
-        """Give up the import that runs; nothing of it stays."""
+        """Give up the import or export that runs; nothing of it stays."""
         self._cancelled.set()
 
     def drop_unfinished(self) -> None:
@@ -239,6 +258,19 @@ class Exchange:
         )
         self._around.emit(ImportPreviewed(chats, tuple(preview.refusals), left_out))
 
+    def _told_export(self, unit: str) -> Callable[[int, int], None]:
+        """Tells how far an export is, now and then. Called on another thread."""
+        told_at = self._around.clock()
+
+        def tell(done: int, total: int) -> None:
+            nonlocal told_at
+            if self._around.clock() - told_at >= TOLD_EVERY_S:
+                told_at = self._around.clock()
+                progressed = ExportProgressed(done, total, unit)
+                self._around.hand_over(lambda: self._around.emit(progressed), ALWAYS)
+
+        return tell
+
     def _progress(self, total: int) -> Callable[[int], None]:
         """Tells how far an import is, now and then. Called on another thread."""
         return self._now_and_then(lambda done: ImportProgressed(done, total))
@@ -257,8 +289,9 @@ class Exchange:
         return tell
 
     def _check_wanted(self) -> None:
+        """Called on other threads, between two pieces."""
         if self._cancelled.is_set():
-            raise _CancelledError("Import cancelled.")
+            raise _CancelledError("Cancelled.")
         self._check()
 
     def _tell(self, imported: Imported | None) -> None:

@@ -45,13 +45,11 @@ run: $(APP_STAMP)
 	@$(PY) main.py $(ARGS)
 
 # Two workers more than there are cores, four at most: a test of the window waits half of its time,
-# for a timer, a child or the disk, and another one runs meanwhile (on two cores, four keep them busy
-# for 87% of the time, three for 81%). More would only take memory. A
-# file's tests stay in one worker, which loads weights once for all. PYTEST_ARGS="-n0" runs one test
-# after another in this process.
+# for a timer, a child or the disk, and another one runs meanwhile. More would only take memory. A
+# file's tests stay in one worker, which loads weights once for all (tests/workers.py).
+# PYTEST_ARGS="--workers=0" runs one test after another in this process.
 COUNT_WORKERS = import os; print(min(4, (os.cpu_count() or 1) + 2))
-WORKERS = $(if $(findstring no:xdist,$(PYTEST_ARGS)),,-n $(shell $(PY) -c '$(COUNT_WORKERS)') \
-  --dist loadfile --no-loadscope-reorder)
+WORKERS = --workers=$(shell $(PY) -c '$(COUNT_WORKERS)')
 
 # Without an X server to start, the tests that press real keys are left out, and that is said.
 # .ci/run installs one.

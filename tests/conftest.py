@@ -24,9 +24,10 @@ from gemma_file import gemma_path
 from guards import LeakGuard, NetworkGuard
 from looking_often import OftenLooking
 from workers import (  # noqa: F401
+    pytest_addoption,
     pytest_collection_modifyitems,
     pytest_runtest_protocol,
-    pytest_xdist_make_scheduler,
+    pytest_runtestloop,
 )
 
 os.environ["QT_QPA_PLATFORM"] = "offscreen"

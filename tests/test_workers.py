@@ -9,11 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from workers import pytest_xdist_make_scheduler
 
 HOOKS = """
 from workers import (
-    pytest_collection_modifyitems, pytest_runtest_protocol, pytest_xdist_make_scheduler
+    pytest_addoption, pytest_collection_modifyitems, pytest_runtest_protocol, pytest_runtestloop
 )
 """
 
@@ -46,77 +45,52 @@ def run(tmp_path: Path) -> Callable[..., str]:
     return run_pytest
 
 
-FILES = ("-p", "xdist", "-n2", "--dist=loadfile", "--no-loadscope-reorder")
+TWO = ("--workers=2",)
+
+
+DIES = """
+import os
+def test_before(): pass
+def test_dies(): os._exit(3)
+def test_after(): pass
+"""
+
+
+def test_a_test_that_ends_its_worker_fails_once_and_the_rest_of_its_file_runs(run):
+    last = "import os, signal\ndef test_dies(): os.kill(os.getpid(), signal.SIGKILL)"
+    said = run(*TWO, dies=DIES, last=last, other="def test(): 0")
+    assert "2 failed, 3 passed" in said
+    assert "A worker ended (exit code 3) while running 'test_dies.py::test_dies'" in said
+    assert "A worker ended (SIGKILL) while running 'test_last.py::test_dies'" in said
 
 
 @pytest.mark.soak
-def test_a_test_that_ends_its_worker_or_hangs_fails_once_and_the_rest_of_its_file_runs(run):
-    dies = (
-        "import os\ndef test_before(): pass\ndef test_dies(): os._exit(3)\ndef test_after(): pass"
-    )
+def test_a_test_that_hangs_fails_once_and_the_rest_of_its_file_runs(run):
     said = run(
-        *FILES,
+        *TWO,
         # What ends well needs far less, on a busy machine too.
         *("-o", "faulthandler_timeout=4", "-o", "faulthandler_exit_on_timeout=true"),
-        dies=dies,
         hangs="import time\ndef test_sleeps(): time.sleep(90)\ndef test_after(): pass",
-        last="import os\ndef test_dies(): os._exit(3)",
         other="def test(): 0",
     )
-    assert "3 failed, 4 passed" in said
-    assert "crashed while running 'test_dies.py::test_dies'" in said
+    assert "1 failed, 2 passed" in said
     assert "in test_sleeps" in said
-    assert "crashed while running 'test_hangs.py::test_sleeps'" in said
-    assert "crashed while running 'test_last.py::test_dies'" in said
+    assert "A worker ended (exit code 1) while running 'test_hangs.py::test_sleeps'" in said
 
 
-class Node:
-    """A worker as the scheduler sees it."""
-
-    shutting_down = False
-
-    def __init__(self) -> None:
-        self.given: list[int] = []
-        self.gateway = self
-        self.id = "node"
-
-    def send_runtest_some(self, indices: list[int]) -> None:
-        self.given += indices
-
-    def shutdown(self) -> None:
-        self.shutting_down = True
+@pytest.mark.soak
+def test_the_first_failure_ends_all_where_that_is_asked_for(run):
+    sleeps = "import time\ndef test_sleeps(): time.sleep(90)"
+    said = run(*TWO, "-x", fails="def test_fails(): assert 0\ndef test_after(): pass", z=sleeps)
+    assert "stopping after 1 failures" in said
+    assert "1 failed in" in said
 
 
-class Config:
-    """What the scheduler asks pytest's configuration for."""
-
-    class option:  # noqa: N801
-        loadscopereorder = False
-
-    def getvalue(self, name: str) -> object:
-        return {"dist": "loadfile", "tx": ["2*popen"]}[name]
-
-
-def test_a_worker_that_is_still_collecting_gets_no_work():
-    """One worker has ended and its successor collects when the other one ends, too."""
-    scheduler = pytest_xdist_make_scheduler(Config(), None)
-    tests = ["a.py::one", "a.py::two", "b.py::one", "b.py::two"]
-    first, second, third = Node(), Node(), Node()
-    for node in (first, second):
-        scheduler.add_node(node)
-        scheduler.add_node_collection(node, tests)
-    scheduler.schedule()
-    assert (first.given, second.given) == ([0, 1], [2, 3])
-    first.shutting_down = second.shutting_down = True
-    assert scheduler.remove_node(first) == "a.py::one"
-    scheduler.add_node(third)
-    assert scheduler.remove_node(second) == "b.py::one"
-    assert third.given == []
-    scheduler.add_node_collection(third, tests)
-    scheduler.schedule()
-    assert third.given == [1]
-    scheduler.mark_test_complete(third, 1)
-    assert third.given == [1, 3]
+@pytest.mark.soak
+def test_what_cannot_be_collected_is_said_and_nothing_runs(run):
+    said = run(*TWO, bad="import nothing_of_that_name", good="def test(): pass")
+    assert "1 error during collection" in said
+    assert "passed" not in said
 
 
 NOTING = """
@@ -165,7 +139,7 @@ def test_a_test_marked_alone_runs_beside_no_other(run, tmp_path):
         ALONE.format(name=name, mark=mark, seconds=0.3)
         for name, mark in (("plain", ""), ("alone", "@pytest.mark.alone"))
     )
-    assert "6 passed" in run(*FILES, plain=plain, alone=alone)
+    assert "6 passed" in run(*TWO, plain=plain, alone=alone)
     notes = (tmp_path / "notes").read_text().split("\n")[:-1]
     assert len(notes) == 12
     for place, note in enumerate(notes):
@@ -179,7 +153,7 @@ def test_files_with_lonely_tests_come_first(run, tmp_path):
     assert (tmp_path / "notes").read_text() == "plain lonely named "
 
 
-@pytest.mark.parametrize("options", [("-p", "xdist", "-n0"), ()])
+@pytest.mark.parametrize("options", [("--workers=0",), ()])
 def test_without_workers_nothing_is_waited_for(run, options):
     alone = ALONE.format(name="alone", mark="@pytest.mark.alone", seconds=0)
     assert "3 passed" in run(*options, alone=alone)

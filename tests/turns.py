@@ -1,4 +1,4 @@
-"""Who may run beside whom when several workers (pytest-xdist) share the tests.
+"""Who may run beside whom when several workers (`workers.py`) share the tests.
 
 Any number of ordinary tests run at once. A test marked `alone`, which measures time or needs
 every core, runs while no other does: it waits until the running ones are through, and the next

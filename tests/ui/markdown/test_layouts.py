@@ -142,7 +142,8 @@ def wrapped_code(code: str, styles: Styles) -> SegmentLayout:
     return SegmentLayout(document, document.segments[0], styles, WIDTH, is_first=True)
 
 
-@pytest.mark.parametrize("start", ["", "é🙂 = 1\n"])
+# A letter of two UTF-16 units that is seen in no font: some fonts' faces make their line higher.
+@pytest.mark.parametrize("start", ["", "é\U000e0100 = 1\n"])
 def test_wrapped_code_hangs_behind_its_own_indent(styles: Styles, start: str) -> None:
     code = f"{start}    if {'alpha and ' * 9}:\n        pass"
     begin, *more, last = line_starts(wrapped_code(code, styles), styles)[bool(start) :]

@@ -68,6 +68,9 @@ from app.chat.replies.room import RoomMaker
 from app.chat.replies.step_mode import StepMode
 from app.chat.replies.summaries import Summaries
 from app.chat.replies.with_without import WithWithout
+from app.chat.retrieval.draft import DraftParts
+from app.chat.retrieval.search import PartsSearch
+from app.chat.retrieval.sending import PartsBeforeReply
 from app.chat.server.log import RequestLog
 from app.chat.server.opened import OpenedRequest
 from app.chat.server.serving import OwnServer, StartServer
@@ -220,6 +223,11 @@ class Desk:
             self._on_reply_ended,
         )
         self.summaries: Final = Summaries(around, shelf, loader, self.questions)
+        self.search: Final = PartsSearch(around, loader, self.questions)
+        self.parts: Final = PartsBeforeReply(around, shelf, self.search, self.questions)
+        self.draft_parts: Final = DraftParts(
+            around, shelf, loader, self.questions, self.attachments, self.search
+        )
         self.step: Final = StepMode(around, shelf, loader, self.growing)
         self.next_reply: Final = NextReply(around, shelf)
         self.replies: Final = Replies(
@@ -230,6 +238,7 @@ class Desk:
             self.attachments,
             self.growing,
             self.summaries,
+            self.parts,
             self.step.is_held,
             self.next_reply,
             lambda chat: self.tool_calls.is_running(chat),
@@ -238,7 +247,14 @@ class Desk:
         self.queue: Final = self.replies.queue
         self.text: Final = TextMode(around, shelf, self.paths, loader, self.replies, count_soon)
         self.meter: Final = ContextCounter(
-            around, shelf, loader, self.questions, self.attachments, self.text, self.next_reply
+            around,
+            shelf,
+            loader,
+            self.questions,
+            self.attachments,
+            self.text,
+            self.next_reply,
+            self.draft_parts,
         )
         self.tree: Final = Tree(around, shelf, self.paths, self.replies, self.text)
         self.searching: Final = Searching(around, shelf, self.paths, self.text)
@@ -278,7 +294,14 @@ class Desk:
         )
         self.cuts: Final = Cuts(around, shelf, loader, self.branches)
         self.prompts: Final = PromptReading(
-            around, shelf, loader, self.questions, self.attachments, self.text, self.next_reply
+            around,
+            shelf,
+            loader,
+            self.questions,
+            self.attachments,
+            self.text,
+            self.next_reply,
+            self.draft_parts,
         )
         self.beams: Final = Beams(
             around,
@@ -509,6 +532,7 @@ class Desk:
         return self.engines.name_of_path(path) if is_remote(path) else self.local.name_of(path)
 
     def _count_soon(self) -> None:
+        self.draft_parts.refresh_soon()
         self.meter.count_soon()
         self.thinking.refresh()
 

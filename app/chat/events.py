@@ -352,6 +352,24 @@ class AttachmentsChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class PartsFound:
+    """Parts of documents of earlier messages that would go along with what is typed now."""
+
+    conversation_id: str
+    parts: tuple[Attachment, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PartsSought:
+    """Documents are being searched for a message that waits for its reply: what is done, in a
+    sentence; empty: no more."""
+
+    conversation_id: str
+    message_id: str
+    sentence: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class QueuedMessage:
     """A message that is sent when the reply before it has ended."""
 
@@ -637,6 +655,8 @@ Event = (
     | TrashedBranchesListed
     | AttachmentsChanged
     | QueueChanged
+    | PartsFound
+    | PartsSought
     | LevelsChanged
     | ThinkingChanged
     | PresetsListed

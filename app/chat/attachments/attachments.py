@@ -84,6 +84,7 @@ class Attachments:
         self._is_counting = False
         self._guesses: dict[str, Guess] = {}
         self._documents = Reading()
+        self.on_counted: Callable[[Attachment, int], None] = lambda attachment, n_tokens: None
 
     def close(self) -> None:
         """Nothing more is read."""
@@ -237,6 +238,20 @@ class Attachments:
             return self.encoding(attachment_id) == encoding and self.find(attachment_id) is not None
 
         threading.Thread(target=read, name="attached-files", daemon=True).start()
+
+    def change(self, changed: Attachment, *, is_kept: bool = True) -> None:
+        """Another choice of what goes in of a document of a draft. `is_kept`: it is stored; what
+        was found for half a question need not be."""
+        draft = self._drafts.get(changed.conversation_id, [])
+        place = next((i for i, each in enumerate(draft) if each.id == changed.id), None)
+        if place is None:
+            return
+        draft[place] = changed
+        self._counted_with.pop(changed.id, None)
+        if is_kept:
+            self._around.saved(self._store.update_attachment(changed.id, details=changed.details))
+        self._tell(changed.conversation_id)
+        self.count_missing()
 
     def _set_text(self, attachment_id: str, text: str, size_bytes: int) -> None:
         attachment = self.find(attachment_id)
@@ -498,6 +513,8 @@ class Attachments:
     def _take_count(self, attachment: Attachment, is_media: bool, count: PromptCount) -> None:
         cells = sum(span.count for span in count.media)
         self._set_tokens(attachment, cells if is_media else count.n_tokens)
+        if (now := self.find(attachment.id)) is not None and now.details == attachment.details:
+            self.on_counted(now, count.n_tokens)
         self._count_on()
 
     def _count_on(self) -> None:
@@ -509,6 +526,7 @@ class Attachments:
         draft = self._drafts.get(attachment.conversation_id, [])
         for place, each in enumerate(draft):
             is_it = (each.id, each.text) == (attachment.id, attachment.text)
+            is_it = is_it and each.details == attachment.details
             if is_it and each.tokens != tokens:
                 draft[place] = dataclasses.replace(each, tokens=tokens)
                 self._around.saved(self._store.update_attachment(each.id, tokens=tokens))

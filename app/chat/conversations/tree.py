@@ -20,6 +20,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Final
 
+from app.chat.attachments.document_parts import PARTS, mode_of, unsent
 from app.chat.conversations.paths import Paths
 from app.chat.conversations.shelf import MAX_TITLE_LENGTH, Shelf, new_id
 from app.chat.documents.text_mode import TextMode
@@ -118,11 +119,20 @@ class Tree:
         old, text = self._shelf.message(message_id), clean_message(text)
         if old is None:
             return False
-        kept = old.attachments if attachments is None else attachments
+        # Another question fits other parts of a document.
+        kept = unsent(old.attachments if attachments is None else attachments)
         if not self._has_text(text, kept) or not self._may_change():
             return False
         version = self._version_of(old, content=text, attachments=kept)
         return self._replies.send_version(version, saved)
+
+    def search_again(self, message_id: str) -> bool:
+        """Search the documents again for a message of the user: another version, with its own
+        reply; the parts that went in before stay with the old one."""
+        message = self._shelf.message(message_id)
+        if message is None or not any(mode_of(each) == PARTS for each in message.attachments):
+            return False
+        return self.edit_and_send(message_id, message.content)
 
     def swap_role(self, message_id: str) -> None:
         """What the user said becomes the assistant's, or the other way round; a new version."""

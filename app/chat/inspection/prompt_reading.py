@@ -26,6 +26,7 @@ from app.chat.replies.prompts import chat_prompt
 from app.chat.replies.recorded import settings_of
 from app.chat.replies.reply import Branch
 from app.chat.replies.reply_request import reply_request
+from app.chat.retrieval.draft import DraftParts
 from app.chat.settings.levels import resolved_for
 from app.chat.settings.settings import Settings
 from app.chat.surroundings import Still, Surroundings
@@ -91,7 +92,9 @@ class PromptReading:
         attachments: Attachments,
         text: TextMode,
         next_reply: NextReply,
+        parts: DraftParts,
     ) -> None:
+        self._parts = parts
         self._next = next_reply
         self._around = around
         self._shelf = shelf
@@ -119,7 +122,8 @@ class PromptReading:
             prompt: Prompt = text
             is_empty, sentence = not text.text, NEXT_TEXT
         else:
-            attachments, draft = self._attachments.of_open, self._shelf.draft
+            attachments = (*self._attachments.of_open, *self._parts.of_earlier())
+            draft = self._shelf.draft
             thoughts = self._next.thoughts(conversation)
             if path is not None:
                 attachments, draft, thoughts = (), "", ""

@@ -19,6 +19,7 @@ from app.chat.inspection.questions import Questions
 from app.chat.replies.next_reply import NextReply
 from app.chat.replies.prompts import chat_prompt
 from app.chat.replies.summary_nodes import covered_by, newest_summary
+from app.chat.retrieval.draft import DraftParts
 from app.chat.settings.levels import resolved_for
 from app.chat.surroundings import ALWAYS, Still, Surroundings
 from app.chat.weights.loading import Loader
@@ -41,7 +42,9 @@ class ContextCounter:
         attachments: Attachments,
         text: TextMode,
         next_reply: NextReply,
+        parts: DraftParts,
     ) -> None:
+        self._parts = parts
         self._next = next_reply
         self._around = around
         self._shelf = shelf
@@ -80,7 +83,8 @@ class ContextCounter:
             self._ask(self._text.prompt(), "", False)
             return
         path = self._shelf.path
-        draft, attached = self._shelf.draft, self._attachments.of_open
+        draft = self._shelf.draft
+        attached = (*self._attachments.of_open, *self._parts.of_earlier())
         if not path and not draft.strip() and not attached:
             self._say(ContextCounted(0, loaded.n_ctx, last_cut=""))
             return

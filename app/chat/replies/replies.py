@@ -37,6 +37,7 @@ from app.chat.replies.recorded import at_first, at_start
 from app.chat.replies.reply import NOTHING, Beginning, Branch, Reply, TextBranch, beginning_of
 from app.chat.replies.reply_request import reply_request
 from app.chat.replies.summaries import Summaries
+from app.chat.retrieval.sending import PartsBeforeReply
 from app.chat.settings.levels import resolved_for
 from app.chat.settings.resolved import Resolved
 from app.chat.surroundings import Surroundings, now
@@ -73,8 +74,9 @@ class Waiting:
     in a text document it stands (`app.chat.documents.text_document`). `leaf_id`: the end of the
     path that was on screen when it was asked for. `is_saved`: the message is on disk.
     `is_announced`: the user was told that it waits for weights. `is_prepared`: it was asked whether
-    a summary is to be written first. `on_saved`: what somebody wrote for it is on disk, in a
-    message or in the reply.
+    a summary is to be written first. `is_new`: the message was not answered before;
+    `has_parts`: what of documents goes along with it is settled. `on_saved`: what somebody wrote
+    for it is on disk, in a message or in the reply.
     """
 
     conversation_id: str
@@ -88,6 +90,8 @@ class Waiting:
     is_announced: bool = False
     is_prepared: bool = False
     is_being_prepared: bool = False
+    is_new: bool = False
+    has_parts: bool = False
     on_saved: Callable[[], None] = _nothing
 
     def tell_saved(self) -> None:
@@ -109,6 +113,7 @@ class Replies:
         attachments: Attachments,
         growing: Growing,
         summaries: Summaries,
+        parts: PartsBeforeReply,
         is_held: Callable[[Reply], bool],
         next_reply: NextReply,
         is_calling: Callable[[str], bool],
@@ -124,6 +129,7 @@ class Replies:
         self._attachments = attachments
         self.growing = growing
         self._summaries = summaries
+        self._parts = parts
         self._is_held = is_held
         self._waiting: dict[str, Waiting] = {}
         self._said: set[str] = set()
@@ -296,6 +302,7 @@ class Replies:
             answers=(changes,),
             beginning=beginning,
             leaf_id=message.id,
+            is_new=True,
             on_saved=saved,
         )
         self._waiting[conversation_id] = waiting  # before views are told and ask `is_busy`
@@ -320,6 +327,7 @@ class Replies:
         if stored.parent_id != waiting.path[-1].parent_id:
             self._move(waiting, stored)
             return
+        waiting.path = (*waiting.path[:-1], _with_stored(waiting.path[-1], stored))
         waiting.is_saved = True
         waiting.tell_saved()
         self.begin_waiting()
@@ -452,10 +460,38 @@ class Replies:
                 self._around.emit(Noticed("warning", OTHER_WEIGHTS_SENTENCE))
             elif not self._loader.is_ready:
                 self._announce(waiting)
+            elif self._wants_parts(waiting):
+                self._settle_parts(waiting)
             elif self._needs_no_summary(waiting):
                 self._begin(waiting)
             else:
                 self._prepare(waiting)
+
+    def _wants_parts(self, waiting: Waiting) -> bool:
+        if waiting.has_parts or waiting.place is not None or not waiting.path:
+            return False
+        is_whole = waiting.path[0].parent_id is None
+        return not is_whole or self._parts.wanted(waiting.path, is_new=waiting.is_new)
+
+    def _settle_parts(self, waiting: Waiting) -> None:
+        """Have the documents of the chat searched for what is asked; then begin."""
+        waiting.has_parts = waiting.is_being_prepared = True
+
+        def is_wanted() -> bool:
+            return self._waiting.get(waiting.conversation_id) is waiting
+
+        def go_on(path: tuple[Message, ...]) -> None:
+            waiting.path = path
+            waiting.is_being_prepared = False
+            self.begin_waiting()
+
+        def settle(path: tuple[Message, ...]) -> None:
+            if self._parts.wanted(path, is_new=waiting.is_new):
+                self._parts.prepare(path, go_on, is_new=waiting.is_new, still=is_wanted)
+            else:
+                go_on(waiting.path)
+
+        self._shelf.with_whole(waiting.path, settle, lambda _: go_on(waiting.path), still=is_wanted)
 
     def _needs_no_summary(self, waiting: Waiting) -> bool:
         conversation = self._shelf.conversation(waiting.conversation_id)
@@ -666,6 +702,7 @@ class Replies:
         waiting = self._waiting.get(conversation_id)
         if waiting is not None:
             self._summaries.stop(conversation_id)
+            self._parts.stop(conversation_id)
             waiting.is_announced = True  # whoever shows Stop learns that it is Send again
             self._drop(waiting)
         self._stop_calls(conversation_id)
@@ -680,3 +717,14 @@ class Replies:
         """The app closes: what has arrived is saved, marked as interrupted."""
         self.growing.close()
         self._waiting.clear()
+
+
+def _with_stored(message: Message, stored: Message) -> Message:
+    """What of another version was attached has ids of its own now."""
+    if len(message.attachments) != len(stored.attachments):
+        return message
+    attached = tuple(
+        dataclasses.replace(each, id=own.id, message_id=message.id)
+        for each, own in zip(message.attachments, stored.attachments, strict=True)
+    )
+    return dataclasses.replace(message, attachments=attached)

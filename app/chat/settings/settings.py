@@ -102,8 +102,10 @@ class Settings:
     weights of other programs are listed too. `download_folder` empty: the one in the data folder;
     `download_limit_kbs` is for all downloads together, 0: no limit. `saved_chats_mb`: how much of
     the disk the KV state of chats may take, 0: none is saved. `unload_after_min`: after so long
-    without use the weights leave memory, 0: never. `engines`: servers that answer in this machine's
-    place; `local_engines_offline`: those on this computer may be asked while `offline`, too.
+    without use the weights leave memory, 0: never. `embedding_model`: the file that finds parts of
+    documents by their meaning, empty: they are found by their words. `engines`: servers that answer
+    in this machine's place; `local_engines_offline`: those on this computer may be asked while
+    `offline`, too.
     `tool_rounds`: so many replies in a row may call tools before a person is asked. `tools` is set
     by nobody: what a reply may call, filled in where settings are resolved; `tool_choice`, whether
     it must, is chosen for one reply alone.
@@ -179,6 +181,7 @@ class Settings:
     download_limit_kbs: int = 0
     saved_chats_mb: int = 4000
     unload_after_min: int = 0
+    embedding_model: str = ""
     engines: tuple[EngineAddress, ...] = ()
     local_engines_offline: bool = False
     tool_servers: tuple[ToolServer, ...] = ()
@@ -626,6 +629,7 @@ _CHECKS: Final[dict[str, Callable[[object], Any]]] = {
     "downloads_at_once": _whole("The number of downloads at once", 1, 8),
     "download_limit_kbs": _whole("The limit of the download speed", 0, 10_000_000),
     "unload_after_min": _whole("The idle time before unloading", 0, 10_000),
+    "embedding_model": _text("The embedding model", MAX_PATH_LENGTH),
     "saved_chats_mb": _whole("The disk space for saved chats", 0, 10_000_000),
     "find_other_apps": _flag("Including models from other apps"),
     "engines": _engines,

@@ -63,7 +63,8 @@ def test_a_part_has_the_name_of_its_place():
         "page 2",
     ]
     assert label_at(3, []) == ""
-    assert characters_for(10, n_characters=900, n_tokens=300) == 30
+    assert characters_for(10, "x" * 900, 300) == 30
+    assert characters_for(10, "京" * 900) == 10
 
 
 @each(

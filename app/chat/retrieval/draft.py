@@ -1,0 +1,228 @@
+"""The documents of a draft: whole, pages or parts, the cost, and which parts would go in now.
+
+What must hold: what the composer, the context meter and the prompt panel show of a draft is what
+would be sent, as far as it is known; a choice of a person's is kept and never changed by the app.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import partial
+from typing import Final
+
+from app.chat.attachments.attached_text import block_of
+from app.chat.attachments.attachments import Attachments
+from app.chat.attachments.document_parts import (
+    PAGES,
+    PARTS,
+    WHOLE,
+    follow_up,
+    mode_of,
+    pages_chosen,
+    searched_in,
+    with_sent,
+)
+from app.chat.conversations.shelf import Shelf, new_message
+from app.chat.events import Noticed, PartsFound
+from app.chat.inspection.questions import Questions
+from app.chat.retrieval.choosing import CHOSEN, decided
+from app.chat.retrieval.search import Found, PartsSearch, budget_of, question_of
+from app.chat.surroundings import Surroundings
+from app.chat.weights.loading import Loader
+from app.engine.protocol.messages import CountPrompt, PromptCount
+from app.engine.protocol.prompt_messages import TextPrompt
+from app.refusal import Refusal
+from models.records import Attachment, ConversationKind, Role
+
+SEARCH_DELAY_S: Final = 0.4
+TOO_LONG: Final = (
+    "“{name}” is long ({tokens:,} tokens, {share:.0%} of the context window), so the parts that "
+    "fit your question are sent. Change this on its chip."
+)
+WHOLE_TOKENS: Final = "whole_tokens"
+
+
+class DraftParts:
+    """Of the draft on screen."""
+
+    def __init__(
+        self,
+        around: Surroundings,
+        shelf: Shelf,
+        loader: Loader,
+        questions: Questions,
+        attachments: Attachments,
+        search: PartsSearch,
+    ) -> None:
+        self._around = around
+        self._shelf = shelf
+        self._loader = loader
+        self._questions = questions
+        self._attachments = attachments
+        self._search = search
+        self._number = 0
+        self._asked = ""
+        self._found: tuple[str, tuple[Attachment, ...]] = ("", ())
+        attachments.on_counted = self._on_counted
+
+    # --- choosing ---------------------------------------------------------------------------------
+
+    def choose(self, attachment_id: str, mode: str, pages: str = "") -> str:
+        """Send it whole, chosen pages ("1-3, 7") or parts. What is wrong with it, else ""."""
+        attachment = self._attachments.find(attachment_id)
+        if attachment is None:
+            return ""
+        kept = {
+            name: value
+            for name, value in attachment.details.items()
+            if name not in ("sent", "question", "by")
+        }
+        if mode == WHOLE and attachment.tokens is not None and mode_of(attachment) == WHOLE:
+            kept[WHOLE_TOKENS] = attachment.tokens
+        changed = dataclasses.replace(
+            attachment, details=kept | {"mode": mode, "pages": pages, CHOSEN: "person"}
+        )
+        if mode == PAGES:
+            try:
+                parts = pages_chosen(changed, pages)
+            except Refusal as refused:
+                return refused.sentence
+            changed = with_sent(changed, parts)
+        elif mode == PARTS:
+            changed = with_sent(changed, [])
+        self._attachments.change(changed)
+        self._asked = ""
+        self.refresh_soon()
+        return ""
+
+    def _on_counted(self, attachment: Attachment, n_tokens: int) -> None:
+        """The whole of a document was counted: whether that leaves room to talk."""
+        loaded = self._loader.loaded
+        if mode_of(attachment) != WHOLE or attachment.kind != "document" or loaded is None:
+            return
+        known = attachment.details.get(WHOLE_TOKENS) == n_tokens
+        changed = decided(dataclasses.replace(attachment, tokens=n_tokens), loaded.n_ctx)
+        if known and changed.details == attachment.details:
+            return
+        changed = dataclasses.replace(changed, details=changed.details | {WHOLE_TOKENS: n_tokens})
+        if mode_of(changed) == PARTS:
+            share = n_tokens / max(loaded.n_ctx, 1)
+            sentence = TOO_LONG.format(name=changed.name, tokens=n_tokens, share=share)
+            self._around.emit(Noticed("info", sentence))
+            changed = with_sent(changed, [])
+        self._attachments.change(changed)
+        self._asked = ""
+        self.refresh_soon()
+
+    def stop_asking(self, attachment_id: str, *, is_on: bool = False) -> None:
+        """A document of an earlier message is searched for later ones no more, or again."""
+        if not self._around.may_write():
+            return
+        for message in self._shelf.path:
+            for each in message.attachments:
+                if each.id == attachment_id:
+                    details = each.details | {"asked": "on" if is_on else "off"}
+                    changed = dataclasses.replace(each, details=details)
+                    attached = tuple(
+                        changed if other.id == attachment_id else other
+                        for other in message.attachments
+                    )
+                    self._around.saved(
+                        self._around.store.update_attachment(each.id, details=details)  # type: ignore[union-attr]
+                    )
+                    self._shelf.update(dataclasses.replace(message, attachments=attached))
+        self._asked = ""
+        self.refresh_soon()
+
+    # --- what would go in -------------------------------------------------------------------------
+
+    def of_earlier(self) -> tuple[Attachment, ...]:
+        """Parts of documents of earlier messages that would go along with the draft."""
+        conversation_id, found = self._found
+        return found if conversation_id == self._shelf.open.id else ()
+
+    def refresh_soon(self) -> None:
+        """The draft, its attachments or the path are others."""
+        self._around.alarms.set("parts", SEARCH_DELAY_S, self._refresh)
+
+    def _refresh(self) -> None:
+        chat = self._shelf.open
+        if chat.kind is ConversationKind.TEXT or self._around.is_closing:
+            return
+        own = [each for each in self._attachments.of_open if mode_of(each) == PARTS]
+        draft = self._shelf.draft
+        later = searched_in(self._shelf.path) if draft.strip() else []
+        said = [m.content for m in self._shelf.path if m.role is Role.USER and m.content.strip()]
+        question = question_of([*said, draft]) if draft.strip() else ""
+        asked = repr((chat.id, question, [a.id for a in own], [a.id for a in later]))
+        asked += self._around.settings.embedding_model
+        if asked == self._asked:
+            return
+        self._asked = asked
+        self._number = number = self._number + 1
+        if not own and not later:
+            self._show(())
+            return
+        budget = budget_of(self._search.n_ctx) // (len(own) + len(later))
+        found: list[Attachment] = []
+        queue: list[tuple[Attachment, bool]] = [(each, True) for each in own]
+        queue += [(each, False) for each in later]
+
+        def is_newest() -> bool:
+            return number == self._number and chat.id == self._shelf.open.id
+
+        def next_one() -> None:
+            if not queue:
+                self._show(tuple(found))
+                return
+            document, is_own = queue.pop(0)
+
+            def take(answer: Found) -> None:
+                if is_own:
+                    self._put(document, answer, question)
+                elif answer.parts and not answer.is_beginning:
+                    message = new_message(chat.id, None, draft)
+                    part = follow_up(document, answer.parts, message, document.id, len(found))
+                    found.append(with_sent(part, answer.parts, question=question, by=answer.by))
+                next_one()
+
+            self._search.find(document, question, budget, take, still=is_newest)
+
+        next_one()
+
+    def _put(self, document: Attachment, answer: Found, question: str) -> None:
+        now = self._attachments.find(document.id)
+        if now is None or mode_of(now) != PARTS:
+            return
+        changed = with_sent(now, answer.parts, question=question, by=answer.by)
+        if changed.details != now.details:
+            self._attachments.change(changed, is_kept=False)
+
+    def _show(self, found: tuple[Attachment, ...]) -> None:
+        if not found and not self.of_earlier():
+            return
+        chat_id = self._shelf.open.id
+        self._found = chat_id, found
+        self._around.emit(PartsFound(chat_id, found))
+        self._count_each(found)
+
+    def _count_each(self, found: tuple[Attachment, ...]) -> None:
+        number = self._number
+        for each in found:
+            self._questions.ask(
+                CountPrompt(0, TextPrompt(block_of(each))),
+                PromptCount,
+                partial(self._take_count, each.id),
+                lambda _sentence: None,  # it stays without a figure
+                still=lambda: number == self._number,
+            )
+
+    def _take_count(self, own_id: str, count: PromptCount) -> None:
+        chat_id, found = self._found
+        found = tuple(
+            dataclasses.replace(each, tokens=count.n_tokens) if each.id == own_id else each
+            for each in found
+        )
+        self._found = chat_id, found
+        if chat_id == self._shelf.open.id:
+            self._around.emit(PartsFound(chat_id, found))

@@ -1,0 +1,168 @@
+"""Questions to a document of 200 pages, through the desk: the page that answers goes in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from long_document import N_PAGES, TOWNS, depth, long_details, long_text
+
+from app.chat import events
+from app.chat.attachments.attached_text import block_of
+from app.chat.attachments.document_parts import mode_of, sent_of, source_of
+from app.chat.attachments.text_files import TextFile
+from app.engine.protocol.prompt_messages import ChatPrompt
+from models.records import Attachment, Role
+
+SCRIPT: dict[str, Any] = {
+    "load": {"ms": 1, "loaded": {"n_ctx": 4096}},
+    "replies": [{"text": "It is deep."}],
+}
+PAGE = 137
+QUESTION = f"How many metres deep is the harbour of {TOWNS[PAGE - 1]}?"
+FACT = f"The harbour of {TOWNS[PAGE - 1]} is {depth(PAGE)} metres deep."
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """What the engine is asked to generate from: the last message of each prompt."""
+
+    def watch(room: Any) -> list[str]:
+        prompts: list[str] = []
+        generate = room.desk._engine.generate
+
+        def spy(request: Any) -> int:
+            assert isinstance(request.prompt, ChatPrompt)
+            prompts.append(request.prompt.messages[-1].content)
+            return generate(request)
+
+        monkeypatch.setattr(room.desk._engine, "generate", spy)
+        return prompts
+
+    return watch
+
+
+def attach(room: Any, n_pages: int = N_PAGES, name: str = "towns.pdf") -> Attachment:
+    text, _ = long_text(n_pages)
+    file = TextFile(name, text, len(text), kind="document", details=long_details(n_pages))
+    held = room.desk.attachments
+    room.desk.shelf.ensure_stored()
+    assert held._add(room.desk.shelf.open.id, file)
+    room.until(lambda: held.of_open and held.of_open[0].details.get("chosen"), "the choice")
+    return held.of_open[0]
+
+
+def labels(attachment: Attachment) -> list[str]:
+    return [part.label for part in sent_of(attachment) or []]
+
+
+@pytest.mark.usefixtures("soon")
+def test_a_long_document_is_searched_for_each_question(make_room: Any, asked: Any) -> None:
+    room = make_room(SCRIPT).start_ready()
+    prompts = asked(room)
+    document = attach(room)
+    assert mode_of(document) == "parts"
+    (said,) = [e.sentence for e in room.of(events.Noticed)]
+    assert "towns.pdf” is long (" in said
+    assert document.details["whole_tokens"] > 4096
+    # What would go in now is known while it is typed, and costs what it costs.
+    room.desk.shelf.note_draft(QUESTION)
+    room.desk.draft_parts.refresh_soon()
+    held = room.desk.attachments
+    room.until(lambda: f"page {PAGE}" in labels(held.of_open[0]), "the page, as it is typed")
+    room.until(lambda: held.of_open[0].tokens, "its cost")
+    shown = block_of(held.of_open[0])
+    room.ask(QUESTION)
+    assert prompts[-1] == f"{shown}\n\n{QUESTION}"
+    assert FACT in prompts[-1]
+    assert len(prompts[-1]) < 8000
+    (kept,) = room.stored()[0].attachments
+    assert sent_of(kept)[0].score > 0
+    assert max(sent_of(kept), key=lambda part: part.score).label == f"page {PAGE}"
+    assert kept.details["by"] == "words"
+    # A later question is searched in it, too; one of few words is read with the one before.
+    room.ask(f"How deep is {TOWNS[41]}?")
+    assert f"The harbour of {TOWNS[41]} is {depth(42)} metres deep." in prompts[-1]
+    assert FACT in prompts[-1] or f"page {PAGE}" not in prompts[-1]
+    second = room.stored()[2]
+    (part,) = second.attachments
+    assert part.details["of"] == kept.id
+    assert part.text in prompts[-1]
+    assert source_of(part, room.desk.shelf.path).text == document.text
+    # The same parts for another answer, whatever was said since.
+    assert room.desk.replies.answer(room.desk.shelf.path[1].id)
+    room.until(lambda: len(prompts) == 3, "another answer")
+    assert prompts[2] == prompts[0]
+
+
+def test_enter_is_never_slower_and_the_parts_are_stored(make_room: Any, asked: Any) -> None:
+    room = make_room(SCRIPT).start_ready()
+    prompts = asked(room)
+    attach(room)
+    room.desk.replies.send(QUESTION)
+    assert room.desk.shelf.path[0].content == QUESTION  # on screen at once
+    assert not prompts
+    room.until(lambda: prompts, "the prompt")
+    assert FACT in prompts[0]
+    sought = [event.sentence for event in room.of(events.PartsSought)]
+    assert sought == ["Searching “towns.pdf”…", ""]
+    room.until(lambda: not room.desk.replies.is_generating)
+    # Searched again as another version; the old one keeps its parts.
+    before = room.stored()[0].attachments[0]
+    assert room.desk.tree.search_again(room.desk.shelf.path[0].id)
+    room.until(lambda: len(prompts) == 2, "the new version's prompt")
+    room.until(lambda: not room.desk.replies.is_generating)
+    assert prompts[1] == prompts[0]
+    new = room.desk.shelf.path[0]
+    assert new.sibling_count == 2
+    store = room.desk.around.store
+    old = store.list_attachments(new.conversation_id, before.message_id).result(20)
+    assert old[0].details == before.details
+
+
+def test_pages_are_chosen_in_words(make_room: Any, asked: Any) -> None:
+    room = make_room(SCRIPT).start_ready()
+    prompts = asked(room)
+    document = attach(room, n_pages=12)
+    choose = room.desk.draft_parts.choose
+    for typed, sentence in (
+        ("", "Type the pages to send, such as 1-3, 7."),
+        ("two", "“two” isn't a page. Type pages such as 1-3, 7."),
+        ("9-2", "“9-2” runs backwards. Type 2-9."),
+        ("13", "There is no page 13: they run from 1 to 12."),
+        ("3-40", "There is no page 40: they run from 1 to 12."),
+    ):
+        assert choose(document.id, "pages", typed) == sentence
+    assert choose(document.id, "pages", " 2–3, 11- ") == ""
+    room.until(lambda: room.desk.attachments.of_open[0].tokens, "its cost")
+    room.ask("What?")
+    assert prompts[0].startswith("Pages of the attached file “towns.pdf”:\n```\n[Page 2]\n")
+    for page in range(1, 13):
+        assert (f"[Page {page}]" in prompts[0]) == (page in (2, 3, 11, 12))
+    assert labels(room.stored()[0].attachments[0]) == ["page 2–3", "page 11–12"]
+
+
+@pytest.mark.usefixtures("soon")
+def test_by_meaning_where_an_embedding_model_is_set(make_room: Any, asked: Any) -> None:
+    room = make_room(SCRIPT).start_ready()
+    prompts = asked(room)
+    room.desk.settings.set("embedding_model", "/models/tiny.gguf")
+    attach(room, n_pages=60)
+    room.ask(f"Who keeps the light of {TOWNS[29]}?")
+    assert f"kept by {TOWNS[29][::-1]}" in prompts[0]
+    (kept,) = room.stored()[0].attachments
+    assert kept.details["by"] == "meaning"
+    assert all(0 < part.score <= 1 for part in sent_of(kept))
+
+
+def test_without_vectors_it_is_searched_by_words_and_said(make_room: Any, asked: Any) -> None:
+    failing = {"passages": {"fail": {"kind": "unsupported", "sentence": "No such model."}}}
+    room = make_room(SCRIPT | failing).start_ready()
+    prompts = asked(room)
+    room.desk.settings.set("embedding_model", "/models/gone.gguf")
+    attach(room, n_pages=60)
+    room.ask(f"Who keeps the light of {TOWNS[29]}?")
+    assert f"kept by {TOWNS[29][::-1]}" in prompts[0]
+    said = [event.sentence for event in room.of(events.Noticed)]
+    assert "Documents are searched by words. No such model." in said
+    assert room.stored()[0].role is Role.USER

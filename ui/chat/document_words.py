@@ -1,0 +1,114 @@
+"""What is said of a document: what it is, what it costs, which parts of it go in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from app.chat.attachments.document_parts import (
+    PAGES,
+    PARTS,
+    is_of_another,
+    mode_of,
+    places_of,
+    sent_of,
+)
+from app.insight.retrieval.choice import Part
+from app.reading.document import KINDS
+from models.records import Attachment
+
+MODES: Final = {"whole": "Whole", "pages": "Pages", "parts": "Parts that fit"}
+MOST_NAMED: Final = 8
+LONG_TEXT: Final = 20_000
+"""Characters of a plain text from which a choice is offered."""
+_HOW: Final = {"meaning": "by meaning", "words": "by words"}
+
+
+def has_choice(attachment: Attachment) -> bool:
+    """Whether it is offered to send less than the whole."""
+    if attachment.kind not in ("text", "document"):
+        return False
+    return attachment.kind == "document" or len(attachment.text) >= LONG_TEXT
+
+
+def facts_text(attachment: Attachment) -> str:
+    """What it is: its kind and its pages."""
+    kind = KINDS.get(str(attachment.details.get("media_type", "")), "")
+    n_places = len(places_of(attachment))
+    named = places_of(attachment)[0][1] if n_places else ""
+    noun = "page" if named.startswith("page ") else "part"
+    places = f"{n_places:,} {noun}{'' if n_places == 1 else 's'}" if n_places else ""
+    return " · ".join(filter(None, (kind, places)))
+
+
+def whole_cost(attachment: Attachment) -> int | None:
+    """Tokens of all of it, where they have been counted."""
+    if mode_of(attachment) == "whole":
+        return attachment.tokens
+    counted = attachment.details.get("whole_tokens")
+    return counted if isinstance(counted, int) else None
+
+
+def tokens_text(n_tokens: int) -> str:
+    return f"{n_tokens:,} token{'' if n_tokens == 1 else 's'}"
+
+
+def score_text(score: float, by: str) -> str:
+    """
+    >>> score_text(8.314, "words"), score_text(0.7261, "meaning"), score_text(0.0, "words")
+    ('8.3', '0.73', '')
+    """
+    if not score:
+        return ""
+    return f"{score:.2f}" if by == "meaning" else f"{score:.1f}"
+
+
+def part_text(part: Part, by: str, place: int = 0) -> str:
+    """A part by its place, and how well it fits.
+
+    >>> part_text(Part(0, 9, 8.31, "page 12"), "words")
+    'page 12 · 8.3'
+    """
+    where = part.label or f"part {place + 1}"
+    return " · ".join(filter(None, (where, score_text(part.score, by))))
+
+
+def by_of(attachment: Attachment) -> str:
+    return str(attachment.details.get("by", ""))
+
+
+def goes_in(attachment: Attachment) -> str:
+    """What of it goes in now, and what that costs."""
+    parts, mode = sent_of(attachment), mode_of(attachment)
+    cost = "" if attachment.tokens is None else tokens_text(attachment.tokens)
+    if parts is None:
+        return cost
+    if not parts:
+        return "" if mode == PAGES else "Looking for parts…"
+    if mode == PAGES:
+        return cost
+    whole = whole_cost(attachment)
+    if cost and whole and not is_of_another(attachment):
+        cost = f"{cost} of {whole:,}"
+    if not any(part.score for part in parts):
+        asked = str(attachment.details.get("question", ""))
+        why = "Nothing fits the question, so its" if asked else "Until you type a question: its"
+        return " · ".join(filter(None, (f"{why} beginning", cost)))
+    how = _HOW.get(by_of(attachment), "")
+    count = f"{len(parts):,} part{'' if len(parts) == 1 else 's'} {how}".strip()
+    return " · ".join(filter(None, (count, cost, named(parts, by_of(attachment)))))
+
+
+def named(parts: Sequence[Part], by: str) -> str:
+    """The parts by their places, the best first."""
+    order = sorted(parts, key=lambda part: -part.score)
+    found = [
+        f"{part.label or f'part {parts.index(part) + 1}'} ({score_text(part.score, by)})"
+        for part in order[:MOST_NAMED]
+    ]
+    more = f" and {len(order) - MOST_NAMED:,} more" if len(order) > MOST_NAMED else ""
+    return ", ".join(found) + more
+
+
+def is_parts(attachment: Attachment) -> bool:
+    return mode_of(attachment) == PARTS

@@ -72,6 +72,9 @@ FOR_ALL: Final = pytest.MonkeyPatch()
 def pytest_collection_finish() -> None:
     NETWORK.install(FOR_ALL)
     FOR_ALL.setattr("app.gguf.local.places.places_of_others", lambda: ())
+    # Nobody waits for a title here but its own tests: a busy machine would have one written, from
+    # the replies of a script or beside what is measured.
+    FOR_ALL.setattr("app.chat.conversations.title_writing.IDLE_S", 3600.0)
     gc.collect()
     gc.freeze()
     # What a test makes is soon gone; Python's own 700 would have it looked at all the time.

@@ -29,6 +29,7 @@ from app.chat.conversations.searching import Searching
 from app.chat.conversations.shelf import Shelf
 from app.chat.conversations.tagging import Tagging
 from app.chat.conversations.temporary import TemporaryChat
+from app.chat.conversations.title_writing import TitleWriting
 from app.chat.conversations.tree import Tree
 from app.chat.documents.text_mode import TextMode
 from app.chat.engines.engines import AskServer, EngineList
@@ -289,6 +290,7 @@ class Desk:
         self.lanes: Final = LaneWatch(loader, self.questions)
         self.memory: Final = MemoryWatch(around, loader, self.questions)
         self.idle: Final = IdleUnload(around, loader, self._is_needed)
+        self.titles: Final = TitleWriting(around, shelf, loader, self.questions, self._is_needed)
         self.branches: Final = BranchAt(
             around, shelf, loader, self.replies, self.questions, self.text
         )
@@ -576,6 +578,7 @@ class Desk:
         self.room.on_weights_ready()
         self.replies.begin_waiting()
         self.attachments.count_missing()
+        self.titles.look_soon()
         self._count_soon()
 
     def _on_imported(self, imported: Imported, sentence: str) -> None:
@@ -592,6 +595,7 @@ class Desk:
     def _on_replies_begun(self) -> None:
         self.scoring.give_way()
         self.seeds.give_way()
+        self.titles.give_way()
         self._settle_rest()
 
     def _settle_rest(self) -> None:
@@ -607,6 +611,7 @@ class Desk:
         self.queue.on_reply_ended(message)
         self.seeds.go_on()
         self.meter.count_soon()  # the next prompt has this reply in it
+        self.titles.after_reply(message.conversation_id)
         if message.conversation_id == self.shelf.open.id:
             self.summaries.after_reply(self.replies.is_occupied)
 

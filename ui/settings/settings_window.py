@@ -233,6 +233,20 @@ class SettingsWindow(WindowBeside):
         )
         page.add_card(
             self._row(
+                "write_titles",
+                "Titles by the model",
+                "The model titles a new chat while nothing else runs. Off: its first words.",
+                SwitchField(self._theme, self),
+            ),
+            self._row(
+                "write_titles_remote",
+                "Also on servers",
+                "A short request for each new chat, which may cost.",
+                SwitchField(self._theme, self),
+            ),
+        )
+        page.add_card(
+            self._row(
                 "system_prompt",
                 "System prompt",
                 "Instructions given to the model at the start of new chats.",

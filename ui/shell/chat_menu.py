@@ -20,6 +20,7 @@ ENTRIES: Final = (
     "",
     "find",
     "rename_chat",
+    "write_title",
     "tag_chat",
     "branch_map",
     "chat_settings",

@@ -44,6 +44,7 @@ ALSO: Final[dict[str, tuple[str, ...]]] = {
     "new_chat": ("new conversation", "start over"),
     "beam_search": ("beams", "best continuations", "length penalty"),
     "beam_search_here": ("search from here",),
+    "write_title": ("rename chat automatically", "generate title", "auto title"),
     "tag_chat": ("labels", "add tag", "keywords", "categories"),
     "filter_by_tags": ("labels", "filter chats", "tagged"),
     "manage_tags": ("rename tag", "delete tag", "labels"),

@@ -15,6 +15,7 @@ PIN_KEY = "Ctrl+Shift+D"
 MOVE_KEY = "Ctrl+Shift+M"
 TAG_KEY = "Ctrl+Shift+X"
 ARCHIVE_KEY = "Ctrl+Shift+E"
+TITLE_KEY = "Ctrl+Alt+Shift+W"
 NEW_FOLDER_KEY = "Ctrl+Shift+G"
 
 Act = Callable[[], object]
@@ -29,6 +30,7 @@ class ListActs:
     pin: Act
     move: Act
     tag: Act
+    title: Act
     archive: Act
     trash: Act
     export: Act
@@ -51,6 +53,7 @@ def fill_for_chats(menu: QMenu, chats: list[Conversation], acts: ListActs) -> No
     pinned = all(chat.is_pinned for chat in chats)
     _add(menu, f"{'Unpin' if pinned else 'Pin'}{many}", PIN_KEY, acts.pin)
     _add(menu, f"Move{many} to a folder…", MOVE_KEY, acts.move)
+    _add(menu, "Write a title" if is_one else "Write titles", TITLE_KEY, acts.title)
     _add(menu, f"Tag{many}…" if many else "Tags…", TAG_KEY, acts.tag)
     archived = all(chat.is_archived for chat in chats)
     words = f"Unarchive{many}" if archived else f"Archive{many}"

@@ -58,6 +58,7 @@ class Sidebar(Plane):
     archive_requested = Signal(object, bool)
     move_requested = Signal(object, object)
     move_to_new_requested = Signal(object, str)
+    titles_requested = Signal(object)
     tags_requested = Signal(object, object, object)
     """Of these chats: tags to put on, and to take off."""
     export_requested = Signal(object)
@@ -489,6 +490,7 @@ class Sidebar(Plane):
             pin=lambda: self.pin(ids),
             move=lambda: self.move_chats(ids),
             tag=lambda: self.tag_chats(ids),
+            title=lambda: self.titles_requested.emit(ids),
             archive=lambda: self.archive(ids),
             trash=lambda: self.trash_requested.emit(ids),
             export=lambda: self.export_requested.emit(ids),

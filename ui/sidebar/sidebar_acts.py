@@ -15,7 +15,7 @@ from app.chat.events import (
 )
 from models.records import SearchHit
 from ui.shell.actions import Action, Actions
-from ui.sidebar.list_menu import ARCHIVE_KEY, MOVE_KEY, NEW_FOLDER_KEY, PIN_KEY, TAG_KEY
+from ui.sidebar.list_menu import ARCHIVE_KEY, MOVE_KEY, NEW_FOLDER_KEY, PIN_KEY, TAG_KEY, TITLE_KEY
 from ui.sidebar.sidebar import Sidebar
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ class SidebarActs(QObject):
         sidebar.archive_requested.connect(desk.folders.archive)
         sidebar.move_requested.connect(desk.folders.move_chats)
         sidebar.move_to_new_requested.connect(self._move_to_new)
+        sidebar.titles_requested.connect(desk.titles.write)
         sidebar.tags_requested.connect(desk.tagging.change)
         sidebar.tag_bar.manage_requested.connect(self._manage_tags)
         sidebar.folder_requested.connect(self._new_folder)
@@ -89,6 +90,14 @@ class SidebarActs(QObject):
                 "Tags of the chat",
                 TAG_KEY,
                 lambda: sidebar.tag_chats(sidebar.chosen()),
+                has_chosen,
+                GROUP,
+            ),
+            Action(
+                "write_title",
+                "Write a title with the model",
+                TITLE_KEY,
+                lambda: self._desk.titles.write(sidebar.chosen()),
                 has_chosen,
                 GROUP,
             ),

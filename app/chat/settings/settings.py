@@ -97,6 +97,8 @@ class Settings:
     numbers from `temperature` to `repeat_last_n`. Fonts are families, empty the system's; sizes
     are pixels at 100 %. `trash_days` 0: the trash is never emptied by itself. `picture_side`: how
     long a side of an attached picture may be, in pixels; larger ones are made smaller.
+    `write_titles`: the weights write titles of new chats when nothing else runs;
+    `write_titles_remote`: those of a server do, too.
     `hub_endpoint` empty: the usual hub. `hub_tokens_kept`: for which hubs the system's keyring has
     a token. `window_geometry` is hex. `weights_folders` are absolute paths; `find_other_apps`:
     weights of other programs are listed too. `download_folder` empty: the one in the data folder;
@@ -163,6 +165,8 @@ class Settings:
     hub_tokens_kept: tuple[str, ...] = ()
     trash_days: int = 30
     picture_side: int = 1536
+    write_titles: bool = True
+    write_titles_remote: bool = False
     window_geometry: str = ""
     last_conversation_id: str = ""
     section_visible: bool = False
@@ -611,6 +615,8 @@ _CHECKS: Final[dict[str, Callable[[object], Any]]] = {
     "offline": _flag("Offline"),
     "hub_endpoint": _hub_endpoint,
     "hub_tokens_kept": _texts("Hubs with a token", "A hub's address", MAX_HUBS),
+    "write_titles": _flag("Titles by the model"),
+    "write_titles_remote": _flag("Titles by servers' models"),
     "trash_days": _whole("The number of days in the trash", 0, 3650),
     "picture_side": _whole("The longest side of a picture", 128, 4096),
     "window_geometry": _text("The window's geometry", 20_000),

@@ -281,6 +281,21 @@ PLACES = {
         "app/chat/conversations/test_deleted_for_good.py",
         "test_backups_hold_it_until_they_are_deleted_as_well",
     ),
+    "app/chat/conversations/tagging.py _everywhere": (
+        "always: the tags that there were then",
+        "app/chat/conversations/test_tagging.py",
+        "test_several_chats_are_tagged_renamed_and_all_of_it_is_taken_back",
+    ),
+    "app/chat/conversations/title_writing.py _begin": (
+        "its title is still to be written",
+        "app/chat/conversations/test_title_writing.py",
+        "test_it_waits_until_nothing_runs_and_a_missed_one_comes_later",
+    ),
+    "app/chat/conversations/title_writing.py _ask": (
+        "its title is still to be written",
+        "app/chat/conversations/test_title_writing.py",
+        "test_what_a_person_called_it_stays_also_while_the_weights_write",
+    ),
     "app/chat/conversations/edits.py _leave_out": (
         "always: what was typed since is no part of what was asked about",
         "app/chat/conversations/test_edits.py",

@@ -636,6 +636,7 @@ def test_the_context_menu_offers_each_act_with_its_key(sidebar: Sidebar, asked: 
         "Select multiple",
         "Pin",
         "Move to a folder…",
+        "Write a title",
         "Tags…",
         "Archive",
         "Export…",

@@ -619,7 +619,7 @@ class Scheduler:
         self._threads.begin(repeatable=reply.request.generate.repeatable)
         if reply.request.generate.repeatable:
             self._isolate()
-        else:
+        elif not reply.is_background:  # which may be slow, and leaves what is there where it is
             self._space.thin_out()
         timeline.mark("settling", self._clock())
         self._flush(reply, reply.begin(self._vocabulary.shown_piece))
@@ -703,6 +703,8 @@ class Scheduler:
                 self.cache.remember(reply)
             except Exception:  # noqa: BLE001 - the reply has its ending; the others go on
                 self._emit(Log("error", traceback.format_exc(limit=-6)))
+            if reply.is_background and not reply.request.generate.conversation:
+                slot.cells.clear()  # nobody goes on from it
             self._close(reply)
 
     @staticmethod

@@ -54,3 +54,19 @@ def test_it_gives_its_cells_to_whoever_needs_them(made_session: NativeSession) -
     first = order(session).index(asked)
     assert order(session)[first : first + 15] == [asked] * 15
     assert len(session.tokens(behind)) == 9
+
+
+def test_it_leaves_the_cells_of_others_where_they_are_and_none_of_its_own(
+    made_session: NativeSession,
+) -> None:
+    """As a title does: the chat that was answered goes on from its cells, which were not moved."""
+    session = made_session
+    chat = session.reply([*range(10, 200)], ENDLESS, max_tokens=5, conversation="chat")
+    cells = {s.conversation: list(s.cells.ids) for s in session.scheduler._slots if len(s.cells)}
+    session.reply([5, 6, 7, *range(300, 360)], ENDLESS, max_tokens=5, is_background=True)
+    after = {s.conversation: list(s.cells.ids) for s in session.scheduler._slots if len(s.cells)}
+    assert after == cells
+    assert not list(session.scheduler._space.parking)
+    following = [*range(10, 200), *chat.token_ids, 9]
+    again = session.reply(following, ENDLESS, max_tokens=2, conversation="chat")
+    assert (again.reuse_source, again.evaluated) == ("slot", 2)

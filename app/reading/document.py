@@ -20,8 +20,22 @@ MAX_TEXT_BYTES: Final = 8_000_000
 MAX_PLACES: Final = 20_000
 
 PDF: Final = "application/pdf"
+DOCX: Final = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+XLSX: Final = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+ODT: Final = "application/vnd.oasis.opendocument.text"
+ODS: Final = "application/vnd.oasis.opendocument.spreadsheet"
+EPUB: Final = "application/epub+zip"
+HTML: Final = "text/html"
 
-KINDS: Final = {PDF: "PDF"}
+KINDS: Final = {
+    PDF: "PDF",
+    DOCX: "Word document",
+    XLSX: "Excel workbook",
+    ODT: "OpenDocument text",
+    ODS: "OpenDocument spreadsheet",
+    EPUB: "EPUB book",
+    HTML: "web page",
+}
 """What a media type is called on screen."""
 
 _NOT_STORED: Final = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")

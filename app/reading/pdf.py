@@ -21,6 +21,12 @@ from app.reading.writing import TextWriter
 
 _HYPHEN: Final = re.compile(r"[\x02\ufffe]\s*")
 """PDFium's mark of a hyphen at a line's end that is no part of the word."""
+_LINE_END: Final = re.compile("\r\n( *)")
+_RIGHT_TO_LEFT: Final = re.compile("(?=[\u0590-\u08ff]{2})")
+_COMBINING: Final = {
+    "¨": "\u0308", "´": "\u0301", "ˆ": "\u0302", "˜": "\u0303", "˚": "\u030a", "ˇ": "\u030c",
+}  # fmt: skip
+_ACCENT: Final = re.compile("([¨´ˆ˜˚ˇ])([A-Za-zıȷ])")
 _FORMS: Final = re.compile("[\ufb00-\ufb06\ufb13-\ufb17\ufb1d-\ufdff\ufe70-\ufefc]")
 """Ligatures and letters in the forms of their place in a word."""
 
@@ -66,7 +72,7 @@ def _text_of(pdf: pdfium.PdfDocument, index: int) -> str:
         return ""
     try:
         textpage = page.get_textpage()
-        text: str = textpage.get_text_range()
+        text = _in_order(textpage)
         textpage.close()
     except pdfium.PdfiumError:
         return ""
@@ -74,8 +80,62 @@ def _text_of(pdf: pdfium.PdfDocument, index: int) -> str:
         page.close()
     text = _HYPHEN.sub("", text)
     text = _FORMS.sub(lambda found: unicodedata.normalize("NFKC", found[0]), text)
+    text = _ACCENT.sub(_with_accent, text)
     lines = (line.rstrip() for line in text.replace("\r\n", "\n").split("\n"))
     return "\n".join(lines).strip()
+
+
+def _in_order(page: pdfium.PdfTextPage) -> str:
+    """The text of a page, with two things put right that PDFium leaves.
+
+    It ends the line before a superscript, and where one glyph is several letters of a script from
+    right to left (Arabic's lam-alef) it has them the wrong way round.
+    """
+    text: str = page.get_text_range()
+    if len(text) != page.count_chars():  # then a character's number is not its place in the text
+        return text
+    chars = list(text)
+    for found in _LINE_END.finditer(text):
+        at = found.start()
+        if at > 0 and found.end() < len(chars):
+            gap = _gap(page.get_charbox(at - 1), page.get_charbox(found.end()))
+            if gap is not None:
+                chars[at] = " " if gap and not found[1] else ""
+                chars[at + 1] = ""
+    for found in _RIGHT_TO_LEFT.finditer(text):
+        at = found.start()
+        if page.get_charbox(at) == page.get_charbox(at + 1):
+            chars[at : at + 2] = chars[at + 1], chars[at]
+    return "".join(chars)
+
+
+Box = tuple[float, float, float, float]
+"""Left, bottom, right, top, in points."""
+
+
+def _gap(before: Box, after: Box) -> bool | None:
+    """Whether there is one between two characters; None where they are not in one line.
+
+    >>> _gap((10, 100, 15, 107), (15.4, 103, 18, 108)), _gap((10, 100, 15, 107), (30, 100, 35, 107))
+    (False, None)
+    >>> _gap((10, 100, 15, 107), (17, 100, 20, 107)), _gap((10, 100, 15, 107), (15, 106, 18, 110))
+    (True, False)
+    >>> _gap((300, 100, 305, 107), (72, 88, 77, 95)), _gap((10, 100, 15, 107), (40, 700, 45, 707))
+    (None, None)
+    """
+    height = min(before[3] - before[1], after[3] - after[1])
+    shared = min(before[3], after[3]) - max(before[1], after[1])
+    apart = after[0] - before[2]
+    if height <= 0 or shared <= 0 or not -1 <= apart <= height:
+        return None
+    return apart > 0.2 * height
+
+
+def _with_accent(found: re.Match[str]) -> str:
+    """TeX's older fonts have accents as glyphs of their own, before the letter."""
+    letter = {"ı": "i", "ȷ": "j"}.get(found[2], found[2])
+    one = unicodedata.normalize("NFC", letter + _COMBINING[found[1]])
+    return one if len(one) == 1 else found[0]
 
 
 def _no_text(name: str, n_pages: int) -> DocumentRefused:

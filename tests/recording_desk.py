@@ -18,6 +18,7 @@ from app.chat.events import EngineStateChanged, Noticed, ServerChanged, Settings
 from app.chat.server.log import RequestLog
 from app.chat.settings.settings import Settings, changed
 from app.chat.surroundings import Surroundings
+from app.chat.weights.projectors import Taking
 from app.engine.protocol.loading_messages import Loaded, MemoryPart
 from app.engine.protocol.thinking_messages import ThinkingOffer
 from app.hub.downloads.progress import DownloadProgress
@@ -141,6 +142,11 @@ class FakeDesk:
         self.vectors.all = ()
         self.vectors.making = ""
         self.vectors.name_of = lambda path: Path(path).stem
+        self.projectors.of = self.projectors.choices = lambda _path: ()
+        self.projectors.used = lambda _path: None
+        self.projectors.may_need_one = lambda _path: False
+        self.projectors.repository = lambda _path: ""
+        self.projectors.taking = lambda _kind: Taking()
         self.lanes.record = LaneRecord()
         self.server.state = ServerChanged("off")
         self.server.is_on = False

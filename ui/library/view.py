@@ -148,6 +148,7 @@ class LibraryView(WindowBeside):
             ("defaults_requested", self.show_defaults),
             ("fit_requested", self.show_fit),
             ("headers_fit_requested", self.show_headers_fit),
+            ("projector_requested", self.find_projector),
         ):
             if hasattr(page, signal):
                 getattr(page, signal).connect(act)
@@ -206,8 +207,19 @@ class LibraryView(WindowBeside):
 
             self._defaults = WeightsSettings(self._desk, self._bridge, self._theme, self)
             self._defaults.left.connect(self._on_escape)
+            self._defaults.get_requested.connect(self.find_projector)
             self._body.addWidget(self._defaults)
         return self._defaults
+
+    def find_projector(self, path: str = "") -> None:
+        """On the hub, for the model in a file, or for the one that is loaded: in the repository
+        that it came from, where that is known, else by its name."""
+        path = path or self._desk.loader.path
+        self.show_page("hub")
+        page = self.page()
+        if isinstance(page, HubPage) and path:
+            name = self._desk.loader.name_of(path)
+            page.find_projector(self._desk.projectors.repository(path), name)
 
     def show_fit(self, path: str = "") -> None:
         """The memory that weights need: those in a file, or those that are loaded."""

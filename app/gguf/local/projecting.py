@@ -228,11 +228,11 @@ def _rank(own: _Side, other: _Other) -> tuple[object, ...] | None:
     if not other.projector.facts.fits(own.n_embd):
         return None
     nearness = min(_nearness(one, two) for one in own.paths for two in other.paths)
-    likeness = max(_likeness(own.names[0], name) for name in other.names[:1])
-    by_header = _likeness(" ".join(own.names[1:]), other.names[-1])
+    by_name = likeness(own.names[0], other.names[0])
+    by_header = likeness(" ".join(own.names[1:]), other.names[-1])
     if not other.is_kept:
         is_plain = not _said(other.names[0])
-        is_other = likeness < _ENOUGH and not (nearness == _SAME_DOWNLOAD or own.is_alone)
+        is_other = by_name < _ENOUGH and not (nearness == _SAME_DOWNLOAD or own.is_alone)
         if nearness == _AWAY or (not is_plain and is_other):
             return None
         if is_plain and not (own.takes_pictures or own.is_alone or by_header >= _ENOUGH):
@@ -242,7 +242,7 @@ def _rank(own: _Side, other: _Other) -> tuple[object, ...] | None:
     kind = other.projector.quantisation
     bits = _BITS.index(kind) if kind in _BITS else len(_BITS)
     path = other.projector.path
-    return (not other.is_kept, nearness, -likeness, -by_header, bits, path.name, str(path))
+    return (not other.is_kept, nearness, -by_name, -by_header, bits, path.name, str(path))
 
 
 _SAME_FOLDER, _SAME_DOWNLOAD, _ONE_OFF, _AWAY = range(4)
@@ -281,7 +281,7 @@ def _said(name: str) -> set[str]:
     return {word for word in words if word and not _NOISE.fullmatch(word)}
 
 
-def _likeness(own: str, other: str) -> float:
+def likeness(own: str, other: str) -> float:
     """The part of another name's words that this one has, too; 0 where it says nothing."""
     said = _said(other)
     return len(said & _said(own)) / len(said) if said else 0.0

@@ -24,6 +24,7 @@ from app.chat.weights.weights_defaults import IN_LOAD, NOTES
 from app.engine.protocol.remote_messages import is_remote
 from ui.library.defaults.draft_list import DraftList
 from ui.library.defaults.load_rows import load_rows
+from ui.library.defaults.projector_list import ProjectorList
 from ui.library.defaults.template_editor import TemplateEditor
 from ui.look.theme import Theme
 from ui.section.card import small_label
@@ -48,9 +49,9 @@ if TYPE_CHECKING:
     from app.bridge import Bridge
     from app.chat.desk import Desk
 
-TITLES = ("Loading", "Replies", "Template", "Draft", "Notes")
-NAMES = ("loading", "replies", "template", "draft", "notes")
-OF_FILES = ("loading", "template", "draft")
+TITLES = ("Loading", "Replies", "Template", "Draft", "Projector", "Notes")
+NAMES = ("loading", "replies", "template", "draft", "projector", "notes")
+OF_FILES = ("loading", "template", "draft", "projector")
 """What only the model in a file has."""
 NO_FILE = "This model is on a server: how it is loaded, its template and drafts are set there."
 CALLED = {
@@ -65,6 +66,7 @@ CALLED = {
     "parked_bytes": "memory for parked chats",
     "governor": "adjusting threads",
     "draft": "draft model",
+    "projector": "projector",
     "use_mmap": "memory mapping",
     "use_mlock": "keeping in memory",
     "devices": "devices",
@@ -81,9 +83,11 @@ AS_LOADED = "The loaded model uses these settings."
 
 
 class WeightsSettings(QWidget):
-    """`show_path` says of which file. `left`: the user wants back."""
+    """`show_path` says of which file. `left`: the user wants back; `get_requested`: a projector for
+    the model in this file."""
 
     left = Signal()
+    get_requested = Signal(str)
 
     def __init__(
         self, desk: Desk, bridge: Bridge, theme: Theme, parent: QWidget | None = None
@@ -100,6 +104,8 @@ class WeightsSettings(QWidget):
         self.pages = QStackedWidget(self)
         self.template = TemplateEditor(desk, theme, self._keep, self)
         self.drafts = DraftList(desk, theme, self._keep, self)
+        self.projectors = ProjectorList(desk, theme, self._keep, self)
+        self.projectors.get_requested.connect(self.get_requested)
         self.notes = TextField("Notes about this model", self)
         self._build_pages()
         self._column = QVBoxLayout(self)
@@ -167,7 +173,7 @@ class WeightsSettings(QWidget):
         self.notes_refusal.hide()
         column.addWidget(self.notes, 1)
         column.addWidget(self.notes_refusal)
-        for page in (loading, replies, self.template, self.drafts, noted):
+        for page in (loading, replies, self.template, self.drafts, self.projectors, noted):
             is_scrolling = isinstance(page, Page)
             self.pages.addWidget(page if is_scrolling else LowRoom(page, self.pages))
 
@@ -180,7 +186,9 @@ class WeightsSettings(QWidget):
             *(template.format_field, template.edit_button, template.source, template.preview),
             template.variables,
         )
-        put_in_order([*head, *rows, *writing, drafts.list, self.notes], self.segments)
+        seeing = self.projectors
+        beside = (drafts.list, seeing.list, seeing.file_button, seeing.get_button)
+        put_in_order([*head, *rows, *writing, *beside, self.notes], self.segments)
 
     def _shaping_row(self, row: Row) -> SettingRow:
         name, label, field = row
@@ -270,6 +278,7 @@ class WeightsSettings(QWidget):
         if not is_remote(path):
             self.template.show_path(path)
             self.drafts.show_path(path)
+            self.projectors.show_path(path)
         self.notes.show_value(desk.defaults.value(path, NOTES))
         self.reset_button.setEnabled(any(each != NOTES for each in own))
         self._show_load_state()

@@ -19,7 +19,9 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.amounts import bytes_words
 from app.chat.events import HubTrouble
+from app.hub.projectors import projectors_for
 from app.hub.records import pick
 from models.records import DownloadState
 from ui.library.downloads.words import percent_text
@@ -36,6 +38,7 @@ from ui.library.hub.words import (
 from ui.library.local.words import one_line
 from ui.look.theme import Theme
 from ui.shell.dialogs import confirm_link
+from ui.widgets.combo import Combo
 from ui.widgets.elided import ElidedLabel
 from ui.widgets.icon_button import IconButton
 from ui.widgets.kit import plain_label, push_button
@@ -62,6 +65,9 @@ GATED: Final = (
     "Gated: accept the terms on its page, then enter a token from your account to download it."
 )
 JUDGING: Final = "Computing the memory it needs…"
+WITH_PROJECTOR: Final = "The file that lets the model see pictures or hear"
+WITHOUT: Final = "Without a projector"
+NO_PROJECTOR_HERE: Final = "This repository has no projector."
 PROJECTOR: Final = "An image projector: it works only together with its model."
 MISSING: Final = "Parts of this model are missing, so it can't be loaded. Choose another file."
 
@@ -83,6 +89,7 @@ class HubDetail(QStackedWidget):
         self._repo_id = ""
         self._revision = ""
         self._wanted: HubAddress | None = None
+        self._projector_for = ""
         self._repo: HubRepo | None = None
         self._file: HubFile | None = None
         self._headers: tuple[Header, ...] = ()
@@ -100,6 +107,8 @@ class HubDetail(QStackedWidget):
         self.table.chosen.connect(self._on_file)
         self.table.wanted.connect(lambda _: self._press())
         self.act_button.clicked.connect(self._press)
+        self.projector_box.activated.connect(lambda _: self._on_projector())
+        self.projector_button.clicked.connect(self._get_projector)
         self.memory_button.clicked.connect(self._ask_for_fit)
         self.open_button.clicked.connect(self._open_page)
         self.token_button.clicked.connect(self.token_requested)
@@ -108,7 +117,8 @@ class HubDetail(QStackedWidget):
         theme.changed.connect(self._size_table)
         theme.space(self._column, 6, margins=(8, 0, 0, 0))
         theme.space(self._files_column, 8, margins=0)
-        for row in (self._head_row, self._gate_row, self._act_row, self._words_row):
+        rows = (self._head_row, self._gate_row, self._act_row, self._projector_row, self._words_row)
+        for row in rows:
             theme.space(row, 8)
         self._size_table()
         self._show_act()
@@ -137,6 +147,15 @@ class HubDetail(QStackedWidget):
         self.file_line.setObjectName("hub_file_line")
         self.file_words = self._label("hub_file_words", "small")
         self.act_button = push_button("Download", self, "download_button", kind="primary")
+        self.projector_box = Combo(self._theme, self)
+        self.projector_box.setObjectName("hub_projector_box")
+        self.projector_box.setAccessibleName("Projector that comes with it")
+        self.projector_box.setToolTip(WITH_PROJECTOR)
+        self.projector_button = push_button(
+            "Get the projector", self, "hub_projector_button", hint=WITH_PROJECTOR
+        )
+        self.projector_box.hide()
+        self.projector_button.hide()
         self.memory_button = push_button(
             "Memory…", self, "hub_memory_button", spoken="Memory needed by this file"
         )
@@ -168,10 +187,14 @@ class HubDetail(QStackedWidget):
         self._gate_row.addWidget(self.token_button, 0, Qt.AlignmentFlag.AlignTop)
         self._act_row.addWidget(self.file_line, 1)
         self._act_row.addWidget(self.act_button)
+        self._projector_row = QHBoxLayout()
+        self._projector_row.addWidget(self.projector_box, 1)
+        self._projector_row.addWidget(self.projector_button)
         self._files_column = QVBoxLayout(files)
         self._files_column.addWidget(self.table, 1000)
         self._files_column.addWidget(self.no_files)
         self._files_column.addLayout(self._act_row)
+        self._files_column.addLayout(self._projector_row)
         self._words_row = QHBoxLayout()
         self._words_row.addWidget(self.file_words, 1)
         self._words_row.addWidget(self.memory_button, 0, Qt.AlignmentFlag.AlignTop)
@@ -198,10 +221,18 @@ class HubDetail(QStackedWidget):
         self.panel.show_state("", words)
         self.setCurrentWidget(self.panel)
 
-    def show_repo(self, repo_id: str, revision: str = "", wanted: HubAddress | None = None) -> None:
-        """Ask for a repository and its card; `wanted` says which of its files to choose."""
+    def show_repo(
+        self,
+        repo_id: str,
+        revision: str = "",
+        wanted: HubAddress | None = None,
+        projector_for: str = "",
+    ) -> None:
+        """Ask for a repository and its card; `wanted` says which of its files to choose;
+        `projector_for`: the projector for the model of this name."""
         self._desk.hub.stop("look", "card", "headers")
         self._repo_id, self._revision, self._wanted = repo_id, revision, wanted
+        self._projector_for = projector_for
         self._repo = self._file = None
         self._show_act()
         self.panel.show_state(
@@ -218,7 +249,7 @@ class HubDetail(QStackedWidget):
     def look_again(self) -> None:
         """A token or an address may have changed what may be seen."""
         if self._repo_id:
-            self.show_repo(self._repo_id, self._revision, self._wanted)
+            self.show_repo(self._repo_id, self._revision, self._wanted, self._projector_for)
 
     def _on_trouble(self, trouble: HubTrouble) -> None:
         needs_token = trouble.kind in NEEDS_TOKEN
@@ -245,7 +276,7 @@ class HubDetail(QStackedWidget):
         self.table.setVisible(bool(page.files))
         self.no_files.setVisible(not page.files)
         for file in page.files:
-            self.table.weights.tell_fit(file, self._desk.fits.rough(file.size_bytes))
+            self.table.weights.tell_fit(file, self._desk.fits.rough(self._rough_bytes(file)))
         self._size_table()
         self.tabs.setCurrentIndex(0)
         self.setCurrentWidget(self.body)
@@ -256,6 +287,13 @@ class HubDetail(QStackedWidget):
 
     def _choose_first(self, files: tuple[HubFile, ...]) -> None:
         """The file that was asked for. Else none: choosing one reads some MB from the hub."""
+        if self._projector_for:
+            able = projectors_for(self._projector_for, files)
+            if able:
+                self.table.choose(able[0])
+            else:
+                self.facts.setText(f"{NO_PROJECTOR_HERE} {self.facts.text()}")
+            return
         wanted = self._wanted
         if wanted is not None and (wanted.file_name or wanted.quantisation):
             found = pick(files, name=wanted.file_name, quantisation=wanted.quantisation)
@@ -277,6 +315,7 @@ class HubDetail(QStackedWidget):
         self._file, self._headers = file, ()
         self._desk.hub.stop("headers")
         self._desk.fits.stop(self._on_fit)
+        self._offer_projectors(file)
         self._show_act()
         self.file_line.set_text(file_title(file))
         if file.missing:
@@ -292,9 +331,53 @@ class HubDetail(QStackedWidget):
         weights = self.table.weights
         for file in weights.files:
             if file is not self._file or not self._headers:
-                weights.tell_fit(file, self._desk.fits.rough(file.size_bytes))
+                weights.tell_fit(file, self._desk.fits.rough(self._rough_bytes(file)))
+        self._judge_chosen()
+
+    def _judge_chosen(self) -> None:
+        """With the projector that comes with it."""
         if self._file is not None and self._headers:
-            self._desk.fits.headers(self._headers, self._file.name, self._on_fit)
+            beside = self.projector
+            self._desk.fits.headers(
+                self._headers,
+                self._file.name,
+                self._on_fit,
+                projector_bytes=beside.size_bytes if beside is not None else 0,
+            )
+
+    def _rough_bytes(self, file: HubFile) -> int:
+        """With the projector that would come with it."""
+        if file.is_projector:
+            return file.size_bytes
+        beside = projectors_for(file.name, self.table.weights.files)[:1]
+        return file.size_bytes + sum(each.size_bytes for each in beside)
+
+    # --- the projector --------------------------------------------------------------------------
+
+    @property
+    def projector(self) -> HubFile | None:
+        """The one that comes with the chosen file."""
+        found: HubFile | None = self.projector_box.currentData()
+        return found
+
+    def _offer_projectors(self, file: HubFile) -> None:
+        """Those of the repository, the best first, and none."""
+        able = () if file.is_projector else projectors_for(file.name, self.table.weights.files)
+        self.projector_box.clear()
+        for each in able:
+            size = bytes_words(each.size_bytes)
+            self.projector_box.addItem(f"With {file_title(each)} · {size}", each)
+        if able:
+            self.projector_box.addItem(WITHOUT, None)
+        self.projector_box.setCurrentIndex(0)
+
+    def _on_projector(self) -> None:
+        self._show_act()
+        self._judge_chosen()
+
+    def _get_projector(self) -> None:
+        if self.projector is not None and self._download_of(self.projector) is None:
+            self._desk.downloads.add(self.projector)
 
     def _on_headers(self, headers: tuple[Header, ...]) -> None:
         self._headers = headers
@@ -302,7 +385,7 @@ class HubDetail(QStackedWidget):
             self._show_act()
             self.file_line.set_text(headers_line(headers))
             self.file_words.setText(JUDGING)
-            self._desk.fits.headers(headers, self._file.name, self._on_fit)
+            self._judge_chosen()
 
     def _on_no_headers(self, trouble: HubTrouble) -> None:
         fit = self.table.weights.fit_of(self._file) if self._file is not None else None
@@ -341,6 +424,8 @@ class HubDetail(QStackedWidget):
         self.file_line.setVisible(has_files)
         self.file_words.setVisible(has_files)
         self.memory_button.setVisible(file is not None and bool(self._headers))
+        self.projector_box.setVisible(file is not None and self.projector_box.count() > 0)
+        self.projector_button.hide()
         if file is None:
             self.file_line.set_text("")
             self.file_words.setText(CHOOSE_FILE)
@@ -349,15 +434,22 @@ class HubDetail(QStackedWidget):
             return
         there = self._download_of(file)
         self.act_button.setEnabled(there is not None or not file.missing)
+        beside = self.projector
+        if beside is not None and self._download_of(beside) is not None:
+            beside = None  # it is here, or on its way
+        self.projector_button.setVisible(there is not None and beside is not None)
+        size = file.size_bytes + (beside.size_bytes if beside is not None else 0)
+        whole = ""
         if there is None:
-            words = "Download"
+            words = spoken = "Download"
+            if beside is not None:
+                words, whole = f"Download {bytes_words(size)}", ", with its projector"
         elif there.state is DownloadState.DONE:
-            words = "Load"
+            words = spoken = "Load"
         else:
-            words = f"{percent_text(there)} downloaded…"
+            words, spoken = f"{percent_text(there)} downloaded…", "Show in downloads"
         self.act_button.setText(words)
-        spoken = {"Download": "Download", "Load": "Load"}.get(words, "Show in downloads")
-        self.act_button.setAccessibleName(f"{spoken}: {file_title(file)}")
+        self.act_button.setAccessibleName(f"{spoken}: {file_title(file)}{whole}")
         self.act_button.setToolTip(self.act_button.accessibleName())
 
     def _press(self) -> None:
@@ -367,6 +459,7 @@ class HubDetail(QStackedWidget):
         there = self._download_of(file)
         if there is None:
             self._desk.downloads.add(file)
+            self._get_projector()
         elif there.state is DownloadState.DONE:
             self._desk.loader.load(there.path)
         else:

@@ -279,6 +279,23 @@ class HubPage(QWidget):
             return
         self._search()
 
+    def find_projector(self, repo_id: str, name: str) -> None:
+        """Look into a repository for the projector of a model of this name; where none is known,
+        search for the name."""
+        self._typing.stop()
+        self._is_begun = True
+        self.search.setText(repo_id or name)
+        self._typing.stop()  # what is written there is no search
+        if not repo_id:
+            self.search_now()
+            return
+        self._stop()
+        self.results.results.show(())
+        self._is_in_detail = True
+        self._arrange()
+        self.body.setCurrentWidget(self.split)
+        self.detail.show_repo(repo_id, projector_for=name)
+
     def _search(self) -> None:
         self._stop()
         self._waiting.start()

@@ -3,7 +3,6 @@ columns, what else is to be said."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import QObject, QRect, QRectF, Qt
@@ -16,7 +15,7 @@ from PySide6.QtWidgets import (
 from ui.library.fit.badge import paint_badge
 from ui.library.local.model import FIT, FIT_ROLE, NAME, ROW_ROLE, LocalModel
 from ui.library.local.two_lines import PAD_PX, TwoLineDelegate
-from ui.library.local.words import one_line, second_line
+from ui.library.local.words import is_projector, one_line
 from ui.look.icons import paint_icon
 from ui.look.theme import Theme
 from ui.widgets.any_index import AnyIndex
@@ -29,9 +28,8 @@ SIGN_PX: Final = 14
 
 
 class LocalDelegate(TwoLineDelegate):
-    def __init__(self, theme: Theme, home: Path, parent: QObject | None = None) -> None:
+    def __init__(self, theme: Theme, parent: QObject | None = None) -> None:
         super().__init__(theme, parent)
-        self._home = home
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: AnyIndex) -> None:
         text = self._paint_ground(painter, option, index)
@@ -49,7 +47,7 @@ class LocalDelegate(TwoLineDelegate):
             self._draw(painter, line, text, flag)
         elif weights.can_load:
             paint_badge(painter, QRectF(line), index.data(FIT_ROLE), self._theme)
-        self._paint_words(painter, option, weights)
+        self._paint_words(painter, option, index, weights)
         painter.restore()
 
     def _paint_name(
@@ -66,7 +64,11 @@ class LocalDelegate(TwoLineDelegate):
         self._draw(painter, line, one_line(weights.name))
 
     def _paint_words(
-        self, painter: QPainter, option: QStyleOptionViewItem, weights: FoundWeights
+        self,
+        painter: QPainter,
+        option: QStyleOptionViewItem,
+        index: AnyIndex,
+        weights: FoundWeights,
     ) -> None:
         """Each cell paints its part of the one line that goes across all of them."""
         view, px, colors = option.widget, self._theme.px, self._theme.colors
@@ -79,9 +81,12 @@ class LocalDelegate(TwoLineDelegate):
         top = option.rect.bottom() + 1 - px(PAD_PX) - words_px
         below = QRect(left + px(SIDE_PX), top, width - 2 * px(SIDE_PX), words_px)
         painter.setClipRect(option.rect)
-        painter.setPen(QColor(colors.dim if weights.can_load else colors.warning))
+        is_well = weights.can_load or is_projector(weights)
+        painter.setPen(QColor(colors.dim if is_well else colors.warning))
         painter.setFont(small)
-        self._draw(painter, below, second_line(weights, self._home))
+        model = index.model()
+        words = model.words_of(weights) if isinstance(model, LocalModel) else ""
+        self._draw(painter, below, words)
 
     def _color(self, can_load: bool) -> str:
         return self._theme.colors.ink if can_load else self._theme.colors.dim

@@ -34,14 +34,20 @@ FIT_ROLE: Final = Qt.ItemDataRole.UserRole + 1
 
 
 class LocalModel(TableModel):
-    """`fit_of` tells whether weights fit, as far as is known."""
+    """`fit_of` tells whether weights fit, as far as is known; `senses_of`, what they see by."""
 
     columns, hints, numbers = COLUMNS, _HINTS, frozenset({PARAMETERS, SIZE, CONTEXT})
 
-    def __init__(self, home: Path, fit_of: Callable[[FoundWeights], Fit | None]) -> None:
+    def __init__(
+        self,
+        home: Path,
+        fit_of: Callable[[FoundWeights], Fit | None],
+        senses_of: Callable[[FoundWeights], str] = lambda _: "",
+    ) -> None:
         super().__init__()
         self._home = home
         self._fit_of = fit_of
+        self._senses_of = senses_of
         self._all: Sequence[FoundWeights] = ()
         self._words: list[str] = []
         self._column, self._is_down = NAME, False
@@ -73,6 +79,10 @@ class LocalModel(TableModel):
         if self._column == FIT:
             self._show()
         self._tell_changed(FIT, FIT)
+
+    def words_of(self, weights: FoundWeights) -> str:
+        """The line below the name."""
+        return second_line(weights, self._home, self._senses_of(weights))
 
     def row_of(self, path: Path) -> int | None:
         """Where weights stand, by any of their paths."""
@@ -177,7 +187,7 @@ class LocalModel(TableModel):
             return self._hint(weights, column)
         if role == Qt.ItemDataRole.AccessibleTextRole and column == NAME:
             loaded = ", loaded" if self.is_loaded(weights) else ""
-            return f"{self.cell(weights, NAME)}{loaded}. {second_line(weights, self._home)}"
+            return f"{self.cell(weights, NAME)}{loaded}. {self.words_of(weights)}"
         if role == Qt.ItemDataRole.AccessibleTextRole:
             return f"{COLUMNS[column]}: {self.cell(weights, column) or 'unknown'}"
         if role == Qt.ItemDataRole.TextAlignmentRole:
@@ -186,7 +196,7 @@ class LocalModel(TableModel):
 
     def _hint(self, weights: FoundWeights, column: int) -> str | None:
         if column == NAME:
-            return whole_words(weights)
+            return whole_words(weights, self._senses_of(weights))
         fit = self._fit_of(weights) if column == FIT else None
         return fit.why if fit is not None else None
 

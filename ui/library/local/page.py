@@ -54,7 +54,13 @@ from ui.library.local.model import (
     SIZE,
     LocalModel,
 )
-from ui.library.local.words import one_line, status_text, whole_words
+from ui.library.local.words import (
+    is_projector,
+    one_line,
+    senses_of,
+    status_text,
+    whole_words,
+)
 from ui.look.theme import Theme
 from ui.shell.dialogs import show_folder
 from ui.widgets.any_index import AnyIndex
@@ -94,9 +100,11 @@ NOTHING_WORDS: Final = (
 
 class LocalPage(QWidget):
     """`page_requested` names another page of the library that helps on; `defaults_requested` the
-    file whose own settings are wanted, `fit_requested` that whose need of memory is."""
+    file whose own settings are wanted, `fit_requested` that whose need of memory is, and
+    `projector_requested` that which needs a projector from the hub."""
 
     page_requested = Signal(str)
+    projector_requested = Signal(str)
     defaults_requested = Signal(str)
     fit_requested = Signal(str)
 
@@ -113,8 +121,8 @@ class LocalPage(QWidget):
         self._folders: FoldersDialog | None = None
         self.setObjectName("local_page")
         self.setAccessibleName("Models on this computer")
-        self.model = LocalModel(self._home, self.fit_of)
-        self._delegate = LocalDelegate(theme, self._home, self)
+        self.model = LocalModel(self._home, self.fit_of, self._senses)
+        self._delegate = LocalDelegate(theme, self)
         self._judging = rest_timer(self, self._judge, JUDGE_AFTER_MS)
         self._make_top()
         self._make_table()
@@ -233,6 +241,13 @@ class LocalPage(QWidget):
             "local_memory_button",
             hint="Memory needed, by part, and settings that fit",
         )
+        self.projector_button = push_button(
+            "Get the projector…",
+            self,
+            "local_projector_button",
+            hint="The file that lets this model see pictures or hear",
+        )
+        self.projector_button.hide()
         self.show_button = push_button("Show in folder", self, "local_show_button")
         self.trash_button = push_button("Move to trash", self, "local_trash_button")
         self.trash_button.hide()
@@ -263,6 +278,7 @@ class LocalPage(QWidget):
             self.details_button,
             self.defaults_button,
             self.memory_button,
+            self.projector_button,
             self.show_button,
             self.trash_button,
         )
@@ -290,6 +306,7 @@ class LocalPage(QWidget):
         self.details_button.clicked.connect(self._show_details)
         self.defaults_button.clicked.connect(lambda: self._ask_for(self.defaults_requested))
         self.memory_button.clicked.connect(lambda: self._ask_for(self.fit_requested))
+        self.projector_button.clicked.connect(lambda: self._ask_for(self.projector_requested))
         self.show_button.clicked.connect(self._show_in_folder)
         self.trash_button.clicked.connect(self._trash)
         self._theme.changed.connect(self._fit_sizes)
@@ -398,6 +415,17 @@ class LocalPage(QWidget):
             self._rough[weights.size_bytes] = self._desk.fits.rough(weights.size_bytes)
         return self._rough[weights.size_bytes]
 
+    def _senses(self, weights: FoundWeights) -> str:
+        """What a model sees by; of a projector, what it lets models do."""
+        if is_projector(weights):
+            facts = weights.facts
+            assert facts is not None
+            assert facts.projector is not None
+            sees, hears = facts.projector.sees, facts.projector.hears
+            return f"lets a model {' and '.join(['see pictures'] * sees + ['hear'] * hears)}"
+        used = self._desk.projectors.used(str(weights.path)) if weights.can_load else None
+        return senses_of(used)
+
     def _judge(self) -> None:
         """Ask for the rows in view."""
         if not self.isVisible() or not self.model.shown:
@@ -469,7 +497,9 @@ class LocalPage(QWidget):
         self.trash_button.setToolTip(
             "Unload this model first" if is_loaded else "Moves the downloaded files"
         )
-        words = whole_words(weights) if weights is not None else ""
+        needs_one = weights is not None and self._desk.projectors.may_need_one(str(weights.path))
+        self.projector_button.setVisible(needs_one)
+        words = whole_words(weights, self._senses(weights)) if weights is not None else ""
         fit = self.fit_of(weights) if weights is not None else None
         if fit is not None:
             words += f"\n{fit.why}"
@@ -483,6 +513,7 @@ class LocalPage(QWidget):
         self.details_button.setAccessibleName(f"Details of {name}")
         self.defaults_button.setAccessibleName(f"Defaults of {name}")
         self.memory_button.setAccessibleName(f"Memory for {name}")
+        self.projector_button.setAccessibleName(f"Get the projector of {name}")
         self.show_button.setAccessibleName(f"Show {name} in its folder")
         self.trash_button.setAccessibleName(f"Move {name} to the trash")
 

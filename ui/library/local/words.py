@@ -11,6 +11,7 @@ from ui.widgets.figures import parameters_text
 
 if TYPE_CHECKING:
     from app.gguf.local.entries import FoundWeights
+    from app.gguf.local.projecting import Projector
     from app.library.local import LocalSnapshot
 
 MAX_ALSO: Final = 3
@@ -36,9 +37,10 @@ def one_line(text: str) -> str:
     return "".join(c if c.isprintable() else "�" for c in text)
 
 
-def second_line(weights: FoundWeights, home: Path) -> str:
-    """Below the name: why it cannot be used, else where it lies."""
-    if weights.trouble:
+def second_line(weights: FoundWeights, home: Path, senses: str = "") -> str:
+    """Below the name: why it cannot be used, else where it lies. `senses`: what it sees by, or of a
+    projector, what it lets models do."""
+    if weights.trouble and not is_projector(weights):
         return one_line(weights.trouble)
     kind = KINDS.get(weights.facts.kind if weights.facts is not None else "", "")
     parts = f"{len(weights.parts)} files" if len(weights.parts) > 1 else ""
@@ -48,12 +50,29 @@ def second_line(weights: FoundWeights, home: Path) -> str:
         also = f"also at {place_text(weights.also_at[0].parent, home)}"
         also += f" and {n_more:,} more" if n_more else ""
     where = place_text(weights.path.parent, home)
-    return one_line(" · ".join(part for part in (kind, parts, where, also) if part))
+    return one_line(" · ".join(part for part in (kind, senses, parts, where, also) if part))
 
 
-def whole_words(weights: FoundWeights) -> str:
+def is_projector(weights: FoundWeights) -> bool:
+    """Whether it is a whole one, which is of use beside a model."""
+    return weights.facts is not None and weights.facts.kind == "projector" and not weights.missing
+
+
+def senses_of(projector: Projector | None) -> str:
+    """What a model that is loaded with it can do, and by which file.
+
+    >>> senses_of(None)
+    ''
+    """
+    if projector is None:
+        return ""
+    return f"{projector.senses}: {projector.path.name}, {bytes_words(projector.size_bytes)}"
+
+
+def whole_words(weights: FoundWeights, senses: str = "") -> str:
     """All that is to be said of where it lies, for who chose it."""
     lines = [weights.trouble] if weights.trouble else []
+    lines += [f"{senses[:1].upper()}{senses[1:]}."] if senses else []
     lines.append(str(weights.path))
     lines += [f"Also at {path}" for path in weights.also_at[:MAX_ALSO]]
     if len(weights.also_at) > MAX_ALSO:

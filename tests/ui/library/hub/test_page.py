@@ -113,6 +113,15 @@ def choose(qtbot: Any, page: HubPage, desk: HubDesk, *files: HubFile, repo: HubR
     desk.answer("hub.look", RepoPage(repo, files))
 
 
+def progress(file: HubFile, state: DownloadState) -> DownloadProgress:
+    return DownloadProgress(
+        *(file.name, file.repo_id, file.name, "/w", f"/w/{file.name}", 1, 9, 9, state, NOW),
+        names=file.names,
+        revision=file.revision,
+        sha256s=file.sha256s,
+    )
+
+
 def state(panel: StatePanel) -> tuple[str, str, str]:
     button = panel.button.text() if panel.button.isVisible() else ""
     return panel.title.text(), panel.words.text(), button
@@ -454,7 +463,65 @@ def test_fits_follow_the_memory_that_is_free(page, desk, bridge, qtbot):
         "fits",
         "probably does not fit",
     ]
-    assert [key for _, key, _ in desk.called("fits.headers")] == [SMALL.name] * 2
+    asked = desk.called("fits.headers")
+    assert [(call[1], call[-1]) for call in asked] == [(SMALL.name, {"projector_bytes": 9})] * 2
+
+
+# --- projectors ---------------------------------------------------------------------------------
+
+MODEL = replace(SMALL, sizes=(2_000_000_000,))
+LARGE = replace(EYES, names=("mmproj-F32.gguf",), sizes=(1_800_000_000,), quantisation="F32")
+EYES_F16 = replace(EYES, sizes=(900_000_000,))
+
+
+def test_a_projector_comes_with_the_model_in_the_chosen_precision(page, desk, qtbot):
+    choose(qtbot, page, desk, MODEL, LARGE, EYES_F16)
+    page.detail.table.choose(MODEL)
+    box, button = page.detail.projector_box, page.detail.act_button
+    assert [box.itemText(at) for at in range(box.count())] == [
+        "With mmproj-F16.gguf · 900 MB",
+        "With mmproj-F32.gguf · 1.8 GB",
+        "Without a projector",
+    ]
+    assert button.text() == "Download 2.9 GB"
+    assert button.accessibleName() == "Download: tiny-Q4_K_M.gguf, with its projector"
+    desk.answer("hub.headers", (made_header(),))
+    box.setFocus()
+    qtbot.keyClick(box, Qt.Key.Key_Down)
+    assert button.text() == "Download 3.8 GB"
+    assert desk.called("fits.headers")[-1][-1] == {"projector_bytes": 1_800_000_000}
+    qtbot.keyClick(box, Qt.Key.Key_Down)
+    assert button.text() == "Download"
+    qtbot.keyClick(box, Qt.Key.Key_Up)
+    button.click()
+    assert [each for (each,) in desk.called("downloads.add")] == [MODEL, LARGE]
+    page.detail.table.choose(EYES_F16)  # alone: nothing comes with it
+    assert not box.isVisible()
+
+
+def test_a_model_that_is_here_gets_its_projector_later(page, desk, qtbot):
+    choose(qtbot, page, desk, MODEL, EYES_F16)
+    there = progress(MODEL, DownloadState.DONE)
+    desk.show_downloads(there)
+    page.detail.table.choose(MODEL)
+    get = page.detail.projector_button
+    assert (page.detail.act_button.text(), get.isVisible()) == ("Load", True)
+    get.click()
+    assert [each for (each,) in desk.called("downloads.add")] == [EYES_F16]
+    desk.show_downloads(there, progress(EYES_F16, DownloadState.RUNNING))
+    assert not get.isVisible()
+
+
+def test_the_projector_of_a_model_is_looked_for_where_it_came_from(page, desk, qtbot):
+    page.find_projector(TINY.id, "tiny-Q4_K_M")
+    desk.answer("hub.look", RepoPage(TINY, (MODEL, LARGE, EYES_F16)))
+    assert page.detail._file == EYES_F16
+    assert page.search.text() == TINY.id
+    page.find_projector(TINY.id, "tiny-Q4_K_M")
+    desk.answer("hub.look", RepoPage(TINY, (MODEL,)))
+    assert page.detail.facts.text().startswith("This repository has no projector.")
+    page.find_projector("", "tiny")
+    assert desk.called("hub.search")[-1][0].text == "tiny"
 
 
 def test_tab_goes_from_the_top_to_the_foot(page, desk, qtbot):

@@ -21,6 +21,8 @@ from app.chat.events import EngineStateChanged, MemoryChanged
 from app.engine.planning.fit import Fit, Verdict
 from app.gguf.facts import Facts
 from app.gguf.local.entries import FoundWeights
+from app.gguf.local.projecting import Projector
+from app.gguf.projector import ProjectorFacts
 from app.hub.downloads.progress import DownloadProgress
 from app.library.local import LocalSnapshot
 from models.records import DownloadState
@@ -116,6 +118,33 @@ def choose(page: LocalPage, row: int) -> None:
 
 
 # --- what is shown ----------------------------------------------------------------------------
+
+
+def test_what_a_model_sees_by_and_what_a_projector_is_for(
+    page: LocalPage, desk: FakeDesk, qtbot: QtBot
+) -> None:
+    sight = ProjectorFacts("gemma3", True, False, (4096,))
+    eyes = found(
+        "mmproj",
+        facts=facts(kind="projector", projector=sight),
+        trouble="It is an image projector, which needs its language model.",
+    )
+    file = Projector(eyes.path, 900_000_000, sight, "F16")
+    desk.projectors.used = lambda path: file if path == "/models/seeing.gguf" else None
+    desk.projectors.may_need_one = lambda path: path == "/models/lacking.gguf"
+    page.show_snapshot(snapshot(found("seeing"), found("lacking"), eyes))
+    lacking, seeing, projector = page.model.shown
+    assert page.model.words_of(seeing) == "sees pictures: mmproj.gguf, 900 MB · /models"
+    assert page.model.words_of(lacking) == "/models"
+    assert page.model.words_of(projector) == "projector · lets a model see pictures · /models"
+    assert (eyes.can_load, projector) == (False, eyes)  # C13: no chat model
+    choose(page, 1)
+    assert "Sees pictures: mmproj.gguf, 900 MB." in page.words.text()
+    assert not page.projector_button.isVisible()
+    choose(page, 0)
+    with qtbot.waitSignal(page.projector_requested) as asked:
+        QTest.mouseClick(page.projector_button, Qt.MouseButton.LeftButton)
+    assert asked.args == ["/models/lacking.gguf"]
 
 
 def test_a_row_says_what_the_file_holds(page: LocalPage) -> None:

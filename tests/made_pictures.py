@@ -16,6 +16,8 @@ from app.pictures import child
 from app.pictures.client import Pictures
 from app.pictures.messages import PictureNotRead, PictureRefused, decode_reply
 
+_LOAD = Engine.load
+
 RED, BLUE = (220, 30, 40), (20, 60, 200)
 
 
@@ -77,13 +79,12 @@ def prepare_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Pictures, "_answered", answer)
 
 
-def load_with_projector(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is loaded gets a projector."""
-    load = Engine.load
+def load_with_projector(monkeypatch: pytest.MonkeyPatch, own: str = "eyes.gguf") -> None:
+    """Whatever is loaded gets this projector; empty: none."""
 
     def load_seeing(
-        engine: Engine, path: Any, options: Any = None, saved: Any = None, projector: str = ""
+        engine: Engine, path: Any, options: Any = None, saved: Any = None, _projector: str = ""
     ) -> int:
-        return load(engine, path, options, saved, projector or "eyes.gguf")
+        return _LOAD(engine, path, options, saved, own)
 
     monkeypatch.setattr(Engine, "load", load_seeing)

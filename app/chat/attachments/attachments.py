@@ -24,7 +24,7 @@ from typing import Final
 
 from app.chat.attachments.attached_text import block_of
 from app.chat.attachments.documents import read_file
-from app.chat.attachments.kinds import why_unseen
+from app.chat.attachments.kinds import AUDIO, PICTURE, why_unseen
 from app.chat.attachments.media_files import MAX_SENT_BYTES, media_of, media_of_draft
 from app.chat.attachments.pictures import (
     PASTED_NAME as PASTED_PICTURE,
@@ -55,7 +55,10 @@ from models.store.store import Store
 
 MAX_ATTACHMENTS: Final = 50
 PASTED_NAME: Final = "Pasted text"
-INSTEAD: Final = "Load a model that can, or remove them from the message."
+ABOVE: Final = {
+    PICTURE: "The loaded model can't see the pictures of this chat. It is only told their names.",
+    AUDIO: "The loaded model can't hear the sounds of this chat. It is only told their names.",
+}
 LEFT_KIND: Final = "You left the chat before the file was read"
 LEFT_SENTENCE: Final = "“{name}” wasn't attached: you left its chat before the file was read."
 
@@ -451,18 +454,19 @@ class Attachments:
         """False, and why is said: somebody who sends a picture wants it to be seen."""
         why = self.why_unseen(attachments)
         if why:
-            self._refuse(f"{why} {INSTEAD}")
+            self._refuse(why)
         return not why
 
     def say_unseen(self, message: Message) -> None:
         """Of a message that is sent now, or answered once more, by weights that came meanwhile."""
         if why := self.why_unseen(message.attachments):
-            self._around.emit(Noticed("info", f"{why} It was only told their names."))
+            self._around.emit(Noticed("warning", why))
 
     def _why_unseen_above(self) -> str:
         """The same of the chat's messages."""
-        why = self.why_unseen(media_of(self._shelf.path))
-        return f"{why} It is only told their names." if why else ""
+        loaded = self._loader.loaded
+        kinds = {each.kind for each in media_of(self._shelf.path)}
+        return next((ABOVE[kind] for kind in sorted(kinds) if why_unseen(loaded, kind)), "")
 
     # --- counting -------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Final
 
-from app.chat.attachments.kinds import AUDIO, MEDIA, PICTURE, why_unseen
+from app.chat.attachments.kinds import MEDIA, PICTURE, sense_of, why_unseen
 from app.chat.surroundings import ALWAYS, Still, Surroundings
 from app.engine.protocol.loading_messages import Loaded
 from app.engine.protocol.media_messages import MAX_MEDIA, Media
@@ -150,7 +150,7 @@ class MediaFiles:
     ) -> Mapping[str, Media]:
         """What the loaded weights are given, by the attachments' ids."""
         return {
-            each.id: Media(each.id, "audio" if each.kind == AUDIO else "image", data)
+            each.id: Media(each.id, sense_of(each.kind), data)
             for each in self.chosen(attachments)
             if (data := self._held.get(each.id)) is not None and not why_unseen(loaded, each.kind)
         }

@@ -206,14 +206,15 @@ def test_an_svg_is_attached_as_what_it_is_written_as_and_an_animation_as_its_fir
 
 
 def test_without_a_projector_it_is_said_before_sending_and_nothing_is_sent(
-    make_room: Any, asked: Any, tmp_path: Path
+    make_room: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    load_with_projector(monkeypatch, "")
     room = make_room(SEEING).start_ready()
     picture = drop(room, tmp_path / "halves.png", a_picture())
     room.until(lambda: room.of(events.AttachmentsChanged)[-1].unseen)
     assert "no projector" in room.of(events.AttachmentsChanged)[-1].unseen
     assert not room.desk.replies.send("What is this?")
-    assert "Load a model that can, or remove" in said(room)
+    assert "can't see pictures" in said(room)
     assert [each.id for each in room.desk.attachments.of_open] == [picture.id]
     assert room.desk.attachments.of_open[0].tokens is None
     # Of a chat whose pictures another model saw, the names are told.
@@ -226,12 +227,11 @@ def test_weights_that_cannot_see_are_told_the_names_of_what_was_sent_before(
 ) -> None:
     drop(room, tmp_path / "halves.png", a_picture())
     room.ask("What is this?")
-    monkeypatch.undo()
-    prepare_here(monkeypatch)
+    load_with_projector(monkeypatch, "")
     prompts = asked(room)
     room.desk.loader.load(str(room._script))
     room.until(lambda: room.desk.loader.loaded and room.desk.loader.loaded.projector is None)
-    room.until(lambda: "only told their names" in room.of(events.AttachmentsChanged)[-1].unseen)
+    room.until(lambda: "is only told their names" in room.of(events.AttachmentsChanged)[-1].unseen)
     room.ask("And now?")
     first = prompts[0].messages[-3]
     assert first.media == []
@@ -261,7 +261,7 @@ def test_a_sound_has_its_length_and_needs_a_projector_that_hears(room: Any, tmp_
         sound.writeframes(b"\0\1" * 12_000)
     sound = drop(room, tmp_path / "bell.wav", file.getvalue())
     assert (sound.kind, sound.details["seconds"]) == (AUDIO, 1.5)
-    room.until(lambda: "only for pictures" in room.of(events.AttachmentsChanged)[-1].unseen)
+    room.until(lambda: "can't hear audio" in room.of(events.AttachmentsChanged)[-1].unseen)
     assert not room.desk.replies.send("What is this?")
     assert room.store.load_file(sound.id).result(20) == ("audio/wav", file.getvalue())
 

@@ -195,7 +195,7 @@ class TitleWriting:
         settings = resolved_for(self._around, self._loader, chat).settings
         bare = dataclasses.replace(chat, system_prompt="")
         prompt = chat_prompt(bare, path[:1], settings, self._loader.weights_hash)
-        request = title_request(said, prompt)
+        request = title_request(said, prompt, begins=self._loader.remote is None)
         request = msgspec.structs.replace(request, is_background=not is_asked)
         text = "\n".join(message.content for message in said)
 
@@ -216,7 +216,7 @@ class TitleWriting:
         )
 
     def _take(self, conversation_id: str, before: str, written: str, *, is_asked: bool) -> None:
-        title = title_from(clean_message(written)) if written else ""
+        title = clean_message(written)
         chat = self._shelf.conversation(conversation_id)
         is_same = chat is not None and self._may_have_one(chat) and chat.title == before
         if chat is None or not is_same or (chat.is_titled_by_user and not is_asked):

@@ -6,8 +6,7 @@ from each import each
 from examples import examples
 from hypothesis import given, settings, strategies as st
 
-from app.chat.conversations.titles import MAX_LENGTH, title_from
-from app.engine.prompts.titling import QUOTED_CHARS, title_of, title_request
+from app.engine.prompts.titling import LONGEST, QUOTED_CHARS, title_of, title_request
 from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt
 
 ENGLISH = "What is the capital of France? It is Paris."
@@ -75,9 +74,8 @@ def test_it_keeps_the_language_of_the_chat(said: str, answer: str, title: str) -
 def test_whatever_is_answered_it_is_one_short_line(answer: str, said: str) -> None:
     title = title_of(answer, said)
     assert title == title_of(title, said) or not title_of(title, said)
-    shown = title_from(title) if title else ""
-    assert len(shown) <= MAX_LENGTH
-    assert "\n" not in shown
+    assert len(title) <= LONGEST
+    assert len(title.splitlines()) <= 1
     assert not title or any(map(str.isalnum, title))
 
 
@@ -89,6 +87,11 @@ def test_it_is_asked_for_in_few_tokens_and_without_reasoning() -> None:
     assert (request.prompt.template, request.prompt.variables) == ("own", '{"a": 1}')
     assert request.prompt.thinking == "off"
     assert 0 < request.prompt.reasoning_budget < request.max_tokens <= 48
-    asked = request.prompt.messages[-1].content
+    assert request.prompt.continue_last
+    assert request.prompt.messages[-1].content == "Title:"
+    asked = request.prompt.messages[1].content
+    at_server = title_request(said, own, begins=False)
+    assert at_server.prompt.messages[-1].content == asked  # type: ignore[union-attr]
+    assert not at_server.prompt.continue_last  # type: ignore[union-attr]
     assert len(asked) < 2 * QUOTED_CHARS
     assert "Assistant: Yes. </end>" in asked

@@ -38,11 +38,7 @@ _INSTRUCTIONS: Final = ("user_editable_context", "model_editable_context")
 
 
 def claims(place: Place) -> Sequence[str]:
-    return [
-        entry.name
-        for entry in place.entries
-        if entry.suffix == ".json" and place.look(entry.name).has("mapping", "title")
-    ]
+    return [name for name in place.named(".json") if place.look(name).has("mapping", "title")]
 
 
 def read(place: Place, names: Sequence[str]) -> Iterator[Brought]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from app.chat.exchange.brought import chatgpt
+from app.chat.exchange.brought import chatgpt, claude, jan, lm_studio, open_webui
 from app.chat.exchange.brought.places import Place
 from app.chat.exchange.brought.told import Brought
 
@@ -25,7 +25,9 @@ class Format:
     read: Callable[[Place, Sequence[str]], Iterator[Brought]]
 
 
-FORMATS: Final = (Format("ChatGPT", chatgpt.claims, chatgpt.read),)
+FORMATS: Final = tuple(
+    Format(app.APP, app.claims, app.read) for app in (chatgpt, claude, lm_studio, jan, open_webui)
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,6 +72,12 @@ class Place:
     _archive: zipfile.ZipFile | None = None
     _looks: dict[str, Look] = field(default_factory=dict)
 
+    def named(self, *suffixes: str) -> Iterator[str]:
+        """The entries that are called so; a file that was given alone, whatever it is called."""
+        return (
+            entry.name for entry in self.entries if entry.suffix in suffixes or self.kind == "file"
+        )
+
     def open(self, name: str) -> IO[bytes]:
         """The bytes of an entry, from its beginning. FileRefused, also while they are read."""
         known = self._files[name]
@@ -91,6 +97,21 @@ class Place:
                 return file.read(size)
         except FileRefused:
             return b""
+
+    def path_of(self, name: str) -> Path:
+        """Where an entry lies, for readers that need a file. None does in an archive."""
+        known = self._files[name]
+        assert isinstance(known, Path)
+        return known
+
+    def beside(self, name: str) -> Iterator[Entry]:
+        """What lies in an entry's folder; of a file that was given, what lies beside it."""
+        if self.kind == "file":
+            with contextlib.suppress(OSError):
+                for each in sorted(self.path.parent.glob(f"{self.path.name}-*")):
+                    yield Entry(each.name, each.stat().st_size)
+        else:
+            yield from self.entries
 
     def look(self, name: str) -> Look:
         """What it begins with, as JSON. Asked once."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -37,6 +38,19 @@ def listed(value: object) -> list[Any]:
 def mappings(value: object) -> Iterator[dict[str, Any]]:
     """Those elements of a list that are objects."""
     return (each for each in listed(value) if isinstance(each, dict))
+
+
+def unquoted(value: str) -> str:
+    """The text that is meant where an app has written it as JSON, perhaps twice."""
+    for _ in range(2):
+        try:
+            found = json.loads(value)
+        except (ValueError, RecursionError):
+            return value
+        if not isinstance(found, str):
+            return value
+        value = found
+    return value
 
 
 def key(value: object) -> str:

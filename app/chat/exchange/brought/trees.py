@@ -78,6 +78,8 @@ class Node:
     files: list[File] = field(default_factory=list)
     seconds: float | None = None
     """How long it was thought about."""
+    is_shown: bool = False
+    """Whether it is among those that the app shows, for readers that need to know."""
 
 
 @dataclass(slots=True)

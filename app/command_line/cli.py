@@ -13,6 +13,13 @@ from pathlib import Path
 from typing import Any, Final, get_args
 
 from app.command_line.beams import add_beam_options, beams_asked, search
+from app.command_line.media_files import (
+    add_media_options,
+    check_taken,
+    media_of,
+    projector_path,
+    with_media,
+)
 from app.command_line.output import AskOutput, JsonLines, PlainText
 from app.command_line.run import (
     INTERRUPTED,
@@ -126,6 +133,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     add("--draft-model", metavar="FILE", help="smaller model with the same vocabulary, to draft")
     add("--draft-tokens", type=int, metavar="N", help="tokens proposed at once, 1 to 15")
     add("--score-prompt", action="store_true", help="with --json: score the tokens of the prompt")
+    add_media_options(parser)
     add_beam_options(parser)
     add_several_options(parser)
     add("--raw", action="store_true", help="continue the text as it is, without a chat template")
@@ -193,15 +201,19 @@ def _run(options: argparse.Namespace) -> int:
     if several is not None:
         return _answer_several(options, several)
     settings = resolved(options, file)
-    request = settings.generate(_prompt(options, settings), with_trace=options.json)
+    media = media_of(options)
+    prompt = with_media(_prompt(options, settings), media)
+    request = settings.generate(prompt, with_trace=options.json)
     check_request(request)  # before the weights load for it
     beams = beams_asked(options, request)
     weights = weights_path(options)
+    projector = projector_path(options, is_needed=bool(media))
     output: AskOutput = JsonLines(sys.stdout) if options.json else PlainText(sys.stdout, sys.stderr)
     talk = Talk(options, output.event, output.flush)
     try:
-        loaded = talk.load(weights, settings.load_options())
+        loaded = talk.load(weights, settings.load_options(), projector)
         output.loaded(loaded)
+        check_taken(loaded, media)
         if options.json:
             output.pieces = talk.read_pieces()
         if beams is not None:
@@ -217,18 +229,21 @@ def _run(options: argparse.Namespace) -> int:
 def _answer_several(options: argparse.Namespace, each: list[AskSettings]) -> int:
     if options.text == "-":
         options.text = stdin_text()  # once
-    prompts = [_prompt(options, settings) for settings in each]
+    media = media_of(options)
+    prompts = [with_media(_prompt(options, settings), media) for settings in each]
     requests = requests_of(each, prompts, with_trace=options.json)
     for request in requests:
         check_request(request)
         if beams_asked(options, request) is not None:
             raise bad_setting("Use either --answers or a beam search, not both.")
     weights = weights_path(options)
+    projector = projector_path(options, is_needed=bool(media))
     output: AskOutput = JsonLines(sys.stdout) if options.json else PlainText(sys.stdout, sys.stderr)
     talk = Talk(options, output.event, output.flush)
     try:
-        loaded = talk.load(weights, each[0].load_options())
+        loaded = talk.load(weights, each[0].load_options(), projector)
         output.loaded(loaded)
+        check_taken(loaded, media)
         if options.json:
             output.pieces = talk.read_pieces()
         requests = all_summarized(talk, requests, loaded, output)

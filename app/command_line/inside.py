@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from app.command_line.media_files import add_media_options, projector_path
 from app.command_line.run import (
     SentenceParser,
     add_common_options,
@@ -53,6 +54,10 @@ WIDEST_HEAD: Final = 576
 _TOO_LONG: Final = (
     "One layer's attention to {n_tok:,} tokens is too large to be sent. Choose an earlier token."
 )
+_TEXTS_ONLY: Final = (
+    "Only texts can be looked inside: the cells of a picture hold no tokens. "
+    "Remove --image and --audio, or use “ask”."
+)
 _NOT_OFFERED: Final = "This architecture doesn't offer it."
 
 
@@ -62,14 +67,17 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
+    if options.image or options.audio:
+        raise bad_setting(_TEXTS_ONLY)
     prompt = _prompt(options)
     load_options = _load_options(options)
     out = None if options.out is None else _target(options.out)
     weights = weights_path(options)
+    projector = projector_path(options, is_needed=False)
     reading = ReadingLine(sys.stderr)
     talk = Talk(options, reading.event)
     try:
-        loaded = talk.load(weights, load_options)
+        loaded = talk.load(weights, load_options, projector)
         shown = talk.ask(ReadPrompt(0, prompt), PromptShown)
         ids = shown.token_ids.numbers().tolist()
         token = _position(options.token, len(ids))
@@ -98,6 +106,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     add = parser.add_argument
     add("text", help="the message; - reads it from stdin")
     add_file_options(parser)
+    add_media_options(parser)
     add("--raw", action="store_true", help="take the text as it is, without a chat template")
     add(
         "--token",

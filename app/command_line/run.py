@@ -87,6 +87,7 @@ def add_file_options(parser: argparse.ArgumentParser) -> None:
     add("--gpu-layers", type=int, metavar="N", help="layers on the GPU (-1: automatic)")
     add("--kv-type", metavar="T[,T]", help="type of the cache, or of K and V: f16, q8_0, q4_0, …")
     add("--flash-attention", choices=("auto", "on", "off"), help="default: auto")
+    add("--projector", metavar="FILE", help="mmproj file for pictures and sounds, or none")
     add("--scripted", metavar="FILE", help=argparse.SUPPRESS)
 
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final, TextIO
 
 import msgspec
 
+from app.command_line.media_files import projector_path
 from app.command_line.run import (
     LeftAtOnce,
     SentenceParser,
@@ -99,7 +100,8 @@ def _run(options: argparse.Namespace) -> int:
     if options.gguf and not is_file(typed_path(options.gguf)):
         options.gguf = str(named_weights(argument_text(options.gguf)))
     path = weights_path(options)
-    return _Serving(options, server_options).run(path, load_options)
+    projector = projector_path(options, is_needed=True)
+    return _Serving(options, server_options).run(path, load_options, projector)
 
 
 def _load_options(options: argparse.Namespace) -> LoadOptions:
@@ -163,11 +165,11 @@ class _Serving:
         )
         self._interrupts = 0
 
-    def run(self, path: str, load_options: LoadOptions) -> int:
+    def run(self, path: str, load_options: LoadOptions, projector: str = "") -> int:
         names = [signal.SIGINT, signal.SIGTERM]
         before = {name: signal.signal(name, self._on_signal) for name in names}
         try:
-            if self._load(path, load_options):
+            if self._load(path, load_options, projector):
                 self._serve()
             return 0
         finally:
@@ -176,10 +178,10 @@ class _Serving:
             for name, handler in before.items():
                 signal.signal(name, handler)
 
-    def _load(self, path: str, load_options: LoadOptions) -> bool:
+    def _load(self, path: str, load_options: LoadOptions, projector: str) -> bool:
         """False: it was interrupted. Raises RequestError."""
         _say(sys.stderr, f"Loading {Path(path).name} …")
-        request_id = self._engine.load(path, load_options)
+        request_id = self._engine.load(path, load_options, projector=projector)
         while True:
             happened = self._happened.get()
             if isinstance(happened, _Interrupted):

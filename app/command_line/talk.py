@@ -85,9 +85,10 @@ class Talk:
         self._interrupts = 0
         self._old_handler = signal.signal(signal.SIGINT, self._on_ctrl_c)
 
-    def load(self, path: str, options: LoadOptions) -> Loaded:
+    def load(self, path: str, options: LoadOptions, projector: str = "") -> Loaded:
         """Raises RequestError."""
-        return self._result(self._follow(self._engine.load(path, options)), Loaded)
+        loading = self._engine.load(path, options, projector=projector)
+        return self._result(self._follow(loading), Loaded)
 
     def ask(self, command: Command, kind: type[T]) -> T:
         """The answer to a question, which is of this kind. Raises RequestError."""

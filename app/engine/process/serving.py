@@ -47,6 +47,7 @@ from app.engine.process.scheduling.scheduler import Scheduler
 from app.engine.process.trace.outbox import Outbox, TokenRecord
 from app.engine.process.trace.timeline import Timeline
 from app.engine.prompts.fitting import PromptTooLong, counted, fit_prompt
+from app.engine.prompts.media import check_media, is_media, media_of, see_nothing
 from app.engine.prompts.prompt import BuiltPrompt, build_prompt
 from app.engine.prompts.shown import shown
 from app.engine.prompts.thinking import inspected, with_thinking
@@ -623,6 +624,8 @@ class Serving:
                     is_cancelled=lambda: command.id in self._stopped or self._leaving.is_set(),
                     on_planned=limit_memory,
                     on_draft=lambda: self._outbox.put(Progress(command.id, "draft", 0, 1)),
+                    projector=command.projector,
+                    on_projector=lambda: self._outbox.put(Progress(command.id, "projector", 0, 1)),
                 )
             except LoadCancelled:
                 self._emit(Stopped(command.id, Done()))
@@ -823,12 +826,15 @@ class Serving:
     def _rendered(self, wanted: Prompt, policy: ContextPolicy, weights: Weights) -> BuiltPrompt:
         template, vocabulary = _template(wanted, weights), weights.vocabulary
         own = wanted.template if isinstance(wanted, ChatPrompt) else None
+        projector = weights.projector
+        check_media(media_of(wanted), weights.loaded.projector)
+        see = see_nothing if projector is None else projector.see
         prompt, notes = with_thinking(
             wanted, template if own is None else own, vocabulary, self._templates.inspect
         )
         built = fit_prompt(
             prompt,
-            lambda prompt: build_prompt(prompt, vocabulary, template, self._templates.render),
+            lambda prompt: build_prompt(prompt, vocabulary, template, self._templates.render, see),
             weights.n_ctx,
             policy,
         )
@@ -890,7 +896,7 @@ class Serving:
             return self._count(command, weights)
         if isinstance(command, ReadPrompt):
             built = self._render(command, weights)
-            check_ids(built.ids, vocabulary.n_vocab)
+            check_ids([i for i in built.ids if not is_media(i)], vocabulary.n_vocab)
             return shown(
                 built,
                 weights.n_ctx,

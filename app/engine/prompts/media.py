@@ -22,7 +22,7 @@ import hashlib
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -34,7 +34,16 @@ from app.engine.protocol.media_messages import (
     MediaSpan,
     ProjectorOffer,
 )
+from app.engine.protocol.prompt_messages import ChatPrompt, Prompt
 from app.refusal import Refusal
+
+
+class Ids(Protocol):
+    """A list of token IDs, or an array of them."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, at: int, /) -> Any: ...
+
 
 MAX_POSITIONS: Final = 0xFFFF
 _FIRST: Final = 1 << 29
@@ -43,11 +52,13 @@ _BITS: Final = _FIRST - 1
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Tokens [start, end) are one piece of a picture, and take `n_positions`."""
+    """Tokens [start, end) are one piece of a picture, and take `n_positions`. `has_axes`: they
+    stand at its first position, and lie beside each other on other axes."""
 
     start: int
     end: int
     n_positions: int
+    has_axes: bool = False
 
     @property
     def n_saved(self) -> int:
@@ -59,7 +70,7 @@ def media_ids(digest: bytes, count: int, n_positions: int = 0) -> list[int]:
     """The IDs of `count` cells of what has this hash; they take `n_positions` (0: one each).
 
     >>> runs_of([7, *media_ids(b"a picture", 24, 6), 8])
-    [Run(start=1, end=25, n_positions=6)]
+    [Run(start=1, end=25, n_positions=6, has_axes=True)]
     """
     if not 0 <= n_positions <= MAX_POSITIONS or count < 1:
         raise ValueError("no such picture")
@@ -99,10 +110,10 @@ def runs_of(ids: Sequence[int]) -> list[Run]:
 
 def _run(ids: Sequence[int], start: int, end: int) -> Run:
     told = (-2 - int(ids[start + 1])) & MAX_POSITIONS if end - start > 1 else 0
-    return Run(start, end, told or end - start)
+    return Run(start, end, told or end - start, told > 0)
 
 
-def whole_length(ids: Sequence[int], length: int) -> int:
+def whole_length(ids: Ids, length: int) -> int:
     """At most `length`, so that the rest does not begin inside a picture.
 
     >>> whole_length([7, *media_ids(b"a picture", 3), 8], 3)
@@ -176,6 +187,12 @@ def refuse_unseen(kind: MediaKind, offer: ProjectorOffer | None) -> Refusal:
         f"The loaded model can't {do} {what}: its projector ({offer.kind}) is not made for that. "
         f"Choose another model, or remove the {it}.",
     )
+
+
+def media_of(prompt: Prompt) -> list[Media]:
+    """All that a prompt's messages bring along."""
+    messages = prompt.messages if isinstance(prompt, ChatPrompt) else []
+    return [media for message in messages for media in message.media]
 
 
 def check_media(media: Iterable[Media], offer: ProjectorOffer | None) -> None:

@@ -18,6 +18,7 @@ from app.engine.prompts.midway import Stretch
 from app.engine.prompts.prompt import PromptNote
 from app.engine.prompts.tokens import PromptPart
 from app.engine.protocol.loading_messages import LoadOptions
+from app.engine.protocol.media_messages import MediaSpan
 from app.engine.protocol.messages import (
     Event,
     Failed,
@@ -55,15 +56,18 @@ class ReadyPrompt:
     calls: CallForm | None = None
     call_grammars: Mapping[str, str] = field(default_factory=dict)
     loose_tools: frozenset[str] = frozenset()
+    media: list[MediaSpan] = field(default_factory=list)
+    chunks: list[object] = field(default_factory=list)
 
 
-def load_quietly(path: Path, log: NativeLog, **options: Any) -> Weights:
+def load_quietly(path: Path, log: NativeLog, projector: str = "", **options: Any) -> Weights:
     return load(
         str(path),
         LoadOptions(**options),
         log=log,
         on_progress=lambda done, total: None,
         is_cancelled=lambda: False,
+        projector=projector,
     )
 
 

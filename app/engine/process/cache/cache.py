@@ -23,6 +23,7 @@ from app.engine.process.cache.slot import Slot, SlotReply
 from app.engine.process.cache.space import CellSpace
 from app.engine.process.cache.step_meter import LEFT_OFF, MeasureStopped, StepMeter
 from app.engine.process.native.weights import Weights
+from app.engine.prompts.media import known_spans
 from app.engine.protocol.cache_messages import (
     CacheCommand,
     CacheMap,
@@ -72,6 +73,9 @@ ONE_STATE: Final = (
 )
 WINDOW_PAST: Final = (
     "This model's sliding window has moved past that point. Keep a longer prefix or drop the chat."
+)
+WITH_PICTURES: Final = (
+    "A step can't be measured here: this chat has pictures, which only replies can process."
 )
 TOO_SHORT: Final = "Too few tokens to measure. Send a message first."
 
@@ -272,6 +276,8 @@ class CacheControl:
         ids, adapters = self._ids_of(command.conversation)
         if len(ids) < 2:
             raise Refusal("bad_setting", TOO_SHORT)
+        if min(ids) < -1:
+            raise Refusal("bad_setting", WITH_PICTURES)
 
         def progress(done: int, total: int) -> None:
             self._emit(Progress(command.id, "measure", done, total))
@@ -381,6 +387,7 @@ def _told(slot: Slot) -> CacheSlot:
         runs=[CellRun(*run) for run in cells.runs],
         parts=list(_parts(slot, cells)),
         state_bytes=cells.state_bytes(),
+        media=known_spans(cells.ids, slot.origins.media),
     )
 
 

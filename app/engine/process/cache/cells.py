@@ -1,6 +1,7 @@
 """The cells of one sequence in llama.cpp's cache, and the same in a list.
 
-`Cells` mirrors what llama.cpp holds: cell i has position i and token `ids[i]`. The mirror is
+`Cells` mirrors what llama.cpp holds: cell i has token `ids[i]` and position i, but for pictures at
+M-RoPE: those take fewer positions than cells (`app/engine/prompts/media.py`). The mirror is
 changed only after a native call succeeded, so after an abort or a failure the native side is cut
 back to what the mirror says.
 
@@ -28,6 +29,7 @@ from typing import Any, Final
 import numpy as np
 
 from app.engine.process.native.native import llama
+from app.engine.prompts.media import Run, runs_of, whole_length
 
 Ids = Sequence[int] | np.ndarray[Any, np.dtype[np.int32]]
 State = np.ndarray[Any, np.dtype[np.uint8]]
@@ -82,6 +84,7 @@ class Cells:
         self.adapters = ""
         """Key of the set that the cells are computed with."""
         self.ids: list[int] = []
+        self._pictures: list[Run] = []
         self._runs: list[_Run] = []
         self._growing = 0
         self._n_exact: int | None = None
@@ -98,6 +101,8 @@ class Cells:
         """A decode has filled these cells."""
         start = len(self.ids)
         self.ids.extend(token_ids)
+        if min(token_ids, default=0) < -1:
+            self._pictures = runs_of(self.ids)
         if self._runs and self._runs[-1].number == self._growing:
             self._runs[-1].end = len(self.ids)
         else:
@@ -119,15 +124,32 @@ class Cells:
         return self.traits.usable(len(self.ids), max(self.first_position(), 0), keep)
 
     def cut(self, length: int) -> bool:
-        """Keep the first `length` cells. False: this architecture cannot, and all are gone."""
+        """Keep the first `length` cells, or fewer where that would cut a picture. False: this
+        architecture cannot, and all are gone."""
+        length = whole_length(self.ids, length)
         if length >= len(self.ids):
             self.repair()
             return True
-        if length > 0 and llama.llama_memory_seq_rm(self._memory, self.sequence, length, -1):
+        at = self.position(length)
+        if length > 0 and llama.llama_memory_seq_rm(self._memory, self.sequence, at, -1):
             self._forget(length)
             return True
         self.clear()
         return length == 0
+
+    def position(self, length: int) -> int:
+        """The position of what comes behind the first `length` cells."""
+        if not self._pictures:
+            return length
+        return length - sum(run.n_saved for run in self._pictures if run.end <= length)
+
+    @property
+    def _last_position(self) -> int:
+        """Of the last cell; all cells of a picture at M-RoPE stand at its first position."""
+        last = self._pictures[-1] if self._pictures else None
+        if last is not None and last.end == len(self.ids) and last.has_axes:
+            return self.position(last.start)
+        return self.position(len(self.ids)) - 1
 
     def cut_to_exact(self) -> None:
         """Keep only what a pass over these tokens alone would give."""
@@ -157,6 +179,7 @@ class Cells:
             return False
         llama.llama_memory_seq_add(self._memory, self.sequence, end, -1, start - end)
         del self.ids[start:end]
+        self._pictures = runs_of(self.ids) if self._pictures else []
         self._runs = [
             _Run(run.number, run.start, min(run.end, start))
             for run in self._runs
@@ -174,6 +197,7 @@ class Cells:
 
     def _forget(self, length: int) -> None:
         del self.ids[length:]
+        self._pictures = [run for run in self._pictures if run.end <= length]
         while self._runs and self._runs[-1].start >= length:
             self._runs.pop()
         if self._runs:
@@ -184,12 +208,12 @@ class Cells:
 
     def repair(self) -> None:
         """After a decode that did not succeed: drop what the mirror does not know."""
-        last = llama.llama_memory_seq_pos_max(self._memory, self.sequence)
-        if last < len(self.ids):
-            if last == len(self.ids) - 1:
+        last, end = llama.llama_memory_seq_pos_max(self._memory, self.sequence), len(self.ids)
+        if last < self.position(end):
+            if last == self._last_position:
                 return
             self.clear()
-        elif not llama.llama_memory_seq_rm(self._memory, self.sequence, len(self.ids), -1):
+        elif not llama.llama_memory_seq_rm(self._memory, self.sequence, self.position(end), -1):
             self.clear()
 
     def first_position(self) -> int:
@@ -201,9 +225,10 @@ class Cells:
     def fork_from(self, other: Cells, length: int) -> None:
         """Share the first `length` cells of another sequence. Nothing is computed."""
         self.clear()
-        end = -1 if length == len(other.ids) else length
+        end = -1 if length == len(other.ids) else other.position(length)
         llama.llama_memory_seq_cp(self._memory, other.sequence, self.sequence, 0, end)
         self.ids, self.adapters = other.ids[:length], other.adapters
+        self._pictures = [run for run in other._pictures if run.end <= length]
         self._runs = [
             _Run(run.number, run.start, min(run.end, length))
             for run in other._runs
@@ -222,7 +247,8 @@ class Cells:
         """A copy of the first `length` cells, made through a sequence that holds nothing. Of layers
         with a window a copy has only what the token behind its end sees, so one that shall be gone
         on from earlier has to end there."""
-        llama.llama_memory_seq_cp(self._memory, self.sequence, spare, 0, length)
+        end = self.position(length)
+        llama.llama_memory_seq_cp(self._memory, self.sequence, spare, 0, end)
         try:
             return _saved(self._context, spare)
         finally:
@@ -233,11 +259,11 @@ class Cells:
         self.clear()
         pointer = data.ctypes.data_as(ctypes.POINTER(ctypes.c_uint8))
         read = llama.llama_state_seq_set_data(self._context, pointer, len(data), self.sequence)
+        self.extend(ids)
         last = llama.llama_memory_seq_pos_max(self._memory, self.sequence)
-        if read != len(data) or last != len(ids) - 1:
+        if read != len(data) or last != self._last_position:
             self.clear()
             return False
-        self.extend(ids)
         return True
 
     @property
@@ -266,11 +292,12 @@ def cells_in_use(sequences: Iterable[Cells]) -> int:
 
 
 def common_length(first: Ids, second: Ids) -> int:
-    """Length of the longest common beginning."""
+    """Length of the longest common beginning that cuts no picture."""
     shorter = min(len(first), len(second))
     a, b = np.asarray(first[:shorter], np.int32), np.asarray(second[:shorter], np.int32)
     different = np.flatnonzero(a != b)
-    return int(different[0]) if len(different) else shorter
+    length = int(different[0]) if len(different) else shorter
+    return whole_length(first, whole_length(second, length))
 
 
 def usable_in_copy(cells: Cells, ids: Ids, *, has_spare: bool) -> int:

@@ -55,7 +55,8 @@ class Shifting:
             slot.cells.cut(min(stretch.start for stretch in gone))
         reply.leave_out(gone)
         parts = parts_without(slot.origins.parts, gone)
-        slot.origins = Origins(parts, len(reply.prompt_ids), slot.origins.reply_id)
+        old = slot.origins
+        slot.origins = Origins(parts, len(reply.prompt_ids), old.reply_id, old.media)
         return shift_of(gone, len(reply.generated), why_not)
 
     def _shared(self, slot: Slot, gone: Sequence[Stretch]) -> str:

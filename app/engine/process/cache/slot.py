@@ -23,15 +23,18 @@ from app.engine.process.cache.calling import calling_of
 from app.engine.process.cache.cells import Cells
 from app.engine.process.drafting.state import DraftState, Proposal
 from app.engine.process.native.adapters import NO_ADAPTERS, AdapterSet
+from app.engine.process.native.projector import Chunk
 from app.engine.process.native.vocabulary import Vocabulary
 from app.engine.process.sampling.banned import BannedMatcher
 from app.engine.process.sampling.chain import Chain, Moment
 from app.engine.process.trace.effects import Snapshot
 from app.engine.process.trace.shortlist import Scores, Shortlist
 from app.engine.process.trace.timeline import Timeline
+from app.engine.prompts.media import by_first_cell, is_media, whole_length
 from app.engine.prompts.midway import Stretch, ids_without, rest_without
 from app.engine.prompts.prompt import PromptNote
 from app.engine.prompts.tokens import PromptPart
+from app.engine.protocol.media_messages import MediaSpan
 from app.engine.protocol.messages import Generate, Summary, tokens_per_s
 from app.engine.protocol.midway_messages import ContextShift
 from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt, CutMessage
@@ -90,6 +93,10 @@ class PreparedPrompt(Protocol):
     def call_grammars(self) -> Mapping[str, str]: ...
     @property
     def loose_tools(self) -> frozenset[str]: ...
+    @property
+    def media(self) -> Sequence[MediaSpan]: ...
+    @property
+    def chunks(self) -> Sequence[object]: ...
 
 
 class Phase(Enum):
@@ -177,6 +184,11 @@ class SlotReply:
         self.prompt_ids: list[int] = request.prompt.ids
         self.stretches = list(request.prompt.stretches)
         self.shifts: list[ContextShift] = []
+        self.pictures = {
+            picture_key(self.ids, span.start): chunk
+            for span, chunk in zip(request.prompt.media, request.prompt.chunks, strict=True)
+            if isinstance(chunk, Chunk)
+        }
         self.chain = chain
         prompt, marks = request.prompt, vocabulary.channel_marks
         splitter = splitter_for(
@@ -258,6 +270,13 @@ class SlotReply:
         whose text is held back."""
         is_held = self.banned is not None and self.banned.n_held
         return [] if self.calling is None or is_held else self.calling.found(self.text)
+
+    def picture_at(self, at: int) -> tuple[Chunk, int] | None:
+        """The part of a picture that cell `at` is to be computed from, and where in it."""
+        if not is_media(self.ids[at]):
+            return None
+        start = whole_length(self.ids, at)
+        return self.pictures[picture_key(self.ids, start)], at - start
 
     @property
     def is_background(self) -> bool:
@@ -376,16 +395,24 @@ def empty_summary(generate: Generate, n_ctx: int) -> Summary:
 @dataclass(frozen=True, slots=True)
 class Origins:
     """Where the tokens of a sequence come from: the last prompt's `parts`, which cover its first
-    `n_prompt` tokens, then the reply to it, which is the message `reply_id`."""
+    `n_prompt` tokens, then the reply to it, which is the message `reply_id`. `media`: its pictures
+    by the ID of their first cell."""
 
     parts: Sequence[PromptPart] = ()
     n_prompt: int = 0
     reply_id: str = ""
+    media: Mapping[int, MediaSpan] = field(default_factory=dict)
 
 
 def origins_of(request: Request) -> Origins:
     prompt = request.prompt
-    return Origins(prompt.parts, len(prompt.ids), request.generate.reply_id)
+    media = by_first_cell(prompt.ids, prompt.media)
+    return Origins(prompt.parts, len(prompt.ids), request.generate.reply_id, media)
+
+
+def picture_key(ids: Sequence[int], start: int) -> tuple[int, ...]:
+    """What tells a part of a picture from all others: bits enough of its hash."""
+    return tuple(ids[start : start + 4])
 
 
 class Slot:

@@ -15,6 +15,8 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from app.engine.prompts.media import is_media
+
 _SHORTEST: Final = 3
 _LONGEST: Final = 32
 """Tokens that are compared to find the best of several places."""
@@ -99,7 +101,10 @@ class Lookup:
         found: list[int] = []
         n_known = len(self._ids)
         for at in range(self._at, self._at + most if self.length else 0):
-            found.append(self._ids[at] if at < n_known else found[at - n_known])
+            next_id = self._ids[at] if at < n_known else found[at - n_known]
+            if is_media(next_id):
+                break
+            found.append(next_id)
         return found
 
     def _note_end(self) -> None:

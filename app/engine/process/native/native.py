@@ -118,6 +118,10 @@ class NativeLog:
         """Take llama.cpp's and ggml's log; keep this object alive from now on."""
         llama.llama_log_set(self._callback, None)
 
+    def install_into(self, take_log: Callable[[Any, None], object]) -> None:
+        """Take the log of another of its libraries, too."""
+        take_log(self._callback, None)
+
     def tail(self, count: int = 20) -> list[str]:
         with self._lock:
             return list(self._kept)[-count:]
@@ -254,6 +258,27 @@ class Batch:
         self.size = end
         self.native.n_tokens = end
         return end - 1
+
+
+def vector_batch(vectors: Any, positions: Any, sequence: int) -> Any:
+    """A llama_batch of vectors in the place of tokens, none of which asks for scores. `vectors`
+    [n, width] float32, `positions` [n, or 4 n by axis] int32: it keeps them alive."""
+    count = len(vectors)
+    sequences = np.full(count, sequence, np.int32)
+    first = sequences.ctypes.data
+    each = np.arange(first, first + 4 * count, 4, dtype=np.uintp)
+    ones, nothing = np.ones(count, np.int32), np.zeros(count, np.int8)
+    batch = llama.llama_batch(
+        n_tokens=count,
+        token=None,
+        embd=vectors.ctypes.data_as(ctypes.POINTER(ctypes.c_float)),
+        pos=positions.ctypes.data_as(ctypes.POINTER(llama.llama_pos)),
+        n_seq_id=ones.ctypes.data_as(ctypes.POINTER(ctypes.c_int32)),
+        seq_id=each.ctypes.data_as(ctypes.POINTER(ctypes.POINTER(llama.llama_seq_id))),
+        logits=nothing.ctypes.data_as(ctypes.POINTER(ctypes.c_int8)),
+    )
+    batch.kept = (vectors, positions, sequences, each, ones, nothing)
+    return batch
 
 
 class NativeError(Exception):

@@ -17,6 +17,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from app.engine.planning.draft_plan import as_draft, plan_beside_draft
+from app.engine.planning.estimate import HOST
 from app.engine.planning.load_checks import (
     check_options,
 )
@@ -35,10 +36,12 @@ from app.engine.process.native.logparse import (
     read_load,
 )
 from app.engine.process.native.native import GGML_TYPES, AbortFlag, NativeLog, llama
+from app.engine.process.native.projector import Positions, Projector, Vectors, load_projector
 from app.engine.process.native.vocabulary import Vocabulary
 from app.engine.protocol.adapter_messages import Adapters
 from app.engine.protocol.cache_messages import CacheShape
 from app.engine.protocol.loading_messages import Loaded, LoadOptions, MemoryPart, RopeScaling
+from app.engine.protocol.media_messages import ProjectorOffer
 from app.gguf.fingerprint import fast_hash
 from app.gguf.header import Header
 from app.gguf.local.split_names import part_names, split_name
@@ -96,6 +99,8 @@ class Weights:
         """Smaller ones with the same vocabulary, which draft for these."""
         self.no_draft = ""
         """Why there are none where some were wished for."""
+        self.projector: Projector | None = None
+        """What lets them see or hear."""
 
     @property
     def chat_template(self) -> str | None:
@@ -173,6 +178,19 @@ class Weights:
         """Compute a llama_batch; llama.cpp's code, 0 where it has."""
         return int(llama.llama_decode(self.context, batch))
 
+    def decode_vectors(
+        self, vectors: Vectors, positions: Positions, sequence: int, *, is_causal: bool
+    ) -> int:
+        """Compute cells of a picture. Where it `is_causal` none sees those behind it."""
+        batch = native.vector_batch(vectors, positions, sequence)
+        if not is_causal:
+            llama.llama_set_causal_attn(self.context, False)
+        try:
+            return int(llama.llama_decode(self.context, batch))
+        finally:
+            if not is_causal:
+                llama.llama_set_causal_attn(self.context, True)
+
     def open_measured(self, n_ctx: int, *, flash_attention: bool) -> tuple[Any, LoadReport]:
         """The same with flash attention or without, and what llama.cpp's log said as it was made:
         its sizes, and whether it has it."""
@@ -194,6 +212,9 @@ class Weights:
         if self.draft is not None:
             self.draft.close()
             self.draft = None
+        if self.projector is not None:
+            self.projector.close()
+            self.projector = None
         if self.context is not None:
             llama.llama_free(self.context)
             llama.llama_model_free(self.model)
@@ -209,13 +230,49 @@ def load(
     is_cancelled: Callable[[], bool],
     on_planned: Callable[[Sequence[MemoryPart]], object] = lambda parts: None,
     on_draft: Callable[[], object] = lambda: None,
+    projector: str = "",
+    on_projector: Callable[[], object] = lambda: None,
 ) -> Weights:
     """Load the file at `path`. Raises Refusal or LoadCancelled.
 
     `on_progress(done, total)` counts bytes and is called on this thread, as `on_planned` is before
     native code sees the file, with what the load will take, and `on_draft` before it sees that of a
-    draft model.
+    draft model, `on_projector` that of the `projector`.
     """
+    weights = _load(path, options, log, on_progress, is_cancelled, on_planned, on_draft)
+    if not projector:
+        return weights
+    try:
+        on_projector()
+        weights.projector, offer = load_projector(projector, weights.model, weights.loaded, log)
+        if is_cancelled():
+            raise LoadCancelled
+    except BaseException:
+        weights.close()
+        raise
+    weights.loaded = _with_projector(weights.loaded, offer)
+    return weights
+
+
+def _with_projector(loaded: Loaded, offer: ProjectorOffer) -> Loaded:
+    if offer.why:
+        note = f"The projector can't be used. {offer.why}"
+        return msgspec.structs.replace(loaded, projector=offer, notes=[*loaded.notes, note])
+    on_device = loaded.n_gpu_layers > 0 and bool(loaded.devices)
+    device = loaded.devices[0] if on_device else HOST
+    part = MemoryPart(device, "projector", offer.size_bytes)
+    return msgspec.structs.replace(loaded, projector=offer, memory=[*loaded.memory, part])
+
+
+def _load(
+    path: str,
+    options: LoadOptions,
+    log: NativeLog,
+    on_progress: Callable[[int, int], None],
+    is_cancelled: Callable[[], bool],
+    on_planned: Callable[[Sequence[MemoryPart]], object],
+    on_draft: Callable[[], object],
+) -> Weights:
     started = time.perf_counter()
     check_options(options)
     header = read_for_load(path)

@@ -8,6 +8,7 @@ from typing import Final
 
 from app.engine.process.native.vocabulary import Vocabulary
 from app.engine.process.sampling.grammar import check_grammar
+from app.engine.prompts.media import is_media
 from app.engine.protocol.bounds import BadSetting
 from app.engine.protocol.messages import Generate
 from app.engine.protocol.request_rules import check_request
@@ -21,8 +22,10 @@ def admit(
     n_vocab: int,
     n_ctx: int,
     vocabulary: Vocabulary | None = None,
+    has_media: bool = False,
 ) -> None:
-    """Raise Refusal where the request cannot run with this prompt. One of n_ctx tokens can."""
+    """Raise Refusal where the request cannot run with this prompt. One of n_ctx tokens can.
+    `has_media`: cells of pictures are among them, and all of those are known."""
     check_request(generate, n_vocab)
     check_grammar(generate.sampling.grammar, generate.sampling.json_schema, vocabulary)
     if not all(0 <= i < n_vocab for i in generate.forced_ids):
@@ -30,7 +33,9 @@ def admit(
         raise BadSetting("forced_ids", sentence)
     if not ids:
         raise BadSetting("prompt", EMPTY_PROMPT)
-    check_ids(ids, n_vocab)
+    if has_media:
+        _check_media(generate, ids)
+    check_ids([i for i in ids if not is_media(i)] if has_media else ids, n_vocab)
     if len(ids) > n_ctx:
         raise Refusal(
             "prompt_too_long",
@@ -40,8 +45,30 @@ def admit(
         )
 
 
+def _check_media(generate: Generate, ids: list[int]) -> None:
+    if is_media(ids[-1]):
+        raise BadSetting(
+            "prompt",
+            "The prompt ends with a picture, so there is no text to continue. Use a chat template "
+            "that begins the reply.",
+        )
+    if generate.cuts is not None:
+        raise BadSetting(
+            "cuts", "Parts of the network can't be cut where the chat has pictures. Remove them."
+        )
+    if generate.score_prompt:
+        raise BadSetting(
+            "score_prompt", "A prompt with pictures can't be scored: pictures have no tokens."
+        )
+
+
 def check_ids(ids: list[int], n_vocab: int) -> None:
     """Raise BadSetting where a prompt has what is no token of the vocabulary."""
+    if ids and min(ids) < -1:
+        raise BadSetting(
+            "prompt",
+            "This text has pictures or sounds in it, which only replies can process so far.",
+        )
     if ids and not 0 <= min(ids) <= max(ids) < n_vocab:
         raise BadSetting(
             "prompt",

@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from app.engine.process.cache.slot import Phase, Slot
+from app.engine.process.cache.slot import Phase, Slot, SlotReply
 from app.engine.process.cache.space import CellSpace
 from app.engine.process.native.native import Batch
+from app.engine.process.native.projector import Chunk
 from app.engine.process.scheduling.drafting import Drafting
 from app.engine.process.scheduling.guests import GuestShare
 from app.engine.process.scheduling.pace import Pace
 from app.engine.process.scheduling.rows import Row
+from app.engine.prompts.media import is_media
 
 REPEATABLE_CHUNK: Final = 128
 """Prompt tokens per step of a repeatable reply, whatever the machine's speed."""
@@ -43,14 +45,18 @@ class Batching:
         self._drafting = drafting
         self._guests = guests or GuestShare()
         self.is_person_coming = False
+        self._is_turn_of_pictures = False
 
     def build(self, give_way: Callable[[Slot], None], adapters: str = "") -> list[Row]:
         """The rows of the next step, already in the batch: of the replies with these adapters.
         `give_way(slot)` takes the cells of a reply where others need them: of the newest ones, and
         no more than needed, so that the oldest one always gets on."""
         self._batch.clear()
+        if (picture := self._picture(give_way, adapters)) is not None:
+            self._batch.size = len(picture.tokens)
+            return [picture]
         rows = self._writers(give_way, adapters)
-        reading = self._in_phase(Phase.READING)
+        reading = [slot for slot in self._in_phase(Phase.READING) if not _before_picture(slot)]
         if reading:
             rows += self._readers(reading, len(rows), give_way, adapters)
         elif any(row.reply.drafts is not None for row in rows):
@@ -58,12 +64,59 @@ class Batching:
         for row in rows:
             row.index = self._batch.add(
                 row.tokens,
-                len(row.slot.cells),
+                row.slot.cells.position(len(row.slot.cells)),
                 row.slot.cells.sequence,
                 want_scores=row.wants_scores,
                 want_all=row.scores_prompt or bool(row.proposed),
             )
         return rows
+
+    def unseen(self) -> list[Slot]:
+        """Those that wait for the vectors of a picture, the oldest first."""
+        found = []
+        for slot in sorted(self._in_phase(Phase.READING), key=_began):
+            seen = _before_picture(slot)
+            if seen is not None and seen[0].vectors is None:
+                found.append(slot)
+        return found
+
+    @staticmethod
+    def next_chunk(slot: Slot) -> Chunk | None:
+        """Of what its next cells are computed; None: of tokens."""
+        seen = _before_picture(slot)
+        return None if seen is None else seen[0]
+
+    def _picture(self, give_way: Callable[[Slot], None], adapters: str) -> Row | None:
+        """A row of vectors in the place of tokens. A pass holds either, so where others have
+        something to compute they take turns."""
+        ready = [
+            (slot, *seen)
+            for slot in _with(adapters, sorted(self._in_phase(Phase.READING), key=_began))
+            if (seen := _before_picture(slot)) is not None and seen[0].vectors is not None
+        ]
+        others = [s for s in self._in_phase(Phase.READING) if _before_picture(s) is None]
+        others += self._in_phase(Phase.WRITING)
+        self._is_turn_of_pictures = not (others and self._is_turn_of_pictures) and bool(ready)
+        if not self._is_turn_of_pictures:
+            return None
+        slot, chunk, offset = ready[0]
+        reply = slot.reply
+        assert reply is not None
+        # Cells that see each other are read at once. (They are no more than a pass can have.)
+        left = len(chunk.ids) - offset
+        least = 1 if chunk.is_causal else left
+        while self._space.make_room(least) < least:
+            held = [s for s in self._slots if not s.is_idle and len(s.cells) and s is not slot]
+            give_way(max([s for s in held if self.rests(s)] or held, key=_newest, default=slot))
+            if not held:
+                return None
+        most = min(left, self._batch.capacity)
+        if chunk.is_causal and not reply.request.generate.repeatable:
+            most = min(most, max(self._pace.chunk(somebody_writes=bool(others)), 1))
+        count = self._space.make_room(most)
+        at = len(slot.cells)
+        ids = reply.ids[at : at + count]
+        return Row(slot, reply, ids, False, picture=chunk, picture_offset=offset)
 
     def _spare(self, n_writers: int) -> int:
         """Rows that writers may have beside one each: nobody makes way for what is only
@@ -146,7 +199,7 @@ class Batching:
             chunk = REPEATABLE_CHUNK
         room = min(self._batch.room - n_writers, chunk)
         room = self._space.make_room(n_writers + room) - n_writers
-        wants = [len(r.ids) - len(s.cells) for s, r in zip(reading, replies, strict=True)]
+        wants = [_text_ahead(r, len(s.cells)) for s, r in zip(reading, replies, strict=True)]
         # Each slot may ask for one row of scores; what is left of them goes to scored prompts.
         scorable = max(self._max_outputs - n_writers - len(reading) + 1, 1)
         for number, reply in enumerate(replies):
@@ -160,6 +213,23 @@ class Batching:
                 ids = reply.ids[at : at + share]
                 rows.append(Row(slot, reply, ids, at + share == len(reply.ids)))
         return rows
+
+
+def _before_picture(slot: Slot) -> tuple[Chunk, int] | None:
+    """What picture the next cells of a reading slot are of, and where in it."""
+    reply, at = slot.reply, len(slot.cells)
+    if reply is None or not reply.pictures or at >= len(reply.ids):
+        return None
+    return reply.picture_at(at)
+
+
+def _text_ahead(reply: SlotReply, at: int) -> int:
+    """How many tokens are to be read before the next picture, or the end."""
+    if reply.pictures:
+        for place in range(at, len(reply.ids)):
+            if is_media(reply.ids[place]):
+                return place - at
+    return len(reply.ids) - at
 
 
 def _adapters(slot: Slot) -> str:

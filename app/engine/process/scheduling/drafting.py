@@ -50,6 +50,9 @@ CANNOT_CUT: Final = (
 NOT_REPEATABLE: Final = (
     "Speculative decoding is off for this reply: passes of varying size aren't repeatable."
 )
+WITH_PICTURES: Final = (
+    "Speculative decoding is off for this reply: the draft model can't see this chat's pictures."
+)
 WITH_CUTS: Final = (
     "Speculative decoding is off for this reply: replies with cuts are compared in passes of equal "
     "size."
@@ -81,8 +84,11 @@ class Drafting:
         self._times = PassTimes()
         self._n_threads = weights.n_threads
 
-    def begin(self, generate: Generate) -> tuple[DraftState | None, str]:
-        """What drafts a reply has, and why it has none where some are wished for."""
+    def begin(
+        self, generate: Generate, *, has_pictures: bool = False
+    ) -> tuple[DraftState | None, str]:
+        """What drafts a reply has, and why it has none where some are wished for. `has_pictures`:
+        its prompt has what a draft model can't see."""
         wish = generate.drafts
         if wish is None:
             return None, ""
@@ -96,6 +102,8 @@ class Drafting:
             return DraftState(wish), ""
         if self._draft is None:
             return None, self._no_draft or NO_MODEL
+        if has_pictures:
+            return None, WITH_PICTURES
         self._partner = self._partner or Partner(self._draft, self._clock)
         state = DraftState(wish, self._partner.name, before=self._unjudged())
         self._last = state

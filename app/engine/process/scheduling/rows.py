@@ -6,13 +6,15 @@ from dataclasses import dataclass
 
 from app.engine.process.cache.slot import Phase, Slot, SlotReply
 from app.engine.process.drafting.state import Proposal
+from app.engine.process.native.projector import Chunk
 
 
 @dataclass(slots=True)
 class Row:
     """A slot's share of the batch in flight: `tokens` at the end of its cells, the last of them
     only `proposed`, of which `n_accepted` were drawn. `is_catching_up`: a draft model was still
-    reading what it shall go on from."""
+    reading what it shall go on from. `picture`: what stands in place of tokens, from its cell
+    `picture_offset` on; then it is the only row."""
 
     slot: Slot
     reply: SlotReply
@@ -22,6 +24,8 @@ class Row:
     proposed: tuple[Proposal, ...] = ()
     n_accepted: int = 0
     is_catching_up: bool = False
+    picture: Chunk | None = None
+    picture_offset: int = 0
 
     @property
     def is_reading(self) -> bool:

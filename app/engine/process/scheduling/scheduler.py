@@ -69,6 +69,7 @@ from app.engine.process.trace.outbox import TokenRecord
 from app.engine.process.trace.prompt_scores import PromptScorer
 from app.engine.process.trace.scores import scores_of
 from app.engine.process.trace.timeline import Pass, Timeline
+from app.engine.prompts.media import is_media
 from app.engine.protocol.adapter_messages import Adapters
 from app.engine.protocol.lane_messages import Lanes, LaneWaiting
 from app.engine.protocol.loading_messages import LoadOptions
@@ -187,6 +188,7 @@ class Scheduler:
         self._turns = Turns()
         self._threads = Threads(weights, governed=options.governor)
         self._latest = Pass()
+        self._looks_again_at = 0.0
         self._lanes = LaneRecorder(weights.n_slots, clock)
         self._news: list[Event | TokenRecord] = []
         """Seconds from a decode's end to the next one's begin: what the host adds to a step."""
@@ -207,7 +209,14 @@ class Scheduler:
         request = Request(generate, prompt, timeline, hold=generate.hold)
         n_vocab, n_ctx = self._vocabulary.n_vocab, self._weights.n_ctx
         try:
-            admit(generate, prompt.ids, n_vocab=n_vocab, n_ctx=n_ctx, vocabulary=self._vocabulary)
+            admit(
+                generate,
+                prompt.ids,
+                n_vocab=n_vocab,
+                n_ctx=n_ctx,
+                vocabulary=self._vocabulary,
+                has_media=bool(prompt.media),
+            )
             request.adapters = self._weights.adapter_set(generate.adapters)
         except Refusal as refused:
             self._send(Failed(request.id, refused.kind, refused.sentence, refused.evidence))
@@ -290,6 +299,7 @@ class Scheduler:
         self._admit()
         self._drafting.waits = self._threads.is_trying
         self._batching.is_person_coming = bool(self._expected)
+        self._look()
         rows = self._rows()
         self._is_stuck = self._is_stuck and not rows
         if not rows or not self._take_off(rows):
@@ -300,7 +310,7 @@ class Scheduler:
         is_watched = self._threads.wants_processor_time
         processor_s = time.process_time() if is_watched else 0.0
         started = self._clock()
-        code = self._weights.decode(self._batch.native)
+        code = self._compute(rows)
         with self._lock:  # from here on `stop` breaks nothing off: a probe may decode before us
             self._in_flight = frozenset()
         if not self._on_processor:
@@ -331,6 +341,69 @@ class Scheduler:
                 self._weights.use(rows[0].reply.request.adapters)
                 return rows
         return []
+
+    def _compute(self, rows: list[Row]) -> int:
+        """llama.cpp's code, 0 where it has."""
+        row, projector = rows[0], self._weights.projector
+        if row.picture is None or row.picture.vectors is None or projector is None:
+            return self._weights.decode(self._batch.native)
+        cells, offset, count = row.slot.cells, row.picture_offset, len(row.tokens)
+        first = cells.position(len(cells) - offset)
+        return self._weights.decode_vectors(
+            row.picture.vectors[offset : offset + count],
+            row.picture.positions(first, offset, count, has_axes=projector.has_axes),
+            cells.sequence,
+            is_causal=row.picture.is_causal,
+        )
+
+    # --- pictures -------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        """A slice of the work on a picture that a prompt comes to next. Beside others it takes
+        half of the time."""
+        projector = self._weights.projector
+        if projector is None:
+            return
+        passes, slots = projector.passes, self._slots
+        held = {id(c) for s in slots if s.reply is not None for c in s.reply.pictures.values()}
+        if passes.chunk is not None and id(passes.chunk) not in held:
+            passes.leave()
+        unseen = self._batching.unseen()
+        if not unseen or self._clock() < self._looks_again_at:
+            return
+        of = {slot.cells.sequence: self._batching.next_chunk(slot) for slot in unseen}
+        begun = [slot for slot in unseen if of[slot.cells.sequence] is passes.chunk]
+        slot = (begun or unseen)[0]
+        chunk = of[slot.cells.sequence]
+        waiting = [other for other in unseen if of[other.cells.sequence] is chunk]
+        assert chunk is not None
+        self._is_stuck = False
+        began = self._clock()
+        if not begun:
+            self._for_replies(waiting, lambda reply: reply.request.timeline.mark("between", began))
+        try:
+            is_there = passes.step(chunk)
+        except Refusal as refused:
+            for other in waiting:
+                self._fail(other, refused.kind, refused.sentence, refused.evidence)
+            return
+        now = self._clock()
+        others = [s for s in slots if s.reply is not None and s not in unseen]
+        self._looks_again_at = now + (now - began) if others else 0.0
+        self._for_replies(waiting, lambda reply: reply.request.timeline.mark("seeing", now))
+        if is_there:
+            self._for_replies(waiting, self._tell_seen)
+
+    @staticmethod
+    def _for_replies(slots: list[Slot], act: Callable[[SlotReply], None]) -> None:
+        for slot in slots:
+            if slot.reply is not None:
+                act(slot.reply)
+
+    def _tell_seen(self, reply: SlotReply) -> None:
+        parts = reply.pictures.values()
+        n_seen = sum(part.vectors is not None for part in parts)
+        self._emit(Progress(reply.request.id, "seeing", n_seen, len(parts)))
 
     def _emit(self, item: Event | TokenRecord) -> None:
         self._news.append(item)
@@ -577,7 +650,7 @@ class Scheduler:
         try:
             ids = request.prompt.ids
             seen = ids[: len(ids) - request.prompt.n_begun]
-            chain.see_prompt(seen)
+            chain.see_prompt([i for i in seen if not is_media(i)] if request.prompt.media else seen)
             chain.see_beginning(seen[len(seen) - request.prompt.n_continued :])
             reply = SlotReply(request, self._vocabulary, chain)
         except BaseException:
@@ -604,7 +677,9 @@ class Scheduler:
         timeline = reply.request.timeline
         if plan.parked is not None:
             timeline.mark("settling", self._clock())
-        reply.drafts, undrafted = self._drafting.begin(reply.request.generate)
+        reply.drafts, undrafted = self._drafting.begin(
+            reply.request.generate, has_pictures=bool(reply.pictures)
+        )
         if undrafted:
             self._note(reply, "no_drafts", undrafted)
         refused = self._space.settle(plan, reply.request)

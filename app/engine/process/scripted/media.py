@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator
 
 from app.engine.process.scripted.script import ScriptProjector
 from app.engine.prompts.media import See, Seen, check_media, media_ids
 from app.engine.protocol.loading_messages import BESIDE
 from app.engine.protocol.media_messages import Media, ProjectorOffer
-from app.engine.protocol.prompt_messages import Prompt
 
 
 def scripted_offer(path: str, script: ScriptProjector) -> ProjectorOffer | None:
@@ -28,11 +26,6 @@ def scripted_offer(path: str, script: ScriptProjector) -> ProjectorOffer | None:
         script.size_bytes,
         script.why,
     )
-
-
-def media_of(prompt: Prompt) -> Iterator[Media]:
-    for message in getattr(prompt, "messages", ()):
-        yield from message.media
 
 
 def scripted_sight(script: ScriptProjector, offer: ProjectorOffer | None) -> See:

@@ -25,7 +25,7 @@ import msgspec
 from app.engine.process.scripted.cache import BUSY, ScriptCache
 from app.engine.process.scripted.grammar import scripted_check
 from app.engine.process.scripted.lanes import ScriptLanes
-from app.engine.process.scripted.media import media_of, scripted_offer, scripted_sight
+from app.engine.process.scripted.media import scripted_offer, scripted_sight
 from app.engine.process.scripted.passages import scripted_passages
 from app.engine.process.scripted.prompt import END_ID, build_scripted, show_scripted
 from app.engine.process.scripted.script import (
@@ -41,7 +41,7 @@ from app.engine.process.scripted.script import (
 from app.engine.process.scripted.steering import Steering, StopSeenError
 from app.engine.process.scripted.take import Said, Take
 from app.engine.prompts.fitting import PromptTooLong, counted, fit_prompt
-from app.engine.prompts.media import check_media
+from app.engine.prompts.media import check_media, media_of
 from app.engine.prompts.prompt import BuiltPrompt
 from app.engine.protocol import wire
 from app.engine.protocol.adapter_messages import AdapterUsed, MakeVector

@@ -1,0 +1,532 @@
+"""Pictures and sounds become vectors: llama.cpp's `mtmd` beside loaded weights.
+
+What the header tells is checked before native code sees the file, as what a picture's file says is
+before it is decoded (`media_files.py`): in there a claim that does not hold ends the process. A
+projector that cannot be used leaves the weights loaded, with a sentence.
+
+    see       text thread      decodes a picture, cuts it as the projector wants it → token IDs
+    Looking   context thread   computes the vectors of one part, a slice at a time
+
+An encode is one native call that may take a minute on a processor, and nothing ends it from
+outside. But it asks before each node of its graph whether somebody wants to see the result, and
+stops there if so. So it runs on a thread that waits at such a place until it is given its next
+slice: between two slices other replies decode, and a stop leaves it there. The two threads never
+compute at the same time. What must hold: the vectors of a pass that was left off are never used.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import importlib
+import threading
+import time
+import weakref
+from collections import OrderedDict
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from app.engine.process.native.media_files import check_file
+from app.engine.process.native.native import NativeLog, llama
+from app.engine.prompts.media import MAX_POSITIONS, Seen, check_media, media_ids
+from app.engine.protocol.loading_messages import Loaded
+from app.engine.protocol.media_messages import Media, ProjectorOffer
+from app.gguf.fingerprint import fast_hash
+from app.gguf.header import Header, read_header
+from app.gguf.projector import projector_of
+from app.refusal import Refusal
+
+Vectors = np.ndarray[Any, np.dtype[np.float32]]
+Positions = np.ndarray[Any, np.dtype[np.int32]]
+
+KEPT_BYTES: Final = 256 * 2**20
+"""Of pictures that were looked at: who sends one again, or retries, does not wait for it again."""
+SLICE_S: Final = 0.05
+"""An encode is asked so often whether others are to go on, or it shall stop."""
+_FIRST_STRIDE: Final = 16
+_MOST_STRIDE: Final = 4096
+_MAX_SIDE: Final = 16_384
+_UNSUPPORTED: Final = ("hunyuanvl", "qwen3tts_spkenc", "pockettts_spkenc")
+"""The first counts the pictures before one in its positions, so that no picture is ever the same;
+the others make speech."""
+
+
+def _mtmd() -> ModuleType:
+    return importlib.import_module("llama_cpp.mtmd_cpp")
+
+
+class Chunk:
+    """A part of a picture, or of a sound, as the projector takes it. `positions` [4, n_cells]:
+    offsets from the first one, by axis; None: one after the other. `vectors` [n_cells, width]."""
+
+    def __init__(
+        self,
+        ids: list[int],
+        native_chunk: Any,
+        free: Any,
+        *,
+        is_causal: bool,
+        positions: Positions | None,
+    ) -> None:
+        self.ids = ids
+        self.is_causal = is_causal
+        self.vectors: Vectors | None = None
+        self._positions = positions
+        self.native = native_chunk
+        self._free = weakref.finalize(self, free, native_chunk)
+        self.pixel_bytes = 0
+
+    @property
+    def size_bytes(self) -> int:
+        return self.pixel_bytes if self.vectors is None else self.vectors.nbytes
+
+    def give(self, vectors: Vectors) -> None:
+        """These were computed: what they were computed from is no longer needed."""
+        self.vectors = vectors
+        self.native = None
+        self._free()
+
+    def positions(self, first: int, offset: int, count: int, *, has_axes: bool) -> Positions:
+        """Of `count` cells from `offset` on, where the picture begins at position `first`."""
+        if not has_axes:
+            return np.arange(first + offset, first + offset + count, dtype=np.int32)
+        if self._positions is None:
+            row = np.arange(first + offset, first + offset + count, dtype=np.int32)
+            return np.tile(row, 4)
+        found = self._positions[:, offset : offset + count].copy()
+        found[:3] += first  # the fourth axis does not move on with the text
+        return np.ascontiguousarray(found).reshape(-1)
+
+
+class Projector:
+    """One projector beside loaded weights. `see` is called on one thread, all else on the one that
+    owns the context."""
+
+    def __init__(
+        self,
+        context: Any,
+        offer: ProjectorOffer,
+        width: int,
+        n_ubatch: int,
+        passes: Passes,
+        key: bytes,
+    ) -> None:
+        """`width`: of a vector. `key`: what it is known by, so that another one sees otherwise."""
+        self._context = context
+        self.offer = offer
+        self.passes = passes
+        self._key = key
+        self._mtmd = _mtmd()
+        self._width = width
+        self._n_ubatch = n_ubatch
+        self.has_axes = bool(self._mtmd.mtmd_decode_use_mrope(context))
+        self._known: OrderedDict[bytes, list[Seen]] = OrderedDict()
+
+    # --- looking at a file --------------------------------------------------------------------
+
+    def see(self, media: Media) -> Sequence[Seen]:
+        """What stands in the prompt for it. Raises Refusal."""
+        check_media([media], self.offer)
+        digest = hashlib.blake2b(media.kind.encode() + media.data, key=self._key[:64]).digest()
+        seen = self._known.pop(digest, None)
+        if seen is None:
+            check_file(media.kind, media.data)
+            seen = self._cut(self._decoded(media), digest)
+        self._known[digest] = seen
+        self._forget()
+        return seen
+
+    def _forget(self) -> None:
+        size = sum(_size(seen) for seen in self._known.values())
+        while size > KEPT_BYTES and len(self._known) > 1:
+            _, oldest = self._known.popitem(last=False)
+            size -= _size(oldest)
+
+    def _decoded(self, media: Media) -> Any:
+        buffer = (ctypes.c_uint8 * len(media.data)).from_buffer_copy(media.data)
+        bitmap = self._mtmd.mtmd_helper_bitmap_init_from_buf(
+            self._context, buffer, len(media.data), False
+        )
+        what = "picture" if media.kind == "image" else "audio"
+        if not bitmap:
+            raise Refusal(
+                "bad_media",
+                f"The {what} is damaged, or stored in a way that can't be read. Save it anew as "
+                f"{'PNG or JPEG' if media.kind == 'image' else 'WAV'} and attach that.",
+            )
+        if self._mtmd.mtmd_bitmap_is_audio(bitmap) != (media.kind == "audio"):
+            self._mtmd.mtmd_bitmap_free(bitmap)
+            raise Refusal("bad_media", f"The file is no {what}. Attach it as what it is.")
+        return bitmap
+
+    def _cut(self, bitmap: Any, digest: bytes) -> list[Seen]:
+        """As `mtmd_tokenize` would have it at this place: texts around and between the parts."""
+        mtmd = self._mtmd
+        chunks = mtmd.mtmd_input_chunks_init()
+        try:
+            part = mtmd.mtmd_input_part(None, bitmap)
+            parts = (ctypes.POINTER(mtmd.mtmd_input_part) * 1)(ctypes.pointer(part))
+            code = mtmd.mtmd_tokenize_from_parts(self._context, chunks, parts, 1, False)
+            if code != 0:
+                raise Refusal(
+                    "bad_media",
+                    "The projector can't take this file: it may be too small or of an unusual "
+                    "shape. Choose another one.",
+                    f"mtmd_tokenize returned {code}",
+                )
+            return [
+                self._seen(mtmd.mtmd_input_chunks_get(chunks, number), number, digest)
+                for number in range(mtmd.mtmd_input_chunks_size(chunks))
+            ]
+        finally:
+            mtmd.mtmd_input_chunks_free(chunks)
+            mtmd.mtmd_bitmap_free(bitmap)
+
+    def _seen(self, part: Any, number: int, digest: bytes) -> Seen:
+        mtmd = self._mtmd
+        kind = mtmd.mtmd_input_chunk_get_type(part)
+        if kind == mtmd.MTMD_INPUT_CHUNK_TYPE_TEXT:
+            count = ctypes.c_size_t()
+            tokens = mtmd.mtmd_input_chunk_get_tokens_text(part, ctypes.byref(count))
+            return Seen([int(tokens[i]) for i in range(count.value)])
+        n_cells = int(mtmd.mtmd_input_chunk_get_n_tokens(part))
+        n_positions = int(mtmd.mtmd_input_chunk_get_n_pos(part))
+        is_causal = not mtmd.mtmd_decode_use_non_causal(self._context, part)
+        if not is_causal and n_cells > self._n_ubatch:
+            raise Refusal(
+                "bad_media",
+                f"This picture takes {n_cells:,} cells, which this model has to read in one pass, "
+                f"but a pass has at most {self._n_ubatch:,}. Reload the model with a larger batch.",
+            )
+        if n_cells < 1 or n_positions > MAX_POSITIONS:
+            raise Refusal("bad_media", "The file is too long for the projector. Make it shorter.")
+        hash_of_part = hashlib.blake2b(digest + number.to_bytes(4, "little")).digest()
+        is_image = kind == mtmd.MTMD_INPUT_CHUNK_TYPE_IMAGE
+        has_axes = self.has_axes and is_image
+        ids = media_ids(hash_of_part, n_cells, n_positions if has_axes else 0)
+        columns, rows, positions = 0, 0, None
+        if has_axes:
+            image = mtmd.mtmd_input_chunk_get_tokens_image(part)
+            positions = self._axes(image, n_cells)
+            columns, rows = (int(positions[axis].max()) + 1 for axis in (2, 1))
+            if columns * rows != n_cells:
+                columns = rows = 0
+        elif is_image:
+            side = round(n_cells**0.5)
+            columns = rows = side if side * side == n_cells else 0
+        own = mtmd.mtmd_input_chunk_copy(part)
+        chunk = Chunk(
+            ids, own, mtmd.mtmd_input_chunk_free, is_causal=is_causal, positions=positions
+        )
+        chunk.pixel_bytes = n_cells * self._width * 4
+        return Seen(ids, True, columns, rows, chunk)
+
+    def _axes(self, image: Any, n_cells: int) -> Positions:
+        """[4, n_cells]: time, row, column, and the fourth axis, of a picture at position 0."""
+        places = (self._mtmd.mtmd_decoder_pos * n_cells)()
+        self._mtmd.mtmd_helper_image_get_decoder_pos(image, 0, places)
+        return np.array(
+            [
+                [p.t for p in places],
+                [p.y for p in places],
+                [p.x for p in places],
+                [p.z for p in places],
+            ],
+            np.int32,
+        )
+
+    # --- the end ------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        self._known.clear()
+        self.passes.leave()
+        if self._context is not None:
+            self._mtmd.mtmd_free(self._context)
+        self._context = None
+
+
+def _size(seen: Sequence[Seen]) -> int:
+    return sum(s.chunk.size_bytes for s in seen if isinstance(s.chunk, Chunk))
+
+
+# --- computing --------------------------------------------------------------------------------
+
+
+class Passes:
+    """Encodes chunks slice by slice, one after the other, on a thread of its own."""
+
+    def __init__(self) -> None:
+        self.context: Any = None
+        self.width = 0
+        self._callback = llama.ggml_backend_sched_eval_callback(self._asked)
+        self._chunk: Chunk | None = None
+        self._thread: threading.Thread | None = None
+        self._go = threading.Semaphore(0)
+        self._came = threading.Semaphore(0)
+        self._is_left = False
+        self._code = -1
+        self._is_done = False
+        self._stride = _FIRST_STRIDE
+        self._at = 0
+        self._since = 0.0
+
+    @property
+    def watch(self) -> Any:
+        """What ggml asks; must live as long as the context that was made with it."""
+        return self._callback
+
+    @property
+    def chunk(self) -> Chunk | None:
+        """What is being looked at."""
+        return self._chunk
+
+    def step(self, chunk: Chunk) -> bool:
+        """One slice of this chunk's encode; what was begun of another one is left. True: its
+        vectors are there. Raises Refusal where the projector failed."""
+        if self._chunk is not chunk:
+            self.leave()
+            self._begin(chunk)
+        self._go.release()
+        self._came.acquire()
+        if not self._is_done:
+            return False
+        self._join()
+        if self._code != 0:
+            raise Refusal(
+                "native_error",
+                "The projector failed at this file. Try another one; if it fails again, reload "
+                "the model.",
+                f"mtmd_encode_chunk returned {self._code}",
+            )
+        mtmd = _mtmd()
+        found = mtmd.mtmd_get_output_embd(self.context)
+        shape = (len(chunk.ids), self.width)
+        vectors = np.ctypeslib.as_array(found, shape).copy()
+        if not np.isfinite(vectors).all():
+            raise Refusal(
+                "native_error",
+                "The projector computed values that aren't numbers. Its file may be damaged or "
+                "made for another model.",
+            )
+        chunk.give(vectors)
+        return True
+
+    def leave(self) -> None:
+        """What was begun is no longer wanted."""
+        if self._thread is None:
+            return
+        self._is_left = True
+        while not self._is_done:
+            self._go.release()
+            self._came.acquire()
+        self._join()
+
+    def _begin(self, chunk: Chunk) -> None:
+        self._chunk = chunk
+        self._is_left = self._is_done = False
+        self._code, self._at = -1, 0
+        self._thread = threading.Thread(target=self._run, name="projector", daemon=True)
+        self._thread.start()
+
+    def _join(self) -> None:
+        assert self._thread is not None
+        self._thread.join()
+        self._thread = self._chunk = None
+
+    def _run(self) -> None:
+        self._go.acquire()
+        self._since = time.perf_counter()
+        try:
+            if not self._is_left:
+                assert self._chunk is not None
+                self._code = int(_mtmd().mtmd_encode_chunk(self.context, self._chunk.native))
+        finally:
+            self._is_done = True
+            self._came.release()
+
+    def _asked(self, _: Any, ask: bool, __: Any) -> bool:
+        """Called by ggml on the encode's thread. It must not raise."""
+        if self._thread is None or threading.current_thread() is not self._thread:
+            return not ask  # as it loads
+        if ask:
+            self._at += 1
+            return self._is_left or self._at % self._stride == 0
+        now = time.perf_counter()
+        took, wanted = now - self._since, SLICE_S
+        if took < wanted / 2:
+            self._stride = min(self._stride * 2, _MOST_STRIDE)
+        elif took > wanted * 2:
+            self._stride = max(self._stride // 2, 1)
+        if self._is_left:
+            return False
+        self._came.release()
+        self._go.acquire()
+        self._since = time.perf_counter()
+        return not self._is_left
+
+
+# --- loading ----------------------------------------------------------------------------------
+
+
+def offer_of(path: str, header: Header | None, why: str = "") -> ProjectorOffer:
+    """What the header tells."""
+    facts = projector_of(header) if header is not None else None
+    if header is None or facts is None:
+        return ProjectorOffer(path, why=why)
+    return ProjectorOffer(
+        path,
+        facts.kind,
+        facts.sees and bool(facts.vision.image_size),
+        facts.hears,
+        image_size=facts.vision.image_size,
+        size_bytes=header.size_bytes,
+        why=why,
+    )
+
+
+def checked_header(path: str, n_embd: int) -> Header:
+    """The header of a projector for weights of this width. Raises Refusal."""
+    header = read_header(path)
+    name = header.path.name
+    facts = projector_of(header)
+    if facts is None:
+        raise Refusal(
+            "unsupported",
+            f"“{name}” is not a projector but a {header.architecture or 'different'} file. Choose "
+            "the file that is usually called mmproj.",
+        )
+    if header.size_bytes < header.expected_bytes:
+        raise Refusal(
+            "incomplete_file",
+            f"The projector “{name}” is incomplete: it has {header.size_bytes:,} of "
+            f"{header.expected_bytes:,} bytes. Download it again.",
+        )
+    if facts.kind in _UNSUPPORTED:
+        raise Refusal(
+            "unsupported",
+            f"The projector “{name}” is of the type “{facts.kind}”, which isn't supported.",
+        )
+    if header.kind == "mmproj" and not facts.fits(n_embd):
+        widths = " or ".join(f"{width:,}" for width in facts.widths)
+        raise Refusal(
+            "unsupported",
+            f"The projector “{name}” was made for another model: it gives vectors of {widths} "
+            f"numbers, this model takes {n_embd:,}. Choose the projector of this model.",
+        )
+    _check_numbers(header)
+    return header
+
+
+def _check_numbers(header: Header) -> None:
+    """What llama.cpp divides by, or takes memory for, without a look."""
+    for modality in ("vision", "audio"):
+        if header.metadata.get(f"clip.has_{modality}_encoder") is not True:
+            continue
+        wanted = ["embedding_length", "attention.head_count", "block_count"]
+        wanted += ["image_size", "patch_size"] if modality == "vision" else ["num_mel_bins"]
+        found = {key: header.number(f"{modality}.{key}") for key in wanted}
+        is_odd = any(not value or not 0 < value <= _MAX_SIDE for value in found.values())
+        if not is_odd and modality == "vision":
+            is_odd = (found["patch_size"] or 1) > (found["image_size"] or 0)
+        if not is_odd:
+            is_odd = (found["embedding_length"] or 0) % (found["attention.head_count"] or 1) != 0
+        if is_odd:
+            told = ", ".join(f"{key} {value}" for key, value in found.items())
+            raise Refusal(
+                "unsupported",
+                f"The projector “{header.path.name}” is damaged: its sizes make no sense. Download "
+                "it again.",
+                told,
+            )
+
+
+def load_projector(
+    path: str, model: Any, loaded: Loaded, log: NativeLog
+) -> tuple[Projector | None, ProjectorOffer]:
+    """The projector beside these weights, or why there is none."""
+    header: Header | None = None
+    try:
+        width = int(llama.llama_model_n_embd_inp(model))
+        header = checked_header(path, loaded.n_embd)
+        return _loaded(path, header, model, width, loaded, log)
+    except Refusal as refused:
+        return None, offer_of(path, header, refused.sentence)
+
+
+def _loaded(
+    path: str, header: Header, model: Any, width: int, loaded: Loaded, log: NativeLog
+) -> tuple[Projector, ProjectorOffer]:
+    mtmd = _mtmd()
+    log.install_into(mtmd.mtmd_helper_log_set)
+    passes = Passes()
+    params = mtmd.mtmd_context_params_default()
+    params.use_gpu = loaded.n_gpu_layers > 0 and bool(loaded.devices)
+    params.n_threads = loaded.n_threads
+    params.print_timings = False
+    params.cb_eval = passes.watch
+    with log.recording() as lines:
+        context = mtmd.mtmd_init_from_file(
+            str(path).encode("utf-8", "surrogateescape"), model, params
+        )
+    if not context:
+        raise _failure(header, "\n".join(lines[-6:]))
+    sees = bool(mtmd.mtmd_support_vision(context))
+    offer = msgspec.structs.replace(
+        offer_of(str(Path(path).absolute()), header),
+        images=sees,
+        audio=bool(mtmd.mtmd_support_audio(context)),
+        tokens_per_image=_fixed_cells(context) if sees else 0,
+    )
+    passes.context, passes.width = context, width
+    key = fast_hash(header).encode()
+    return Projector(context, offer, width, loaded.n_ubatch, passes, key), offer
+
+
+def _fixed_cells(context: Any) -> int:
+    """The cells of any picture; 0 where that depends on its size."""
+    mtmd, found = _mtmd(), set[int]()
+    for width, height in ((64, 64), (1024, 640)):
+        bitmap = mtmd.mtmd_bitmap_init(width, height, None)  # a size without pixels
+        chunks = mtmd.mtmd_input_chunks_init()
+        part = mtmd.mtmd_input_part(None, bitmap)
+        parts = (ctypes.POINTER(mtmd.mtmd_input_part) * 1)(ctypes.pointer(part))
+        if mtmd.mtmd_tokenize_from_parts(context, chunks, parts, 1, False) == 0:
+            found.add(int(mtmd.mtmd_helper_get_n_tokens(chunks)))
+        mtmd.mtmd_input_chunks_free(chunks)
+        mtmd.mtmd_bitmap_free(bitmap)
+    return found.pop() if len(found) == 1 else 0
+
+
+def _failure(header: Header, evidence: str) -> Refusal:
+    name = header.path.name
+    if "mismatch between text model" in evidence:
+        return Refusal(
+            "unsupported",
+            f"The projector “{name}” was made for another model. Choose the one of this model.",
+            evidence,
+        )
+    if "unknown projector type" in evidence:
+        return Refusal(
+            "unsupported",
+            f"The projector “{name}” is of a type that this version of llama.cpp doesn't know. "
+            "Update the engine or choose another one.",
+            evidence,
+        )
+    if "unable to find tensor" in evidence:
+        return Refusal(
+            "unsupported",
+            f"The projector “{name}” lacks tensors that its type needs. It is damaged, or needs a "
+            "newer engine.",
+            evidence,
+        )
+    return Refusal(
+        "native_error",
+        f"llama.cpp couldn't load the projector “{name}”. It may be damaged or need a newer "
+        "engine. The engine log has the details.",
+        evidence,
+    )

@@ -1,0 +1,202 @@
+"""Tiny projectors (mmproj) in float32 with random weights: each kind reads pictures, or sounds, in
+another way, for networks of `small_networks.py`, whose stream is 64 wide.
+
+    mlp        llava: 4 x 4 patches of a square become 16 cells, read one after the other
+    gemma3     4 x 4 patches are pooled to 4 cells, which see each other: attention is not causal
+    qwen2vl    as many cells as the picture is large, in rows and columns (M-RoPE)
+    ultravox   sounds: whisper's encoder, eight frames to a cell
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import struct
+import zlib
+from pathlib import Path
+from typing import Any, Final
+
+from gguf_writer import Tensor, bpe_vocabulary, normal_numbers, write_gguf
+from small_networks import _attention, _ends, _feed_forward, _write
+
+TEXT_WIDTH: Final = 64
+WIDTH: Final = 32
+_HEADS: Final = 2
+_FF: Final = 48
+_PATCH: Final = 8
+_SIDE: Final = 32
+_N_MEL: Final = 16
+CELLS: Final = {"mlp": 16, "gemma3": 4}
+IMAGE_KINDS: Final = ("mlp", "gemma3", "qwen2vl")
+
+
+def small_projector(path: Path, kind: str, seed: int = 0, **more: Any) -> None:
+    """Write one; `more` are keys of its header that are other than usual (`kind`'s prefix left
+    out), None: missing."""
+    source = random.Random(f"{kind} {seed}")
+    writer = {"mlp": _mlp, "gemma3": _gemma3, "qwen2vl": _qwen2vl, "ultravox": _ultravox}[kind]
+    tensors = writer(source)
+    is_audio = kind == "ultravox"
+    modality = "audio" if is_audio else "vision"
+    own = {
+        "embedding_length": WIDTH,
+        "attention.head_count": _HEADS,
+        "feed_forward_length": _FF,
+        "block_count": 2,
+        "projection_dim": TEXT_WIDTH,
+        "attention.layer_norm_epsilon": 1e-5,
+    }
+    if is_audio:
+        own |= {"num_mel_bins": _N_MEL, "projector.stack_factor": 8}
+    else:
+        own |= {"image_size": _SIDE, "patch_size": _PATCH}
+        own |= {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}
+    if kind == "gemma3":
+        own["projector.scale_factor"] = 2
+    name = {"qwen2vl": "qwen2vl_merger"}.get(kind, kind)
+    keys = {
+        f"clip.has_{modality}_encoder": True,
+        "clip.projector_type": name,
+        "clip.use_gelu": True,
+        "general.type": "mmproj",
+    } | {f"clip.{modality}.{key}": value for key, value in (own | more).items()}
+    write_gguf(path, architecture="clip", metadata=keys, tensors=tensors)
+
+
+def axes_network(path: Path) -> None:
+    """A network whose positions have axes, as Qwen2-VL's: two layers, six words."""
+    source, n_layer, d_head = random.Random(5), 2, TEXT_WIDTH // 4
+    tensors = _ends(source, is_tied=True)
+    for layer in range(n_layer):
+        parts = _attention(source, d_head, 2) | _feed_forward(source, 0)
+        tensors |= {f"blk.{layer}.{name}.weight": tensor for name, tensor in parts.items()}
+        for part, width in (("q", 64), ("k", 2 * d_head), ("v", 2 * d_head)):
+            tensors[f"blk.{layer}.attn_{part}.bias"] = _vector(source, width)
+    more = {"rope.dimension_sections": [2, 3, 3, 0], "rope.freq_base": 500.0}
+    _write(path, "qwen2vl", n_layer, 2, tensors, more)
+
+
+def _mlp(source: random.Random) -> dict[str, Tensor]:
+    tensors = _vision(source) | {
+        "v.class_embd": _vector(source, WIDTH),
+        "v.position_embd.weight": _matrix(source, WIDTH, 17),
+        "v.pre_ln.weight": _ones(source, WIDTH),
+        "v.pre_ln.bias": _vector(source, WIDTH),
+    }
+    for number, (wide, out) in {0: (WIDTH, TEXT_WIDTH), 2: (TEXT_WIDTH, TEXT_WIDTH)}.items():
+        tensors[f"mm.{number}.weight"] = _matrix(source, wide, out)
+        tensors[f"mm.{number}.bias"] = _vector(source, out)
+    return tensors
+
+
+def _gemma3(source: random.Random) -> dict[str, Tensor]:
+    return _vision(source) | {
+        "v.position_embd.weight": _matrix(source, WIDTH, 16),
+        "v.patch_embd.bias": _vector(source, WIDTH),
+        "v.post_ln.weight": _ones(source, WIDTH),
+        "v.post_ln.bias": _vector(source, WIDTH),
+        "mm.input_projection.weight": _matrix(source, TEXT_WIDTH, WIDTH),
+        "mm.soft_emb_norm.weight": _ones(source, WIDTH),
+    }
+
+
+def _qwen2vl(source: random.Random) -> dict[str, Tensor]:
+    tensors = _vision(source) | {
+        "v.patch_embd.weight.1": _matrix(source, _PATCH, _PATCH, 3, WIDTH),
+        "v.post_ln.weight": _ones(source, WIDTH),
+        "v.post_ln.bias": _vector(source, WIDTH),
+    }
+    for number, out in {0: 4 * WIDTH, 2: TEXT_WIDTH}.items():
+        tensors[f"mm.{number}.weight"] = _matrix(source, 4 * WIDTH, out)
+        tensors[f"mm.{number}.bias"] = _vector(source, out)
+    return tensors
+
+
+def _ultravox(source: random.Random) -> dict[str, Tensor]:
+    tensors = _layers(source, "a") | {
+        "a.conv1d.1.weight": _matrix(source, 3, _N_MEL, WIDTH),
+        "a.conv1d.1.bias": Tensor((1, WIDTH), _vector(source, WIDTH).values),
+        "a.conv1d.2.weight": _matrix(source, 3, WIDTH, WIDTH),
+        "a.conv1d.2.bias": Tensor((1, WIDTH), _vector(source, WIDTH).values),
+        "a.position_embd.weight": _matrix(source, WIDTH, 1500),
+        "a.post_ln.weight": _ones(source, WIDTH),
+        "a.post_ln.bias": _vector(source, WIDTH),
+        "mm.a.norm_pre.weight": _ones(source, 8 * WIDTH),
+        "mm.a.mlp.1.weight": _matrix(source, 8 * WIDTH, 2 * TEXT_WIDTH),
+        "mm.a.norm_mid.weight": _ones(source, TEXT_WIDTH),
+        "mm.a.mlp.2.weight": _matrix(source, TEXT_WIDTH, TEXT_WIDTH),
+    }
+    return {name: tensor for name, tensor in tensors.items() if not name.endswith("attn_k.bias")}
+
+
+def _vision(source: random.Random) -> dict[str, Tensor]:
+    patches = _matrix(source, _PATCH, _PATCH, 3, WIDTH, spread=0.1)
+    return {"v.patch_embd.weight": patches} | _layers(source, "v")
+
+
+def _layers(source: random.Random, prefix: str) -> dict[str, Tensor]:
+    tensors = {}
+    for layer in range(2):
+        sizes = {f"attn_{part}": (WIDTH, WIDTH) for part in ("q", "k", "v", "out")}
+        sizes |= {"ffn_up": (WIDTH, _FF), "ffn_down": (_FF, WIDTH)}
+        for name, (wide, out) in sizes.items():
+            tensors[f"{prefix}.blk.{layer}.{name}.weight"] = _matrix(source, wide, out)
+            tensors[f"{prefix}.blk.{layer}.{name}.bias"] = _vector(source, out)
+        for name in ("ln1", "ln2"):
+            tensors[f"{prefix}.blk.{layer}.{name}.weight"] = _ones(source, WIDTH)
+            tensors[f"{prefix}.blk.{layer}.{name}.bias"] = _vector(source, WIDTH)
+    return tensors
+
+
+def _matrix(source: random.Random, *shape: int, spread: float = 0.3) -> Tensor:
+    return Tensor(shape, normal_numbers(source, math.prod(shape), spread))
+
+
+def _vector(source: random.Random, size: int) -> Tensor:
+    return _matrix(source, size, spread=0.1)
+
+
+def _ones(source: random.Random, size: int) -> Tensor:
+    return Tensor((size,), [source.uniform(0.5, 1.5) for _ in range(size)])
+
+
+# --- what is looked at, and heard -------------------------------------------------------------
+
+
+def png(width: int, height: int, seed: int = 0, *, claims: tuple[int, int] | None = None) -> bytes:
+    """A picture of random colours; `claims`: what its header says of its size instead."""
+    source = random.Random(seed)
+    rows = b"".join(b"\0" + source.randbytes(3 * width) for _ in range(height))
+    size = struct.pack(">II", *(claims or (width, height)))
+    parts = (
+        (b"IHDR", size + bytes((8, 2, 0, 0, 0))),
+        (b"IDAT", zlib.compress(rows)),
+        (b"IEND", b""),
+    )
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
+        for name, body in parts
+    )
+
+
+def wav(seconds: float, pitch: float = 440.0, rate: int = 16000) -> bytes:
+    """A tone, 16 bits, one channel."""
+    count = int(seconds * rate)
+    data = struct.pack(
+        f"<{count}h", *(int(9000 * math.sin(math.tau * pitch * i / rate)) for i in range(count))
+    )
+    form = struct.pack("<HHIIHH", 1, 1, rate, 2 * rate, 2, 16)
+    return (
+        b"RIFF"
+        + struct.pack("<I", 36 + len(data))
+        + b"WAVEfmt "
+        + struct.pack("<I", 16)
+        + form
+        + b"data"
+        + struct.pack("<I", len(data))
+        + data
+    )
+
+
+def vocabulary_size() -> int:
+    return len(bpe_vocabulary())

@@ -4,7 +4,7 @@ another way, for networks of `small_networks.py`, whose stream is 64 wide.
     mlp        llava: 4 x 4 patches of a square become 16 cells, read one after the other
     gemma3     4 x 4 patches are pooled to 4 cells, which see each other: attention is not causal
     qwen2vl    as many cells as the picture is large, in rows and columns (M-RoPE)
-    ultravox   sounds: whisper's encoder, eight frames to a cell
+    ultravox   sounds: whisper's encoder, four frames to a cell
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import zlib
 from pathlib import Path
 from typing import Any, Final
 
-from gguf_writer import Tensor, bpe_vocabulary, normal_numbers, write_gguf
+from gguf_writer import Tensor, normal_numbers, write_gguf
 from small_networks import _attention, _ends, _feed_forward, _write
 
 TEXT_WIDTH: Final = 64
@@ -30,12 +30,21 @@ CELLS: Final = {"mlp": 16, "gemma3": 4}
 IMAGE_KINDS: Final = ("mlp", "gemma3", "qwen2vl")
 
 
-def small_projector(path: Path, kind: str, seed: int = 0, **more: Any) -> None:
-    """Write one; `more` are keys of its header that are other than usual (`kind`'s prefix left
-    out), None: missing."""
+def small_projector(
+    path: Path,
+    kind: str,
+    seed: int = 0,
+    *,
+    name: str = "",
+    text_width: int = TEXT_WIDTH,
+    **more: Any,
+) -> None:
+    """Write one. `name`: another name of its kind, `text_width`: another width of what it gives,
+    and `more`: keys of its header that are other than usual, without their prefix; None: missing.
+    """
     source = random.Random(f"{kind} {seed}")
     writer = {"mlp": _mlp, "gemma3": _gemma3, "qwen2vl": _qwen2vl, "ultravox": _ultravox}[kind]
-    tensors = writer(source)
+    tensors = writer(source, text_width)
     is_audio = kind == "ultravox"
     modality = "audio" if is_audio else "vision"
     own = {
@@ -47,13 +56,13 @@ def small_projector(path: Path, kind: str, seed: int = 0, **more: Any) -> None:
         "attention.layer_norm_epsilon": 1e-5,
     }
     if is_audio:
-        own |= {"num_mel_bins": _N_MEL, "projector.stack_factor": 8}
+        own |= {"num_mel_bins": _N_MEL, "projector.stack_factor": 4}
     else:
         own |= {"image_size": _SIDE, "patch_size": _PATCH}
         own |= {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}
     if kind == "gemma3":
         own["projector.scale_factor"] = 2
-    name = {"qwen2vl": "qwen2vl_merger"}.get(kind, kind)
+    name = name or {"qwen2vl": "qwen2vl_merger"}.get(kind, kind)
     keys = {
         f"clip.has_{modality}_encoder": True,
         "clip.projector_type": name,
@@ -76,43 +85,43 @@ def axes_network(path: Path) -> None:
     _write(path, "qwen2vl", n_layer, 2, tensors, more)
 
 
-def _mlp(source: random.Random) -> dict[str, Tensor]:
+def _mlp(source: random.Random, width: int) -> dict[str, Tensor]:
     tensors = _vision(source) | {
         "v.class_embd": _vector(source, WIDTH),
         "v.position_embd.weight": _matrix(source, WIDTH, 17),
         "v.pre_ln.weight": _ones(source, WIDTH),
         "v.pre_ln.bias": _vector(source, WIDTH),
     }
-    for number, (wide, out) in {0: (WIDTH, TEXT_WIDTH), 2: (TEXT_WIDTH, TEXT_WIDTH)}.items():
+    for number, (wide, out) in {0: (WIDTH, width), 2: (width, width)}.items():
         tensors[f"mm.{number}.weight"] = _matrix(source, wide, out)
         tensors[f"mm.{number}.bias"] = _vector(source, out)
     return tensors
 
 
-def _gemma3(source: random.Random) -> dict[str, Tensor]:
+def _gemma3(source: random.Random, width: int) -> dict[str, Tensor]:
     return _vision(source) | {
         "v.position_embd.weight": _matrix(source, WIDTH, 16),
         "v.patch_embd.bias": _vector(source, WIDTH),
         "v.post_ln.weight": _ones(source, WIDTH),
         "v.post_ln.bias": _vector(source, WIDTH),
-        "mm.input_projection.weight": _matrix(source, TEXT_WIDTH, WIDTH),
+        "mm.input_projection.weight": _matrix(source, width, WIDTH),
         "mm.soft_emb_norm.weight": _ones(source, WIDTH),
     }
 
 
-def _qwen2vl(source: random.Random) -> dict[str, Tensor]:
+def _qwen2vl(source: random.Random, width: int) -> dict[str, Tensor]:
     tensors = _vision(source) | {
         "v.patch_embd.weight.1": _matrix(source, _PATCH, _PATCH, 3, WIDTH),
         "v.post_ln.weight": _ones(source, WIDTH),
         "v.post_ln.bias": _vector(source, WIDTH),
     }
-    for number, out in {0: 4 * WIDTH, 2: TEXT_WIDTH}.items():
+    for number, out in {0: 4 * WIDTH, 2: width}.items():
         tensors[f"mm.{number}.weight"] = _matrix(source, 4 * WIDTH, out)
         tensors[f"mm.{number}.bias"] = _vector(source, out)
     return tensors
 
 
-def _ultravox(source: random.Random) -> dict[str, Tensor]:
+def _ultravox(source: random.Random, width: int) -> dict[str, Tensor]:
     tensors = _layers(source, "a") | {
         "a.conv1d.1.weight": _matrix(source, 3, _N_MEL, WIDTH),
         "a.conv1d.1.bias": Tensor((1, WIDTH), _vector(source, WIDTH).values),
@@ -121,10 +130,10 @@ def _ultravox(source: random.Random) -> dict[str, Tensor]:
         "a.position_embd.weight": _matrix(source, WIDTH, 1500),
         "a.post_ln.weight": _ones(source, WIDTH),
         "a.post_ln.bias": _vector(source, WIDTH),
-        "mm.a.norm_pre.weight": _ones(source, 8 * WIDTH),
-        "mm.a.mlp.1.weight": _matrix(source, 8 * WIDTH, 2 * TEXT_WIDTH),
-        "mm.a.norm_mid.weight": _ones(source, TEXT_WIDTH),
-        "mm.a.mlp.2.weight": _matrix(source, TEXT_WIDTH, TEXT_WIDTH),
+        "mm.a.norm_pre.weight": _ones(source, 4 * WIDTH),
+        "mm.a.mlp.1.weight": _matrix(source, 4 * WIDTH, 2 * width),
+        "mm.a.norm_mid.weight": _ones(source, width),
+        "mm.a.mlp.2.weight": _matrix(source, width, width),
     }
     return {name: tensor for name, tensor in tensors.items() if not name.endswith("attn_k.bias")}
 
@@ -179,13 +188,49 @@ def png(width: int, height: int, seed: int = 0, *, claims: tuple[int, int] | Non
     )
 
 
-def wav(seconds: float, pitch: float = 440.0, rate: int = 16000) -> bytes:
-    """A tone, 16 bits, one channel."""
-    count = int(seconds * rate)
+def gif(width: int, height: int, frames: int = 1) -> bytes:
+    """All pixels are of the first of two colours; each code stands for one pixel."""
+    clear, end = 4, 5
+    frame = b"," + struct.pack("<HHHHB", 0, 0, width, height, 0) + b"\2"
+    bits, n_bits = 0, 0
+    for code in [*(c for _ in range(width * height) for c in (clear, 0)), end]:
+        bits |= code << n_bits
+        n_bits += 3
+    data = bits.to_bytes(-(-n_bits // 8), "little")
+    blocks = [data[at : at + 255] for at in range(0, len(data), 255)]
+    frame += b"".join(bytes((len(block),)) + block for block in blocks) + b"\0"
+    head = b"GIF89a" + struct.pack("<HHBBB", width, height, 0x80, 0, 0)
+    return head + bytes((255, 0, 0, 0, 0, 255)) + frame * frames + b";"
+
+
+def bmp(width: int, height: int) -> bytes:
+    row = bytes(3 * width) + bytes(-3 * width % 4)
+    data = row * height
+    form = struct.pack("<IiiHHIIiiII", 40, width, height, 1, 24, 0, len(data), 0, 0, 0, 0)
+    return b"BM" + struct.pack("<IHHI", 54 + len(data), 0, 0, 54) + form + data
+
+
+def jpeg(width: int, height: int) -> bytes:
+    """By Qt."""
+    from PySide6.QtCore import QBuffer
+    from PySide6.QtGui import QImage
+
+    picture, buffer = QImage(width, height, QImage.Format.Format_RGB888), QBuffer()
+    picture.fill(0x3366CC)
+    assert picture.save(buffer, "JPEG")
+    return buffer.data().data()
+
+
+def wav(
+    seconds: float, pitch: float = 440.0, rate: int = 16000, claims: int | None = None
+) -> bytes:
+    """A tone, 16 bits, one channel; `claims`: what the header says of its bytes instead."""
+    count = int(seconds * max(rate, 100))
     data = struct.pack(
         f"<{count}h", *(int(9000 * math.sin(math.tau * pitch * i / rate)) for i in range(count))
     )
     form = struct.pack("<HHIIHH", 1, 1, rate, 2 * rate, 2, 16)
+    size = struct.pack("<I", len(data) if claims is None else claims)
     return (
         b"RIFF"
         + struct.pack("<I", 36 + len(data))
@@ -193,10 +238,19 @@ def wav(seconds: float, pitch: float = 440.0, rate: int = 16000) -> bytes:
         + struct.pack("<I", 16)
         + form
         + b"data"
-        + struct.pack("<I", len(data))
+        + size
         + data
     )
 
 
-def vocabulary_size() -> int:
-    return len(bpe_vocabulary())
+def flac(seconds: float, rate: int = 16000) -> bytes:
+    """The header of one."""
+    packed = rate << 44 | 15 << 36 | int(seconds * rate)
+    return b"fLaC\0\0\0\x22" + bytes(10) + struct.pack(">Q", packed) + bytes(16)
+
+
+def mp3(frames: int, bits: int = 9) -> bytes:
+    """Empty frames of MPEG 1, layer III, at 44.1 kHz; `bits`: which rate (1: 32 kbit/s)."""
+    kbits = (0, 32, 40, 48, 56, 64, 80, 96, 112, 128)[bits]
+    size = 144 * kbits * 1000 // 44100
+    return (bytes((0xFF, 0xFB, bits << 4, 0)) + bytes(size - 4)) * frames

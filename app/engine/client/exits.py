@@ -16,12 +16,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-Doing = Literal["starting", "loading", "loading draft", "answering", "idle"]
+Doing = Literal["starting", "loading", "loading draft", "loading projector", "answering", "idle"]
 
 _WHILE: Final[dict[Doing, str]] = {
     "starting": " while starting",
     "loading": " while loading the model",
     "loading draft": " while loading the draft model",
+    "loading projector": " while loading the projector",
     "answering": " while generating",
     "idle": "",
 }
@@ -31,6 +32,9 @@ _NEXT_AFTER_CRASH: Final[dict[Doing, str]] = {
     "loading": "Try another model or a smaller context window. The log has the details.",
     "loading draft": (
         "Choose another draft model or none, then load the model again. The log has the details."
+    ),
+    "loading projector": (
+        "Choose another projector or none, then load the model again. The log has the details."
     ),
     "answering": "The partial reply is kept. Try again to reload the model.",
     "idle": "The model reloads with your next message.",
@@ -116,7 +120,7 @@ def describe_exit(
     when = _WHILE[doing]
     if file and doing == "loading":
         when = f" while loading “{file}”"
-    elif file and doing == "loading draft":
+    elif file and doing in ("loading draft", "loading projector"):
         when += f" “{file}”"
     if sort == "library" or _NO_LIBRARY.search(text) or _NO_MODULE.search(text):
         return _missing_part(name, when, text)

@@ -7,6 +7,8 @@ are 0, and `n_threads` 0 tells that the other zeros are no measurements either.
 
 from __future__ import annotations
 
+from typing import Literal
+
 from app.engine.protocol.messages import (
     Command,
     Done,
@@ -40,8 +42,8 @@ class OpenRequest:
         self._prompt_tokens = 0
         self._prefilled = 0
         self._context_used = 0
-        self.is_at_draft = False
-        """A load has come to the draft model."""
+        self.is_at: Literal["model", "draft", "projector"] = "model"
+        """What a load has come to."""
 
     def note(self, event: Event) -> None:
         """Take in an event that belongs to this request and does not end it."""
@@ -62,8 +64,8 @@ class OpenRequest:
             del self._token_ids[kept:], self._ms[kept:]
         elif isinstance(event, Progress) and event.phase == "prefill":
             self._prefilled, self._prompt_tokens = event.done, event.total
-        elif isinstance(event, Progress) and event.phase == "draft":
-            self.is_at_draft = True
+        elif isinstance(event, Progress) and event.phase in ("draft", "projector"):
+            self.is_at = "draft" if event.phase == "draft" else "projector"
 
     def stopped(self, context_size: int) -> Stopped:
         """The ending for a request that was stopped and whose child cannot say so."""

@@ -25,6 +25,7 @@ from app.engine.client.timers import Timers
 from app.engine.protocol.bounds import BadSetting
 from app.engine.protocol.frames import FrameTooLarge, ProtocolError, clean_text
 from app.engine.protocol.loading_messages import Loaded, LoadWeights
+from app.engine.protocol.media_messages import ProjectorOffer
 from app.engine.protocol.messages import (
     PROTOCOL_VERSION,
     Alive,
@@ -137,6 +138,8 @@ class Supervisor:
         self._open: dict[int, OpenRequest] = {}
         self._waiting: list[OpenRequest] = []
         self._load_id: int | None = None
+        self._lost_projector: ProjectorOffer | None = None
+        """One that the child died of: the weights stand without it."""
         self._wanted: LoadWeights | None = None
         self._restarts: deque[float] = deque()
         self._timers = Timers(clock)
@@ -219,6 +222,7 @@ class Supervisor:
         """Load in place of what is loaded or loading; the restart budget begins anew."""
         self._restarts.clear()
         self._wanted = command
+        self._lost_projector = None
         if self._child is not None and (self.loaded or self._load_id or self._farewell):
             self._end_open_requests_as_stopped()
             self._end_child(partial(self._begin_load, command))
@@ -440,8 +444,8 @@ class Supervisor:
             return self._settle()
         self._load_id = None
         if isinstance(ending, Finished) and isinstance(ending.result, Loaded):
-            self.loaded = ending.result
-            self._finish(ending)
+            self.loaded = _without(ending.result, self._lost_projector)
+            self._finish(Finished(ending.id, self.loaded))
             self._settle()
             return self._send_waiting()
         return self._on_load_without_weights(ending)
@@ -553,6 +557,12 @@ class Supervisor:
             lines = last_words(list(self.log_lines))
             report = describe_exit(code, doing, lines, file=self._file_of(doing))
             reason = Failed(0, report.kind, report.sentence, self._evidence())
+        if (
+            farewell is None
+            and doing == "loading projector"
+            and self._load_without_projector(reason)
+        ):
+            return None
         if was_loading:
             self._wanted = None
         self._fail_everything(reason)
@@ -561,6 +571,20 @@ class Supervisor:
         for request in late:  # they came while the child was being ended
             self.submit(request)
         return None
+
+    def _load_without_projector(self, reason: Failed) -> bool:
+        """The weights were sound, so they are loaded once more, alone. False: nobody waits."""
+        wanted, request = self._wanted, self._open.pop(self._load_id or 0, None)
+        self._load_id = None
+        if wanted is None or request is None or request.stopping:
+            if request is not None:
+                self._open[request.id] = request
+                self._load_id = request.id
+            return False
+        self._lost_projector = ProjectorOffer(wanted.projector, why=reason.sentence)
+        self._wanted = msgspec.structs.replace(wanted, projector="")
+        self._begin_load(self._wanted)
+        return True
 
     def _fail_everything(self, reason: Failed) -> None:
         """The child is gone: end what was open, then say that it crashed."""
@@ -579,21 +603,38 @@ class Supervisor:
         if self.hello is None:
             return "starting"
         if self._load_id is not None:
-            return "loading draft" if self._open[self._load_id].is_at_draft else "loading"
+            at = self._open[self._load_id].is_at
+            return _LOADING[at]
         return "answering" if self._open else "idle"
 
     def _file_of(self, doing: Doing) -> str:
         """The name of what was being loaded."""
         if self._wanted is None:
             return ""
-        is_draft = doing == "loading draft"
-        return Path(clean_text(self._wanted.options.draft if is_draft else self._wanted.path)).name
+        wanted = self._wanted
+        path = {"loading draft": wanted.options.draft, "loading projector": wanted.projector}
+        return Path(clean_text(path.get(doing, wanted.path))).name
 
     def _context_size(self) -> int:
         return self.loaded.n_ctx if self.loaded else 0
 
     def _evidence(self) -> str:
         return "\n".join(last_words(list(self.log_lines)))
+
+
+def _without(loaded: Loaded, lost: ProjectorOffer | None) -> Loaded:
+    """What stands in memory, and which projector does not."""
+    if lost is None:
+        return loaded
+    note = f"The projector can't be used. {lost.why}"
+    return msgspec.structs.replace(loaded, projector=lost, notes=[*loaded.notes, note])
+
+
+_LOADING: Final[dict[str, Doing]] = {
+    "model": "loading",
+    "draft": "loading draft",
+    "projector": "loading projector",
+}
 
 
 def _in_turn(*steps: Callable[[], None]) -> None:

@@ -157,7 +157,7 @@ class ScriptLoad(_Part, frozen=True, forbid_unknown_fields=True):
     """How a load goes: `ms` in all, in `steps`; then it fails, exits, dies, hangs, or ends
     in Loaded with the fields of `loaded` in place of the made-up ones. Where `match` (a part of
     the path) and `above_n_ctx` do not fit, nothing happens to it and it ends in Loaded.
-    `at_draft`: it has come to the draft model when it happens."""
+    `at_draft`, `at_projector`: it has come to the draft model or the projector when it happens."""
 
     ms: float = 50
     steps: int = 5
@@ -165,12 +165,15 @@ class ScriptLoad(_Part, frozen=True, forbid_unknown_fields=True):
     exit: int | None = None
     signal: str | None = None
     at_draft: bool = False
+    at_projector: bool = False
     hang: bool | str = False
     loaded: dict[str, Any] = {}
     match: str = ""
     above_n_ctx: int = 0
 
-    def happens_to(self, path: str, n_ctx: int | None) -> bool:
+    def happens_to(self, path: str, n_ctx: int | None, projector: str = "") -> bool:
+        if self.at_projector and not projector:
+            return False
         return self.match in path and (not self.above_n_ctx or (n_ctx or 0) > self.above_n_ctx)
 
 

@@ -398,13 +398,15 @@ class ScriptedEngine:
     def _play_load(self, command: LoadWeights) -> None:
         load = self._script.load
         size = 100_000_000
-        happens = load.happens_to(command.path, command.options.n_ctx)
+        happens = load.happens_to(command.path, command.options.n_ctx, command.projector)
         try:
             for step in range(load.steps):
                 self._steering.wait(command.id, load.ms / load.steps / 1000)
                 self._send(Progress(command.id, "load", size * (step + 1) // load.steps, size))
             if happens and load.at_draft:
                 self._send(Progress(command.id, "draft", 0, 1))
+            if happens and load.at_projector:
+                self._send(Progress(command.id, "projector", 0, 1))
             if happens:
                 self._happen(ScriptToken(exit=load.exit, signal=load.signal, hang=load.hang))
         except StopSeenError:

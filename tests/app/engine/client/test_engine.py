@@ -679,6 +679,22 @@ def test_a_draft_model_that_crashes_the_engine_is_named(talk: ScriptedTalk) -> N
     assert "Choose another draft model or none" in ending.sentence
 
 
+def test_weights_whose_projector_crashes_the_engine_are_loaded_without_it(
+    talk: ScriptedTalk,
+) -> None:
+    engine = talk.engine({"load": {"ms": 1, "at_projector": True, "signal": "ABRT"}})
+    ending = engine.wait_for(engine.load("w.gguf", projector="/models/eyes.gguf"), PATIENCE_S)
+    assert isinstance(ending, Finished), ending
+    assert isinstance(ending.result, Loaded)
+    offer = ending.result.projector
+    assert offer is not None
+    assert offer.path == "/models/eyes.gguf"
+    assert "while loading the projector “eyes.gguf”" in offer.why
+    assert "Choose another projector or none" in offer.why
+    assert engine.loaded == ending.result
+    assert len(talk.of(Hello)) == 2
+
+
 @pytest.mark.parametrize("how", [{"signal": "KILL"}, {"signal": "ABRT"}, {"exit": 1}])
 def test_weights_that_crash_the_engine_are_not_loaded_again_unasked(
     talk: ScriptedTalk, how: dict[str, Any]

@@ -85,6 +85,7 @@ def test_an_orderly_end_is_no_lack_of_memory_whatever_was_logged() -> None:
         ("starting", "while starting"),
         ("loading", "while loading the model"),
         ("loading draft", "while loading the draft model. Choose another draft model or none"),
+        ("loading projector", "while loading the projector. Choose another projector or none"),
         ("answering", "The partial reply is kept"),
         ("idle", "reloads with your next message"),
     ],

@@ -1,106 +1,429 @@
-"""Pictures in real replies, against llama.cpp's own way (`mtmd_helper_eval_chunks`)."""
+"""Pictures and sounds in replies of real networks, against llama.cpp's own way with them
+(`mtmd_helper_eval_chunks`), whatever else is going on beside them."""
 
 from __future__ import annotations
 
 import ctypes
 import importlib
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from native_session import NativeSession, load_in_float32
+from native_session import GREEDY, NativeSession, load_in_float32
 from small_networks import small_network
-from small_projectors import CELLS, IMAGE_KINDS, axes_network, png, small_projector
+from small_projectors import IMAGE_KINDS, axes_network, png, small_projector, wav
 
+from app.engine.process.native import projector as projecting
 from app.engine.process.native.native import NativeLog, llama
-from app.engine.process.native.projector import Chunk
 from app.engine.process.native.weights import Weights
+from app.engine.prompts.fitting import fit_prompt
+from app.engine.prompts.media import is_media, media_ids
 from app.engine.prompts.prompt import BuiltPrompt, build_prompt, render_plain
-from app.engine.protocol.media_messages import Media
-from app.engine.protocol.messages import Generate, Summary
+from app.engine.protocol.cache_messages import CacheMap, ChangeCache, MeasureStep, ReadCache
+from app.engine.protocol.cut_messages import Cut
+from app.engine.protocol.draft_messages import Drafts
+from app.engine.protocol.media_messages import SHOWN, Media
+from app.engine.protocol.messages import Failed, Finished, Generate, Progress, Stopped, Summary
 from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt
-from app.engine.protocol.stages import Greedy, Sampling
+from app.refusal import Refusal
 
-GREEDY = Sampling(filters=[], select=Greedy())
+RED, BLUE = png(40, 30, 1), png(40, 30, 2)
+CLOSE = 2e-6
+"""Of log-probabilities: what float32 rounds in the sum over the vocabulary."""
 
-
-def _weights(folder: Path, kind: str, log: NativeLog, **options: Any) -> Weights:
-    text, eyes = folder / "text.gguf", folder / f"{kind}.gguf"
-    if kind == "qwen2vl":
-        axes_network(text)
-    else:
-        small_network(text, "grouped")
-    small_projector(eyes, kind)
-    return load_in_float32(text, log, projector=str(eyes), **options)
+Load = Callable[..., Weights]
 
 
-@pytest.fixture(scope="module", params=IMAGE_KINDS)
-def eyes(
-    request: pytest.FixtureRequest, native_log: NativeLog, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Weights]:
-    weights = _weights(tmp_path_factory.mktemp("eyes"), request.param, native_log, n_slots=3)
-    yield weights
-    weights.close()
+@pytest.fixture(scope="module")
+def load(native_log: NativeLog, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Load]:
+    """Loads a small network with a projector of a kind, once for the same settings."""
+    folder, known = tmp_path_factory.mktemp("eyes"), dict[str, Weights]()
+
+    def loaded(kind: str, **options: Any) -> Weights:
+        name = f"{kind} {options}"
+        if name not in known:
+            text, eyes = folder / f"{kind} text.gguf", folder / f"{kind}.gguf"
+            if kind == "qwen2vl":
+                axes_network(text)
+            else:
+                small_network(text, "grouped")
+            small_projector(eyes, kind)
+            wanted = {"n_slots": 3, "projector": str(eyes)} | options
+            known[name] = load_in_float32(text, native_log, **wanted)
+        return known[name]
+
+    yield loaded
+    for weights in known.values():
+        weights.close()
 
 
-def _prompt(weights: Weights, *pictures: bytes, text: str = "Hello world, look") -> BuiltPrompt:
-    media = [Media(f"p{i}", "image", data, 5) for i, data in enumerate(pictures)]
-    prompt = ChatPrompt([ChatMessage("user", text, media=media, message_id="m1")])
-    assert weights.projector is not None
-    return build_prompt(prompt, weights.vocabulary, None, render_plain, weights.projector.see)
+@pytest.fixture(params=IMAGE_KINDS)
+def eyes(request: pytest.FixtureRequest, load: Load) -> Weights:
+    return load(request.param)
 
 
-class _Session(NativeSession):
+class Session(NativeSession):
     def ask(self, prompt: BuiltPrompt, **fields: Any) -> int:
         request_id = next(self._ids)
         fields = {"max_tokens": 1, "alternatives": 64, "conversation": "a"} | fields
-        generate = Generate(request_id, ChatPrompt([]), GREEDY, **fields)
-        self.scheduler.add(generate, prompt, 0.0)
+        self.scheduler.add(Generate(request_id, ChatPrompt([]), GREEDY, **fields), prompt, 0.0)
         return request_id
 
     def scores(self, prompt: BuiltPrompt, **fields: Any) -> tuple[list[float], Summary]:
-        request_id = self.ask(prompt, **fields)
+        """Log-probabilities of the 64 likeliest first tokens, whichever is chosen."""
+        request_id = self.ask(prompt, **{"forced_ids": [40]} | fields)
         self.run()
+        return self.told(request_id)
+
+    def told(self, request_id: int) -> tuple[list[float], Summary]:
         ending = self.ending(request_id)
-        token = self.tokens(request_id)[0].token
-        found = dict(zip(token.alternative_ids.numbers(), token.alternative_logprobs.numbers()))
-        return [found[i] for i in sorted(found)], ending.result
+        assert isinstance(ending, Finished), ending
+        assert isinstance(ending.result, Summary)
+        return self.tokens(request_id)[0].token.alternative_logprobs.numbers(), ending.result
+
+    def cache(self, command: Any) -> Any:
+        return self.scheduler.cache.answer(
+            command, is_stopped=lambda: False, is_in_the_way=lambda: False
+        )
+
+    def map(self) -> CacheMap:
+        ending = self.cache(ReadCache(0))
+        assert isinstance(ending, Finished)
+        assert isinstance(ending.result, CacheMap)
+        return ending.result
+
+    def seen(self, request_id: int) -> list[tuple[int, int]]:
+        """How many parts were encoded, of how many, each time one was."""
+        found = (event for event in self.of(request_id) if isinstance(event, Progress))
+        return [(event.done, event.total) for event in found if event.phase == "seeing"]
 
 
-def _by_llama_cpp(weights: Weights, prompt: BuiltPrompt, *pictures: bytes) -> list[float]:
-    """Log-probabilities of the same 64, by mtmd's own evaluation in a context of its own."""
-    mtmd = importlib.import_module("llama_cpp.mtmd_cpp")
+@pytest.fixture
+def session(eyes: Weights, native_log: NativeLog) -> Session:
+    return Session(eyes, native_log)
+
+
+def built(
+    weights: Weights, *files: bytes, text: str = "Hello world, look", kind: Any = "image"
+) -> BuiltPrompt:
+    media = [Media(f"p{i}", kind, data, 5) for i, data in enumerate(files)]
+    asked = ChatPrompt([ChatMessage("user", text, media=media, message_id="m1")])
+    assert weights.projector is not None
+    return build_prompt(asked, weights.vocabulary, None, render_plain, weights.projector.see)
+
+
+def by_llama_cpp(weights: Weights, prompt: BuiltPrompt, *files: bytes) -> list[float]:
+    """The same, by mtmd's own evaluation of the same text in a context of its own."""
+    mtmd: Any = importlib.import_module("llama_cpp.mtmd_cpp")
+    assert weights.projector is not None
     projector = weights.projector._context
-    bitmaps = (ctypes.c_void_p * len(pictures))()
-    for number, data in enumerate(pictures):
+    bitmaps = (ctypes.c_void_p * len(files))()
+    for number, data in enumerate(files):
         buffer = (ctypes.c_uint8 * len(data)).from_buffer_copy(data)
         bitmaps[number] = mtmd.mtmd_helper_bitmap_init_from_buf(projector, buffer, len(data), False)
-    text = prompt.rendered.replace("\ufffc", "<__media__>").encode()
+    text = prompt.rendered.replace(SHOWN, "<__media__>").encode()
     given = mtmd.mtmd_input_text(text, len(text), False, True)
     chunks = mtmd.mtmd_input_chunks_init()
-    assert mtmd.mtmd_tokenize(projector, chunks, ctypes.byref(given), bitmaps, len(pictures)) == 0
-    context = weights.open_beside(256)
-    past = llama.llama_pos(0)
+    assert mtmd.mtmd_tokenize(projector, chunks, ctypes.byref(given), bitmaps, len(files)) == 0
+    context, past = weights.open_beside(512), llama.llama_pos(0)
     code = mtmd.mtmd_helper_eval_chunks(
         projector, context, chunks, 0, 0, weights.n_ubatch, True, ctypes.byref(past)
     )
     assert code == 0
     assert mtmd.mtmd_helper_get_n_tokens(chunks) == len(prompt.ids)
     n_vocab = weights.vocabulary.n_vocab
-    logits = np.ctypeslib.as_array(llama.llama_get_logits_ith(context, -1), (n_vocab,)).astype(float)
+    found = np.ctypeslib.as_array(llama.llama_get_logits_ith(context, -1), (n_vocab,))
+    logits = found.astype(float) - found.max()
     llama.llama_free(context)
-    logits -= logits.max()
-    return list(logits - np.log(np.exp(logits).sum()))
+    mtmd.mtmd_input_chunks_free(chunks)
+    for bitmap in bitmaps:
+        mtmd.mtmd_bitmap_free(bitmap)
+    return sorted(logits - np.log(np.exp(logits).sum()), reverse=True)[:64]
 
 
-def test_it(eyes: Weights, native_log: NativeLog) -> None:
-    session = _Session(eyes, native_log)
-    prompt = _prompt(eyes, png(40, 30, 1), png(70, 30, 2))
-    print(prompt.media, [i for i in prompt.ids if i < -1][:3], prompt.rendered, eyes.loaded.projector)
+def apart(one: list[float], other: list[float]) -> float:
+    return max(abs(a - b) for a, b in zip(one, other, strict=True))
+
+
+# --- what a picture does --------------------------------------------------------------------------
+
+
+def test_a_picture_is_read_as_llama_cpp_reads_it(session: Session, eyes: Weights) -> None:
+    prompt = built(eyes, RED, png(70, 30, 3))
     found, summary = session.scores(prompt)
-    print(summary.timeline)
-    theirs = _by_llama_cpp(eyes, prompt, png(40, 30, 1), png(70, 30, 2))
-    theirs = sorted(theirs)[-64:]
-    print(max(abs(a - b) for a, b in zip(sorted(found), theirs)))
+    assert apart(found, by_llama_cpp(eyes, prompt, RED, png(70, 30, 3))) < CLOSE
+    assert summary.prompt_tokens == summary.evaluated == len(prompt.ids)
+    assert sum(map(is_media, prompt.ids)) == sum(span.count for span in prompt.media)
+    assert session.seen(1) == [(1, 2), (2, 2)]
+    assert [span.kind for span in summary.timeline].count("seeing") == 2
+    (slot,) = session.map().slots
+    assert slot.media == prompt.media
+    assert all(span.columns * span.rows == span.count for span in prompt.media)
+
+    other, _ = session.scores(built(eyes, BLUE, png(70, 30, 3)))
+    assert apart(found, other) > 0.1
+    again, summary = session.scores(built(eyes, RED, png(70, 30, 3)), reuse_prefix=False)
+    assert apart(found, again) < CLOSE
+    assert "seeing" not in [span.kind for span in summary.timeline]  # it has been looked at
+
+
+def test_a_picture_is_known_again_whole_or_not_at_all(session: Session, eyes: Weights) -> None:
+    prompt = built(eyes, RED)
+    first, _ = session.scores(prompt)
+    again, summary = session.scores(prompt)
+    assert (summary.reused, summary.reuse_source) == (len(prompt.ids) - 1, "slot")
+    assert apart(first, again) < 1e-4
+    other = built(eyes, BLUE)
+    found, summary = session.scores(other)
+    assert summary.reused == prompt.media[0].start
+    assert apart(found, by_llama_cpp(eyes, other, BLUE)) < 1e-4
+    longer = built(eyes, BLUE, text="Hello world, look at that")
+    found, summary = session.scores(longer)
+    assert summary.reused > prompt.media[0].start + prompt.media[0].count
+    assert apart(found, by_llama_cpp(eyes, longer, BLUE)) < 1e-4
+
+
+def test_forks_and_parked_chats_have_their_pictures(session: Session, eyes: Weights) -> None:
+    prompt = built(eyes, RED)
+    expected = by_llama_cpp(eyes, prompt, RED)
+    forced = {"max_tokens": 5, "forced_ids": [40] * 5}
+    both = [session.ask(prompt, conversation=name, **forced) for name in ("a", "b")]
+    session.run()
+    forked = [session.told(request_id) for request_id in both]
+    assert [summary.reuse_source for _, summary in forked] == ["", "fork"]
+    assert all(apart(found, expected) < 1e-4 for found, _ in forked)
+    assert session.seen(both[1]) == []
+    assert isinstance(session.cache(ChangeCache(0, "park", "a")), Finished)
+    assert isinstance(session.cache(ChangeCache(0, "drop", "b")), Finished)
+    found, summary = session.scores(prompt)
+    assert summary.reuse_source == "parked"
+    assert summary.reused == len(prompt.ids) - 1
+    assert apart(found, expected) < 1e-4
+    middle = prompt.media[0].start + 2
+    assert isinstance(session.cache(ChangeCache(0, "keep_prefix", "a", middle)), Finished)
+    (held,) = (slot for slot in session.map().slots if slot.conversation == "a")
+    assert held.token_ids.size == prompt.media[0].start
+    assert apart(session.scores(prompt)[0], expected) < 1e-4
+
+
+# --- beside others --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def slow_eyes(load: Load, monkeypatch: pytest.MonkeyPatch) -> Weights:
+    """A projector of which each slice is one node of its graph."""
+    monkeypatch.setattr(projecting, "SLICE_S", 0.0)
+    weights = load("gemma3")
+    assert weights.projector is not None
+    monkeypatch.setattr(weights.projector.passes, "_stride", 1)
+    weights.projector._known.clear()
+    return weights
+
+
+def test_others_write_while_a_picture_is_looked_at(
+    slow_eyes: Weights, native_log: NativeLog
+) -> None:
+    session = Session(slow_eyes, native_log)
+    forced = {"max_tokens": 60, "forced_ids": [40] * 60}
+    writing = session.ask(built(slow_eyes, text="Tell me"), conversation="b", **forced)
+    for _ in range(3):
+        session.scheduler.step()
+    prompt = built(slow_eyes, RED)
+    looking = session.ask(prompt, forced_ids=[40])
+    passes, between = slow_eyes.projector.passes, 0  # type: ignore[union-attr]
+    while not session.seen(looking):
+        before = len(session.tokens(writing))
+        session.scheduler.step()
+        between += passes.chunk is not None and len(session.tokens(writing)) > before
+    assert between > 5
+    session.run()
+    assert apart(session.told(looking)[0], by_llama_cpp(slow_eyes, prompt, RED)) < 1e-4
+    assert len(session.tokens(writing)) == 60
+
+
+def test_a_stop_leaves_a_picture_in_the_middle(slow_eyes: Weights, native_log: NativeLog) -> None:
+    session = Session(slow_eyes, native_log)
+    prompt = built(slow_eyes, RED)
+    request_id = session.ask(prompt)
+    passes = slow_eyes.projector.passes  # type: ignore[union-attr]
+    while passes.chunk is None:
+        session.scheduler.step()
+    assert session.scheduler.stop(request_id)
+    session.run()
+    session.scheduler.step()
+    assert isinstance(session.ending(request_id), Stopped)
+    assert passes.chunk is None
+    assert session.seen(request_id) == []
+    found, _ = session.scores(prompt)
+    assert apart(found, by_llama_cpp(slow_eyes, prompt, RED)) < CLOSE
+
+
+@pytest.mark.parametrize("kind", ["mlp", "qwen2vl"])
+def test_a_picture_larger_than_a_pass_is_read_in_pieces(
+    kind: str, load: Load, native_log: NativeLog
+) -> None:
+    weights = load(kind, n_ubatch=8)
+    session = Session(weights, native_log)
+    prompt = built(weights, png(60, 60, 4))
+    request_id = session.ask(prompt)
+    inside = False
+    while session.scheduler.has_work:
+        session.scheduler.step()
+        at = len(session.scheduler.sequences()[0])
+        span = prompt.media[0]
+        if not inside and span.start < at < span.start + span.count:
+            inside = True
+            assert session.scheduler.stop(request_id)
+    assert inside
+    assert isinstance(session.ending(request_id), Stopped)
+    found, _ = session.scores(prompt)
+    assert apart(found, by_llama_cpp(weights, prompt, png(60, 60, 4))) < 1e-4
+
+
+def test_a_picture_that_must_be_read_at_once_and_cannot_is_refused(load: Load) -> None:
+    weights = load("gemma3", n_ubatch=3)
+    with pytest.raises(Refusal, match="4 cells, which this model has to read in one pass"):
+        built(weights, RED)
+
+
+def test_drafts_looked_up_never_propose_a_picture(load: Load, native_log: NativeLog) -> None:
+    weights = load("mlp")
+    prompt = built(weights, RED, BLUE, text="a b c a b c a b c")
+    plain = Session(weights, native_log)
+    drafted = Session(weights, native_log)
+    fields = {"max_tokens": 40}
+    _, expected = plain.scores(prompt, **fields)
+    _, found = drafted.scores(prompt, drafts=Drafts("lookup", always=True), **fields)
+    assert found.token_ids == expected.token_ids
+
+
+# --- what does not go -----------------------------------------------------------------------------
+
+
+def test_what_cannot_be_done_with_pictures_is_refused_in_words(
+    load: Load, native_log: NativeLog
+) -> None:
+    weights = load("mlp")
+    session, prompt = Session(weights, native_log), built(weights, RED)
+    plain = replace(prompt, media=[], chunks=[])  # IDs alone, as somebody else might send them
+    end = prompt.media[0].start + prompt.media[0].count
+    cases: list[tuple[BuiltPrompt, dict[str, Any], str]] = [
+        (plain, {}, "which only replies can process"),
+        (prompt, {"score_prompt": True}, "can't be scored"),
+        (prompt, {"cuts": [Cut("head", 0, 0)]}, "can't be cut"),
+        (replace(prompt, ids=prompt.ids[:end]), {}, "ends with a picture"),
+    ]
+    for asked, fields, words in cases:
+        ending = session.ending(session.ask(asked, **fields))
+        assert isinstance(ending, Failed)
+        assert words in ending.sentence
+    session.scores(prompt)
+    measured = session.cache(MeasureStep(0, "a"))
+    assert isinstance(measured, Failed)
+    assert "can't be measured" in measured.sentence
+
+
+def test_what_looks_like_a_mark_is_text(load: Load) -> None:
+    """Neither what stands for a picture on the screen, nor llama.cpp's own mark, nor an ID."""
+    weights = load("mlp")
+    for text in (SHOWN, "<__media__>", f"{SHOWN} and <__media__>"):
+        prompt = built(weights, text=text)
+        assert prompt.media == []
+        assert not any(map(is_media, prompt.ids))
+        with_one = built(weights, RED, text=text)
+        assert len(with_one.media) == 1
+        assert with_one.rendered.count(SHOWN) == text.count(SHOWN) + 1
+    assert built(weights, RED).ids != built(weights, text=f"Hello{SHOWN} world, look").ids
+
+
+def test_the_window_leaves_out_pictures_with_their_messages(load: Load) -> None:
+    weights = load("mlp")
+    assert weights.projector is not None
+    see = weights.projector.see
+    messages = []
+    for number in range(6):
+        media = [Media(f"p{number}", "image", png(40, 30, number), 4)]
+        messages += [
+            ChatMessage("user", f"See {number}", media=media, message_id=f"u{number}"),
+            ChatMessage("assistant", " Yes", message_id=f"a{number}"),
+        ]
+    asked = ChatPrompt([*messages, ChatMessage("user", "And?", message_id="last")])
+    fitted = fit_prompt(
+        asked,
+        lambda prompt: build_prompt(prompt, weights.vocabulary, None, render_plain, see),
+        200,
+        "drop_oldest",
+    )
+    assert 0 < len(fitted.cut) < 12
+    assert [span.media_id for span in fitted.media] == [
+        f"p{number}" for number in range(len(fitted.cut) // 2, 6)
+    ]
+    for span in fitted.media:
+        cells = fitted.ids[span.start : span.start + span.count]
+        assert all(map(is_media, cells))
+    assert sum(map(is_media, fitted.ids)) == sum(span.count for span in fitted.media)
+
+
+@pytest.mark.parametrize(("kind", "n_turns"), [("mlp", 4), ("qwen2vl", 3)])
+def test_where_the_window_fills_up_a_turn_goes_with_its_picture(
+    kind: str, n_turns: int, load: Load, native_log: NativeLog
+) -> None:
+    """llama.cpp moves the rest up, or with M-RoPE it is read again."""
+    weights = load(kind)
+    assert weights.projector is not None
+    see = weights.projector.see
+    messages = []
+    for number in range(n_turns):
+        media = [Media(f"p{number}", "image", png(40, 30, number), 4)]
+        messages += [
+            ChatMessage("user", f"See {number}", media=media, message_id=f"u{number}"),
+            ChatMessage("assistant", " Yes", message_id=f"a{number}"),
+        ]
+    prompt = fit_prompt(
+        ChatPrompt([*messages, ChatMessage("user", "And?", message_id="last")]),
+        lambda asked: build_prompt(asked, weights.vocabulary, None, render_plain, see),
+        weights.n_ctx,
+        "drop_oldest",
+    )
+    session = Session(weights, native_log)
+    room = weights.n_ctx - len(prompt.ids)
+    n_tokens = room + 8
+    request_id = session.ask(prompt, max_tokens=n_tokens, forced_ids=[40] * n_tokens)
+    while len(session.tokens(request_id)) < n_tokens - 1:
+        session.scheduler.step()
+    (slot,) = session.map().slots
+    session.run()
+    _, summary = session.told(request_id)
+    assert summary.generated == n_tokens
+    assert [shift.was_read_again for shift in summary.shifts] == [kind == "qwen2vl"]
+    n_gone = sum(cut.role == "user" for cut in summary.shifts[0].messages)
+    assert 0 < n_gone < n_turns
+    assert [span.media_id for span in slot.media] == [f"p{i}" for i in range(n_gone, n_turns)]
+
+
+# --- sounds ---------------------------------------------------------------------------------------
+
+
+def test_a_sound_is_heard_as_llama_cpp_hears_it(load: Load, native_log: NativeLog) -> None:
+    weights = load("ultravox", n_ctx=512)
+    session = Session(weights, native_log)
+    tones = [wav(0.3), wav(0.3, 880.0)]
+    heard = []
+    for tone in tones:
+        prompt = built(weights, tone, kind="audio")
+        found, _ = session.scores(prompt)
+        assert apart(found, by_llama_cpp(weights, prompt, tone)) < CLOSE
+        assert {span.kind for span in prompt.media} == {"audio"}
+        heard.append(found)
+    assert apart(*heard) > 0.01
+    with pytest.raises(Refusal, match="can't see pictures"):
+        built(weights, RED)
+
+
+def test_ids_of_cells_tell_whose_they_are() -> None:
+    one, other = media_ids(b"one", 5), media_ids(b"other", 5)
+    assert not set(one) & set(other)
+    assert one == media_ids(b"one", 5)
+    assert all(-(2**31) <= i < -1 for i in one)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from typing import Final
 
 from app.engine.client.process import (
@@ -91,9 +92,10 @@ class Reading:
     def _reply(
         self, name: str, reports: queue.SimpleQueue[WireMessage | ChildReport]
     ) -> DocumentRead | DocumentNotRead:
+        until = time.monotonic() + self._deadline_s
         while True:
             try:
-                report = reports.get(timeout=self._deadline_s)
+                report = reports.get(timeout=max(0.0, until - time.monotonic()))
             except queue.Empty:
                 raise self._too_slow(name) from None
             if isinstance(report, DocumentRead | DocumentNotRead):

@@ -60,7 +60,7 @@ def parsed_html(raw: bytes, encoding: str = "") -> Element | None:
     text = raw.decode(encoding or _encoding(raw), "replace").replace("\0", "")
     # lxml takes no text that says in its first line that it is bytes of some encoding.
     text = re.sub(r"^\ufeff?\s*<\?xml[^>]*\?>", "", text, count=1)
-    parser = html.HTMLParser(no_network=True, remove_comments=True, remove_pis=True)
+    parser = html.HTMLParser(no_network=True, remove_comments=True, remove_pis=True, huge_tree=True)
     try:
         return html.document_fromstring(text, parser=parser)
     except (etree.ParserError, etree.XMLSyntaxError):

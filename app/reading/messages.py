@@ -17,6 +17,7 @@ from app.engine.protocol.frames import (
     WireMessage,
     Word,
 )
+from app.reading.document import MAX_PLACES, MAX_TEXT_BYTES
 
 
 class ReadDocument(WireMessage, frozen=True, tag=True):
@@ -36,6 +37,8 @@ class DocumentRead(WireMessage, frozen=True, tag=True):
     note: Sentence
 
     def check(self) -> None:
+        if len(self.text) > MAX_TEXT_BYTES or len(self.places) > MAX_PLACES:
+            raise ProtocolError("the text of a document is longer than any is")
         starts = [start for start, _ in self.places]
         if starts != sorted(starts) or (starts and starts[-1] > len(self.text)):
             raise ProtocolError("the places of a document are not in its text")

@@ -20,7 +20,7 @@ def read_xlsx(file: BinaryIO, name: str) -> Document:
     file.seek(0)
     try:
         book = openpyxl.load_workbook(file, read_only=True, data_only=True, keep_links=False)
-    except (InvalidFileException, KeyError, ValueError, TypeError, AttributeError) as error:
+    except (OSError, InvalidFileException, LookupError, ValueError, TypeError) as error:
         raise damaged(name) from error
     writer = SheetWriter(name)
     for sheet in book.worksheets:

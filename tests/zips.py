@@ -27,9 +27,11 @@ def claiming(archive: bytes, part: str, size: int) -> bytes:
     return bytes(changed)
 
 
-def docx(body: str, parts: Mapping[str, str | bytes] | None = None, head: str = "") -> bytes:
+def docx(
+    body: str, parts: Mapping[str, str | bytes] | None = None, head: str = "", names: str = W
+) -> bytes:
     """A DOCX with this in its body; `head` stands before the root of that part."""
-    document = f'{head}<w:document xmlns:w="{W}"><w:body>{body}</w:body></w:document>'
+    document = f'{head}<w:document xmlns:w="{names}"><w:body>{body}</w:body></w:document>'
     return zipped(office("word/document.xml") | {"word/document.xml": document} | (parts or {}))
 
 

@@ -167,6 +167,10 @@ class LazyWindows(QObject):
         if path:
             self._library_view().show_defaults(path, part)
 
+    def find_projector(self, path: str = "") -> None:
+        """On the hub, for the model in a file or for the one that is loaded."""
+        self._library_view().find_projector(path)
+
     def _library_view(self) -> LibraryView:
         if self._library is None:
             from ui.library.view import LibraryView

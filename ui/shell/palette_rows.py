@@ -61,6 +61,8 @@ ALSO: Final[dict[str, tuple[str, ...]]] = {
     "downloads": ("download progress",),
     "library": ("load model", "switch model", "choose model"),
     "weights_defaults": ("GPU layers", "context length", "system prompt", "load settings"),
+    "choose_projector": ("mmproj", "vision", "see pictures", "images", "multimodal"),
+    "find_projector": ("mmproj", "vision", "see pictures", "download projector"),
     "chat_settings": ("temperature", "system prompt", "top-k", "max tokens", "context length"),
     "settings": (
         "preferences",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from PySide6.QtGui import QKeySequence
 
+from app.engine.protocol.remote_messages import is_remote
 from models.records import Message, Role
 from ui.chat.header import DEFAULTS_KEY, DOWNLOADS_KEY, HUB_KEY, LIBRARY_KEY, OPEN_KEY
 from ui.shell.actions import Action, Actions
@@ -256,6 +257,9 @@ def _of_weights(window: WindowActs, desk: Desk, lazy: LazyWindows) -> tuple[Acti
     def shows(name: str, title: str, key: str, page: str) -> Action:
         return Action(name, title, key, lambda: lazy.show_library(page), group="Models")
 
+    def has_file() -> bool:
+        return bool(desk.loader.path) and not is_remote(desk.loader.path)
+
     return (
         shows("library", "Model library", LIBRARY_KEY, ""),
         shows("hub", "Find models on the hub", HUB_KEY, "hub"),
@@ -266,6 +270,22 @@ def _of_weights(window: WindowActs, desk: Desk, lazy: LazyWindows) -> tuple[Acti
             DEFAULTS_KEY,
             lazy.show_defaults,
             lambda: bool(desk.loader.path or desk.loader.known_weights()),
+            group="Models",
+        ),
+        Action(
+            "choose_projector",
+            "Projector of the model",
+            "Ctrl+Alt+Shift+J",
+            lambda: lazy.show_defaults(part="projector"),
+            has_file,
+            group="Models",
+        ),
+        Action(
+            "find_projector",
+            "Find the model's projector on the hub",
+            "Ctrl+Alt+Shift+H",
+            lambda: lazy.find_projector(),
+            has_file,
             group="Models",
         ),
         Action(

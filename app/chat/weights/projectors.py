@@ -157,6 +157,9 @@ class Projectors:
                 return Taking(why, "choose" if loaded.projector.why else "other")
         if not path or is_remote(path):
             return Taking()
+        self._look()
+        if path not in self._by_path:  # the library doesn't know it yet
+            return Taking() if loaded is None else Taking(why_not_taken(loaded, kind), "choose")
         return self._of_file(path, kind, is_loaded=loaded is not None)
 
     def _of_file(self, path: str, kind: MediaKind, *, is_loaded: bool) -> Taking:
@@ -164,12 +167,11 @@ class Projectors:
         able = [p for p in self.of(path) if (p.facts.sees if kind == "image" else p.facts.hears)]
         if self._loader.projector_of(path) == NO_PROJECTOR:
             return Taking(OFF.format(**words), "use") if able else self._without(path, words)
-        if not is_loaded:  # the engine looks beside it once more
-            is_known = path in self._by_path
-            return self._without(path, words) if is_known and not able else Taking()
-        if able:
-            return Taking(NOT_YET.format(file=able[0].path.name, **words), "reload")
-        return self._without(path, words)
+        if not able:
+            return self._without(path, words)
+        if not is_loaded:
+            return Taking()
+        return Taking(NOT_YET.format(file=able[0].path.name, **words), "reload")
 
     def _without(self, path: str, words: dict[str, str]) -> Taking:
         if self.may_need_one(path):

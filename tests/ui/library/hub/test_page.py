@@ -23,6 +23,7 @@ from ui.library.hub.card_view import CardView
 from ui.library.hub.files import COLUMNS, FILE, FIT
 from ui.library.hub.page import SEARCH_AFTER_MS, SEARCHING_AFTER_MS, HubPage
 from ui.library.hub.state import StatePanel
+from ui.library.view import LibraryView
 
 NOW = datetime(2026, 11, 28, tzinfo=UTC)
 TINY = HubRepo("ana/tiny-GGUF", "ana", 1234, 56, NOW, NOW, "mit", ("en",), n_parameters=135_000_000)
@@ -739,3 +740,18 @@ def test_a_huge_card_is_read_in_slices(card, qtbot):
     assert not card._reading.isActive()
     card.verticalScrollBar().setValue(card.verticalScrollBar().maximum())
     assert not card.grab().isNull()
+
+
+def test_the_library_looks_for_the_projector_of_a_model(qtbot, desk, bridge, theme):
+    view = LibraryView(desk, bridge, theme)
+    qtbot.addWidget(view)
+    desk.loader.path = "/models/tiny-VL-Q4_0.gguf"
+    desk.loader.name_of = lambda path: "tiny-VL-Q4_0"
+    desk.projectors.repository = lambda path: TINY.id if path == desk.loader.path else ""
+    view.find_projector()
+    assert desk.called("hub.look")[-1][:2] == (TINY.id, "")
+    assert view.page().objectName() == "hub_page"
+    view.find_projector("/elsewhere/other.gguf")
+    assert desk.called("hub.search")[-1][0].text == "tiny-VL-Q4_0"
+    view.defaults().get_requested.emit("/elsewhere/other.gguf")
+    assert len(desk.called("hub.search")) == 2

@@ -69,6 +69,7 @@ class CutWeights(Weights):
         self.context = lent.context
         self.n_slots = 1
         self._in_force = lent.adapters
+        self.projector = None  # no pictures here, and the usual scheduler is in the middle of one
         self._lent = lent
         self._cutting = cutting
         self._first = first
@@ -158,6 +159,7 @@ class CutReplies:
             n_vocab=vocabulary.n_vocab,
             n_ctx=self._weights.n_ctx,
             vocabulary=vocabulary,
+            has_media=bool(prompt.media),
         )
         if generate.score_prompt:
             raise BadSetting("score_prompt", NO_SCORES)

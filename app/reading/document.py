@@ -34,9 +34,11 @@ KINDS: Final = {
     ODT: "OpenDocument text",
     ODS: "OpenDocument spreadsheet",
     EPUB: "EPUB book",
-    HTML: "web page",
+    HTML: "Web page",
 }
 """What a media type is called on screen."""
+PLACES: Final = {PDF: "page", XLSX: "sheet", ODS: "sheet", EPUB: "chapter"}
+"""What its places are; of others sections, or pages where they are called so."""
 
 _NOT_STORED: Final = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
 
@@ -68,11 +70,13 @@ class Document:
     @property
     def details(self) -> dict[str, Any]:
         """As its attachment has them."""
+        note = {"note": self.note} if self.note else {}
         return {
             "media_type": self.media_type,
             "places": [[place.start, place.label] for place in self.places],
             "mode": "whole",
             "pages": "",
+            **note,
         }
 
 

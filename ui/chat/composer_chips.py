@@ -12,7 +12,9 @@ from PySide6.QtGui import QContextMenuEvent, QKeyEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QMenu, QWidget
 
 from app.amounts import bytes_words
+from app.reading.document import EPUB, HTML, ODS, PDF, XLSX
 from models.records import Attachment
+from ui.chat.document_words import facts_text, places_text, tokens_text
 from ui.look.icons import icon
 from ui.look.theme import Theme
 from ui.widgets.elided import ElidedLabel, tip_text
@@ -26,6 +28,7 @@ MAX_HEIGHT_PX = 104
 """Three lines of chips; more of them scroll."""
 
 _DELETES = (Qt.Key.Key_Delete, Qt.Key.Key_Backspace)
+_ICONS = {PDF: "file-pdf", XLSX: "table", ODS: "table", EPUB: "book-open", HTML: "globe"}
 _OPENS = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space)
 
 
@@ -35,6 +38,18 @@ def cost_text(attachment: Attachment) -> str:
     if attachment.tokens is None:
         return size
     return f"{size} · {attachment.tokens:,} token{'' if attachment.tokens == 1 else 's'}"
+
+
+def short_text(attachment: Attachment) -> str:
+    """As `cost_text`, of a document its pages in place of its size."""
+    places = places_text(attachment)
+    if not places or attachment.tokens is None:
+        return places or cost_text(attachment)
+    return f"{places} · {tokens_text(attachment.tokens)}"
+
+
+def icon_name(attachment: Attachment) -> str:
+    return _ICONS.get(str(attachment.details.get("media_type", "")), "file-text")
 
 
 class Chip(QFrame):
@@ -77,8 +92,9 @@ class Chip(QFrame):
     def show_attachment(self, attachment: Attachment) -> None:
         """The same text; its cost may be known now."""
         self.attachment = attachment
-        self._cost.setText(cost_text(attachment))
-        words = f"{attachment.name}, {cost_text(attachment)}"
+        self._cost.setText(short_text(attachment))
+        facts = facts_text(attachment)
+        words = f"{attachment.name}, {f'{facts} · ' if facts else ''}{cost_text(attachment)}"
         self.setAccessibleName(f"Attached: {words}")
         self.setAccessibleDescription("Enter to open, Delete to remove.")
         self.setToolTip(tip_text(f"{words}\nEnter to open · Delete to remove"))
@@ -114,7 +130,7 @@ class Chip(QFrame):
     def _dress(self) -> None:
         colors = self._theme.colors
         px = self._theme.px
-        self._icon.setPixmap(icon("file-text", colors.dim).pixmap(px(15), px(15)))
+        self._icon.setPixmap(icon(icon_name(self.attachment), colors.dim).pixmap(px(15), px(15)))
         self._remove.setIcon(icon("x", colors.dim))
         self._remove.setIconSize(QSize(px(ICON_PX), px(ICON_PX)))
         self.setStyleSheet(

@@ -14,7 +14,7 @@ from app.chat.attachments.document_parts import (
     sent_of,
 )
 from app.insight.retrieval.choice import Part
-from app.reading.document import KINDS
+from app.reading.document import KINDS, PLACES
 from models.records import Attachment
 
 MODES: Final = {"whole": "Whole", "pages": "Pages", "parts": "Parts that fit"}
@@ -34,11 +34,17 @@ def has_choice(attachment: Attachment) -> bool:
 def facts_text(attachment: Attachment) -> str:
     """What it is: its kind and its pages."""
     kind = KINDS.get(str(attachment.details.get("media_type", "")), "")
-    n_places = len(places_of(attachment))
-    named = places_of(attachment)[0][1] if n_places else ""
-    noun = "page" if named.startswith("page ") else "part"
-    places = f"{n_places:,} {noun}{'' if n_places == 1 else 's'}" if n_places else ""
-    return " · ".join(filter(None, (kind, places)))
+    return " · ".join(filter(None, (kind, places_text(attachment))))
+
+
+def places_text(attachment: Attachment) -> str:
+    """How many pages, sheets, chapters or sections it has; "" where it has none."""
+    places = places_of(attachment)
+    if not places:
+        return ""
+    own = PLACES.get(str(attachment.details.get("media_type", "")), "section")
+    noun = "page" if places[0][1].startswith("page ") else own
+    return f"{len(places):,} {noun}{'' if len(places) == 1 else 's'}"
 
 
 def whole_cost(attachment: Attachment) -> int | None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from each import each
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import (
@@ -16,6 +18,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.chat.attachments.text_files import ENCODINGS
+from app.reading.document import DOCX, HTML, ODT, PDF, XLSX
 from models.records import Attachment
 from ui.chat.attachment_reader import MAX_LINE, MAX_SHOWN, AttachmentReader, shown_part
 from ui.chat.composer import Composer
@@ -54,6 +57,28 @@ def test_a_chip_says_name_size_and_cost(composer: Composer) -> None:
     composer.set_attachments([attached(1, tokens=1234)])
     assert chips_of(composer) == [chip], "the same chip, with its cost"
     assert chip.accessibleName() == "Attached: file 1.txt, 2.05 kB · 1,234 tokens"
+
+
+@each(
+    ("kind", "labels", "shown", "facts"),
+    [
+        (PDF, ["page 1"], "1 page · 9 tokens", "PDF · 1 page"),
+        (DOCX, ["page 1", "page 2"], "2 pages · 9 tokens", "Word document · 2 pages"),
+        (ODT, ["Introduction"], "1 section · 9 tokens", "OpenDocument text · 1 section"),
+        (XLSX, ["A", "B"], "2 sheets · 9 tokens", "Excel workbook · 2 sheets"),
+        (HTML, [], "2.05 kB · 9 tokens", "Web page"),
+    ],
+)
+def test_a_documents_chip_says_what_it_is(
+    kind: str, labels: list[str], shown: str, facts: str, composer: Composer
+) -> None:
+    details = {"media_type": kind, "places": [[n, label] for n, label in enumerate(labels)]}
+    document = replace(attached(1, tokens=9), kind="document", details=details)
+    composer.set_attachments([document])
+    (chip,) = chips_of(composer)
+    assert chip._cost.text() == shown
+    assert chip.accessibleName() == f"Attached: file 1.txt, {facts} · 2.05 kB · 9 tokens"
+    composer.set_attachments([])
 
 
 def test_its_icons_grow_with_the_zoom(composer: Composer) -> None:

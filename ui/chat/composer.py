@@ -101,6 +101,7 @@ class Composer(QWidget):
         self._queue: QueueList | None = None
         self._attach_button: QPushButton | None = None
         self._controls: list[QPushButton] = []
+        self._above: list[QWidget] = []
         self._build()
         self._connect()
         theme.space(self._inside, 8, margins=(16, 12, 12, 12))
@@ -168,7 +169,7 @@ class Composer(QWidget):
         place = self._row.indexOf(self._hint) + 1
         self._row.insertWidget(place, attach, 0, Qt.AlignmentFlag.AlignBottom)
         self._attach_button = attach
-        self._put_in_order()
+        self.put_in_order()
 
     def add_control(self, button: QPushButton) -> None:
         """Another button for the row, right of the words."""
@@ -176,13 +177,14 @@ class Composer(QWidget):
         place = self._row.indexOf(self._hint) + 1
         self._row.insertWidget(place, button, 0, Qt.AlignmentFlag.AlignBottom)
         self._controls.insert(0, button)
-        self._put_in_order()
+        self.put_in_order()
 
-    def _put_in_order(self) -> None:
+    def put_in_order(self) -> None:
         """Tab goes as the eye does, also to what was built after the field."""
         from ui.shell.tab_order import put_in_order, stops_in
 
         above = (*stops_in(self._queue), *stops_in(self._chips))
+        above += tuple(stop for widget in self._above for stop in stops_in(widget))
         buttons = (
             *self._controls,
             self._attach_button,
@@ -221,6 +223,12 @@ class Composer(QWidget):
             self._stack.insertWidget(0, self._queue)
         return self._queue
 
+    def add_above(self, widget: QWidget) -> None:
+        """Something that belongs to the chips, below them."""
+        self._above.append(widget)
+        self._inside.insertWidget(1 if self._chips is not None else 0, widget)
+        self.put_in_order()
+
     @property
     def _has_attachments(self) -> bool:
         return self._chips is not None and bool(self._chips.chips())
@@ -233,7 +241,7 @@ class Composer(QWidget):
         self._is_coming = is_coming
         if attachments or self._chips is not None:
             self.chips.set_attachments(attachments)
-            self._put_in_order()
+            self.put_in_order()
         if is_refused:
             self._asked = []
         if self._asked and not is_coming:
@@ -243,7 +251,7 @@ class Composer(QWidget):
     def set_queue(self, messages: Sequence[QueuedMessage], is_held: bool) -> None:
         if messages or self._queue is not None:
             self.queue.set_messages(messages, is_held)
-            self._put_in_order()
+            self.put_in_order()
             self.updateGeometry()
 
     def set_temporary(self, is_temporary: bool) -> None:

@@ -48,6 +48,8 @@ class DocumentRow(QFrame):
     ) -> None:
         super().__init__(parent)
         self._choose, self.attachment = choose, attachment
+        self._is_pending = False
+        """A mode is chosen here that still lacks its pages."""
         self.setObjectName("document_row")
         self._name = ElidedLabel(attachment.name, self)
         self.mode = Combo(theme, self)
@@ -75,7 +77,7 @@ class DocumentRow(QFrame):
         self.pages.textEdited.connect(lambda _: self._typed.start())
         self.pages.editingFinished.connect(self._take)
         theme.space(first, 8)
-        theme.space(column, 2, margins=(10, 2, 0, 2))
+        theme.space(column, 2, margins=(2, 0, 0, 2))
         theme.at_most(self.pages, PAGES_PX)
         theme.at_least(self.pages, 60)
         self.show_attachment(attachment)
@@ -90,7 +92,7 @@ class DocumentRow(QFrame):
         self._name.setText(said)
         self._name.setToolTip(tip_text(said))
         mode = mode_of(attachment)
-        if not self.mode.view().isVisible():
+        if not self._is_pending:
             self.mode.setCurrentIndex(max(0, self.mode.findData(mode)))
         self.pages.setVisible(self.mode.currentData() == "pages")
         if not self.pages.hasFocus() and not self.pages.text():
@@ -110,7 +112,8 @@ class DocumentRow(QFrame):
     def _on_mode(self) -> None:
         mode = str(self.mode.currentData())
         self.pages.setVisible(mode == "pages")
-        if mode == "pages" and not self.pages.text().strip():
+        self._is_pending = mode == "pages" and not self.pages.text().strip()
+        if self._is_pending:
             self._say("Type the pages to send, such as 1-3, 7. Until then it is sent as before.")
             self.pages.setFocus()
             return
@@ -122,7 +125,9 @@ class DocumentRow(QFrame):
         is_same = mode == mode_of(self.attachment)
         if is_same and (mode != "pages" or pages == self.attachment.details.get("pages")):
             return
-        if wrong := self._choose(self.attachment.id, mode, pages if mode == "pages" else ""):
+        wrong = self._choose(self.attachment.id, mode, pages if mode == "pages" else "")
+        self._is_pending = bool(wrong)
+        if wrong:
             self._say(wrong)
 
 
@@ -147,7 +152,7 @@ class EarlierRow(QFrame):
         row = QHBoxLayout(self)
         row.addWidget(self.words, 1)
         row.addWidget(self.leave)
-        theme.space(row, 8, margins=(10, 0, 0, 0))
+        theme.space(row, 8, margins=(2, 0, 0, 0))
         self.show_attachment(attachment)
 
     def show_attachment(self, attachment: Attachment) -> None:
@@ -168,7 +173,7 @@ class ComposerDocuments(ShortArea):
         self._earlier: dict[str, EarlierRow] = {}
         self.setObjectName("composer_documents")
         self.setAccessibleName("What is sent of documents")
-        theme.space(self._column, 4)
+        theme.space(self._column, 4, margins=(0, 0, 0, 0))
         theme.keep(self, ComposerDocuments.set_limit, MAX_HEIGHT_PX)
         self.setStyleSheet(
             "#composer_documents, #composer_documents > QWidget { background: none; }"

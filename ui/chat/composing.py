@@ -14,6 +14,7 @@ from PySide6.QtWidgets import QFileDialog
 from app.chat.events import AttachmentsChanged, QueueChanged
 from models.records import Attachment, Role
 from ui.chat.composer import ATTACH_KEY
+from ui.chat.documents import Documents
 from ui.shell.actions import Action, Actions
 from ui.shell.notices import Notice
 
@@ -35,6 +36,7 @@ class Composing(QObject):
         self._theme = theme
         self._chat = chat
         self._readers: dict[str, AttachmentReader] = {}
+        self.documents = Documents(desk, bridge, theme, chat)
         composer = chat.composer
         composer.complete()
         composer.set_history(self._history)
@@ -57,6 +59,7 @@ class Composing(QObject):
 
     def add_actions(self, actions: Actions) -> None:
         actions.add(Action("attach", "Attach files", ATTACH_KEY, self.choose_files))
+        self.documents.add_actions(actions)
 
     # --- acts -----------------------------------------------------------------------------------
 
@@ -81,6 +84,8 @@ class Composing(QObject):
 
     def open_attachment(self, attachment_id: str) -> None:
         """To read, one of the draft or of a message on screen."""
+        if self.documents.open(attachment_id):
+            return
         from ui.chat.attachment_reader import AttachmentReader
 
         attachment = _find(self._desk.attachments.of_open, attachment_id)

@@ -182,6 +182,8 @@ class MessageActs(QObject):
                 self._show_summarized(message)
             case "summarize_again":
                 desk.summaries.again(message_id, partial(desk.tree.edit, message_id))
+            case "search_again":
+                self._with_end(partial(desk.tree.search_again, message_id))
             case "edit":
                 self.edit(message)
             case "begin":

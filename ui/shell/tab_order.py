@@ -14,10 +14,13 @@ from PySide6.QtWidgets import QWidget
 
 
 def stops_in(whole: QWidget | None) -> list[QWidget]:
-    """What Tab can stop at in there, itself included, in the order in which it was built."""
+    """What Tab can stop at in there, itself included, in the order in which it was built. The list
+    of a choice, which opens in a window of its own, is none."""
     if whole is None:
         return []
-    return [w for w in (whole, *whole.findChildren(QWidget)) if _is_stop(w)]
+    window = whole.window()
+    inside = (whole, *whole.findChildren(QWidget))
+    return [w for w in inside if _is_stop(w) and w.window() is window]
 
 
 def put_in_order(stops: Sequence[QWidget], fixed: QWidget) -> None:

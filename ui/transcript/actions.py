@@ -10,6 +10,7 @@ from ui.markdown.layouts import Pressable
 from ui.markdown.styles import Styles
 from ui.transcript.chips import OPEN, paint_chip
 from ui.transcript.offers import Offer
+from ui.transcript.part_pills import OPEN_MORE, OPEN_PART, paint_pill
 
 _ICONS = {
     "copy_code": "copy",
@@ -48,6 +49,8 @@ def paint_action(
     painter.setPen(Qt.PenStyle.NoPen)
     if action.name == OPEN:
         paint_chip(painter, action, styles, is_hovered=is_hovered)
+    elif action.name in (OPEN_PART, OPEN_MORE):
+        paint_pill(painter, action, styles, is_hovered=is_hovered)
     elif action.name in BUTTONS:
         painter.setBrush(QColor(colors.hover if is_hovered else colors.card))
         painter.setPen(QPen(QColor(colors.dim if colors.is_dark else colors.line), 1))

@@ -8,6 +8,8 @@ from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter
 
 from app.amounts import bytes_words
+from app.chat.attachments.document_parts import PAGES, mode_of, sent_of
+from app.insight.retrieval.choice import Part
 from models.records import Attachment
 from ui.look.icons import paint_icon
 from ui.markdown.layouts import Pressable
@@ -29,9 +31,21 @@ def words_of(attachment: Attachment) -> str:
     'notes.txt · 4 bytes · 2 tokens'
     """
     words = f"{attachment.name} · {bytes_words(attachment.size_bytes)}"
+    parts = sent_of(attachment)
+    if parts is not None:
+        words = f"{attachment.name} · {_said_of(attachment, parts)}"
     if attachment.tokens is None:
         return words
     return f"{words} · {attachment.tokens:,} token{'' if attachment.tokens == 1 else 's'}"
+
+
+def _said_of(attachment: Attachment, parts: Sequence[Part]) -> str:
+    """What of a document went in."""
+    if mode_of(attachment) == PAGES:
+        return ", ".join(part.label for part in parts) or "no pages"
+    if parts and not any(part.score for part in parts):
+        return "its beginning"
+    return f"{len(parts):,} part{'' if len(parts) == 1 else 's'}"
 
 
 def chip_row(attachments: Sequence[Attachment], width: float, styles: Styles) -> list[Pressable]:

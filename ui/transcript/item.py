@@ -37,6 +37,7 @@ from ui.transcript.actions import (
 from ui.transcript.body import Body, Spot
 from ui.transcript.chips import chip_row, row_height
 from ui.transcript.offers import quick_offers, ways_out
+from ui.transcript.part_pills import pill_rows
 from ui.transcript.results import is_bad, is_result, label as result_label
 from ui.transcript.summary import figures_text, trouble_text, version_text
 from ui.widgets.figures import seconds_text
@@ -464,7 +465,9 @@ class MessageItem:
             return self._result_chips()
         if not self.message.attachments or not self.is_quoted:
             return []
-        return chip_row(self.message.attachments, self._width, self._styles)
+        attached, styles = self.message.attachments, self._styles
+        chips = chip_row(attached, self._width, styles)
+        return [*chips, *pill_rows(attached, self._width, row_height(chips, styles), styles)]
 
     def _result_chips(self) -> list[Pressable]:
         if not (self.is_result and self.message.attachments):

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from PySide6.QtCore import Qt
 
+from app.chat.attachments.document_parts import PARTS, mode_of
 from app.chat.replies.summary_nodes import stands_of
 from models.records import Message, MessageState, Role
 from ui.markdown.layouts import Pressable
@@ -60,6 +61,7 @@ _QUESTION = (
     Offer("seeds", "Many seeds…", "N"),
     Offer("begin", "Start the reply yourself…", "W"),
 )
+_SEARCH_AGAIN = Offer("search_again", "Search the documents again")
 _SUMMARY = (
     Offer("show_summarized", "Show the summarized messages", "O", is_lasting=True),
     Offer("summarize_again", "Summarize again", "R"),
@@ -91,6 +93,8 @@ def offers(message: Message, *, is_last: bool, is_raw: bool = False) -> list[Off
     if message.state is not MessageState.UNREADABLE:
         asks = _SUMMARY if stands_of(message) is not None else _QUESTION
         found += [Offer("edit", "Edit…", "E"), LINE, *(_REPLY if is_reply else asks)]
+        if any(mode_of(each) == PARTS for each in message.attachments):
+            found.append(_SEARCH_AGAIN)
     if message.sibling_count > 1:
         found.append(_COMPARE)
     found += [LINE, *_SHAPE]

@@ -38,6 +38,7 @@ from ui.transcript.item import GAP_BELOW, ItemLook
 from ui.transcript.keyboard import Keyboard
 from ui.transcript.offers import COPY, Offer, offers
 from ui.transcript.pace import PaintPace
+from ui.transcript.part_pills import part_of
 from ui.transcript.pointer import Pointer
 from ui.transcript.reading import SliceReader
 from ui.transcript.selection import MIXED, selected_text
@@ -64,6 +65,7 @@ class TranscriptView(RowsArea):
     version_step_requested = Signal(str, int)
     link_activated = Signal(str)
     attachment_opened = Signal(str)
+    part_opened = Signal(str, int)
     copied = Signal(str)
     current_changed = Signal(str)
     typed = Signal(str)
@@ -224,6 +226,8 @@ class TranscriptView(RowsArea):
                 self.new_chat_requested.emit()
             case "open_attachment":
                 self.attachment_opened.emit(action.payload)
+            case "open_part" | "open_more_parts":
+                self.part_opened.emit(*part_of(action.payload))
             case "version_previous" | "version_next":
                 step = 1 if action.name == "version_next" else -1
                 self.step_version(index, step)

@@ -36,9 +36,11 @@ from models.records import Attachment, ConversationKind, Role
 
 SEARCH_DELAY_S: Final = 0.4
 TOO_LONG: Final = (
-    "“{name}” is long ({tokens:,} tokens, {share:.0%} of the context window), so the parts that "
-    "fit your question are sent. Change this on its chip."
+    "“{name}” has {tokens:,} tokens, {size}, so only the parts that fit your question are sent. "
+    "You can change that above the message."
 )
+LARGER: Final = "more than the context window holds"
+OVER_HALF: Final = "more than half of the context window"
 WHOLE_TOKENS: Final = "whole_tokens"
 
 
@@ -106,8 +108,8 @@ class DraftParts:
             return
         changed = dataclasses.replace(changed, details=changed.details | {WHOLE_TOKENS: n_tokens})
         if mode_of(changed) == PARTS:
-            share = n_tokens / max(loaded.n_ctx, 1)
-            sentence = TOO_LONG.format(name=changed.name, tokens=n_tokens, share=share)
+            size = LARGER if n_tokens > loaded.n_ctx else OVER_HALF
+            sentence = TOO_LONG.format(name=changed.name, tokens=n_tokens, size=size)
             self._around.emit(Noticed("info", sentence))
             changed = with_sent(changed, [])
         self._attachments.change(changed)

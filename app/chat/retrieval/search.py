@@ -270,7 +270,9 @@ def _by_meaning(document: Attachment, cut: _Cut, question: Any, budget: int) -> 
 def _chosen(
     document: Attachment, cut: _Cut, scores: list[float], budget: int, by: str, why: str = ""
 ) -> Found:
-    size = characters_for(budget, document.text, cut.n_tokens)
+    counted = document.details.get("whole_tokens")
+    n_tokens = counted if isinstance(counted, int) and counted > 0 else cut.n_tokens
+    size = characters_for(budget, document.text, n_tokens)
     best = max(scores, default=0.0)
     least = max(0.0, best - NEAR) if by == BY_MEANING else best * NEARLY
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import importlib
+import os
 import threading
 import time
 import weakref
@@ -31,6 +32,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
+from app.engine.process.native.logparse import read_load
 from app.engine.process.native.media_files import check_file
 from app.engine.process.native.native import NativeLog, llama
 from app.engine.prompts.media import MAX_POSITIONS, Seen, check_media, media_ids
@@ -446,26 +448,39 @@ def _check_numbers(header: Header) -> None:
 
 
 def load_projector(
-    path: str, model: Any, loaded: Loaded, log: NativeLog
-) -> tuple[Projector | None, ProjectorOffer]:
-    """The projector beside these weights, or why there is none."""
+    path: str, model: Any, loaded: Loaded, log: NativeLog, device: str = ""
+) -> tuple[Projector | None, ProjectorOffer, int]:
+    """The projector beside these weights, or why there is none, and the bytes of its buffers.
+    `device`: where it goes; nothing for the processor."""
     header: Header | None = None
     try:
         width = int(llama.llama_model_n_embd_inp(model))
         header = checked_header(path, loaded.n_embd)
-        return _loaded(path, header, model, width, loaded, log)
+        return _loaded(path, header, model, width, loaded, log, device)
     except Refusal as refused:
-        return None, offer_of(path, header, refused.sentence)
+        return None, offer_of(path, header, refused.sentence), 0
+
+
+_DEVICE: Final = "MTMD_BACKEND_DEVICE"
+"""By which llama.cpp's `clip.cpp` is told a device; without it the first one there is."""
 
 
 def _loaded(
-    path: str, header: Header, model: Any, width: int, loaded: Loaded, log: NativeLog
-) -> tuple[Projector, ProjectorOffer]:
+    path: str,
+    header: Header,
+    model: Any,
+    width: int,
+    loaded: Loaded,
+    log: NativeLog,
+    device: str,
+) -> tuple[Projector, ProjectorOffer, int]:
     mtmd = _mtmd()
     log.install_into(mtmd.mtmd_helper_log_set)
     passes = Passes()
     params = mtmd.mtmd_context_params_default()
-    params.use_gpu = loaded.n_gpu_layers > 0 and bool(loaded.devices)
+    params.use_gpu = bool(device)
+    if device:
+        os.environ[_DEVICE] = device
     params.n_threads = loaded.n_threads
     params.print_timings = False
     params.cb_eval = passes.watch
@@ -484,7 +499,9 @@ def _loaded(
     )
     passes.context, passes.width = context, width
     key = fast_hash(header).encode()
-    return Projector(context, offer, width, loaded.n_ubatch, passes, key), offer
+    report = read_load(lines)
+    computed = sum(part.size_bytes for part in report.memory if part.what == "compute")
+    return Projector(context, offer, width, loaded.n_ubatch, passes, key), offer, computed
 
 
 def _fixed_cells(context: Any) -> int:

@@ -21,9 +21,15 @@ from app.engine.planning.estimate import HOST
 from app.engine.planning.load_checks import (
     check_options,
 )
-from app.engine.planning.load_plan import LoadPlan, estimate_of, plan_load
+from app.engine.planning.load_plan import LoadPlan, Machine, check_wish, estimate_of, plan_load
 from app.engine.planning.placement import unused_graphics_note
-from app.engine.planning.sizes import cache_layers
+from app.engine.planning.projector_plan import (
+    PROJECTOR,
+    left_beside,
+    projector_parts,
+    projector_sizes,
+)
+from app.engine.planning.sizes import cache_layers, outline_of
 from app.engine.process.native import native
 from app.engine.process.native.adapters import NO_ADAPTERS, AdapterFiles, AdapterSet, is_on
 from app.engine.process.native.logparse import (
@@ -43,7 +49,7 @@ from app.engine.protocol.cache_messages import CacheShape
 from app.engine.protocol.loading_messages import Loaded, LoadOptions, MemoryPart, RopeScaling
 from app.engine.protocol.media_messages import ProjectorOffer
 from app.gguf.fingerprint import fast_hash
-from app.gguf.header import Header
+from app.gguf.header import Header, read_header
 from app.gguf.local.split_names import part_names, split_name
 from app.gguf.token_check import read_for_load
 from app.refusal import Refusal
@@ -239,29 +245,67 @@ def load(
     native code sees the file, with what the load will take, and `on_draft` before it sees that of a
     draft model, `on_projector` that of the `projector`.
     """
-    weights = _load(path, options, log, on_progress, is_cancelled, on_planned, on_draft)
+    kept = _kept_for(projector, path, options)
+    try:
+        weights = _load(path, options, log, on_progress, is_cancelled, on_planned, on_draft, kept)
+    except Refusal as refused:
+        if not kept or refused.kind != "out_of_memory":
+            raise
+        # Better no pictures than no model.
+        weights = _load(path, options, log, on_progress, is_cancelled, on_planned, on_draft, [])
+        offer = ProjectorOffer(projector, why=_NO_ROOM)
+        weights.loaded = _with_projector(weights.loaded, offer, [], 0)
+        return weights
     if not projector:
         return weights
     try:
         on_projector()
-        weights.projector, offer = load_projector(projector, weights.model, weights.loaded, log)
+        device = next((part.device for part in kept if part.device != HOST), "")
+        weights.projector, offer, computed = load_projector(
+            projector, weights.model, weights.loaded, log, device
+        )
         if is_cancelled():
             raise LoadCancelled
     except BaseException:
         weights.close()
         raise
-    weights.loaded = _with_projector(weights.loaded, offer)
+    weights.loaded = _with_projector(weights.loaded, offer, kept, computed)
     return weights
 
 
-def _with_projector(loaded: Loaded, offer: ProjectorOffer) -> Loaded:
+_NO_ROOM: Final = (
+    "There is too little memory for it beside the model. Use a shorter context or a smaller "
+    "quantisation, and load the model again."
+)
+
+
+def _kept_for(projector: str, path: str, options: LoadOptions) -> list[MemoryPart]:
+    """What is kept free for a projector. Of one that can't be read, loading it says why."""
+    if not projector:
+        return []
+    try:
+        sizes = projector_sizes(read_header(projector))
+        devices = check_wish(outline_of(read_for_load(path)), options, native.machine())
+    except Refusal:
+        return []
+    return projector_parts(sizes, devices) if sizes is not None else []
+
+
+def _with_projector(
+    loaded: Loaded, offer: ProjectorOffer, kept: Sequence[MemoryPart], computed: int
+) -> Loaded:
+    """`kept`: what was planned for it; `computed`: bytes of its buffers."""
     if offer.why:
         note = f"The projector can't be used. {offer.why}"
         return msgspec.structs.replace(loaded, projector=offer, notes=[*loaded.notes, note])
-    on_device = loaded.n_gpu_layers > 0 and bool(loaded.devices)
-    device = loaded.devices[0] if on_device else HOST
-    part = MemoryPart(device, "projector", offer.size_bytes)
-    return msgspec.structs.replace(loaded, projector=offer, memory=[*loaded.memory, part])
+    device = kept[0].device if kept else HOST
+    part = MemoryPart(device, PROJECTOR, offer.size_bytes + computed)
+    return msgspec.structs.replace(
+        loaded,
+        projector=offer,
+        memory=[*loaded.memory, part],
+        estimate=[*loaded.estimate, *kept],
+    )
 
 
 def _load(
@@ -272,7 +316,9 @@ def _load(
     is_cancelled: Callable[[], bool],
     on_planned: Callable[[Sequence[MemoryPart]], object],
     on_draft: Callable[[], object],
+    kept: Sequence[MemoryPart] = (),
 ) -> Weights:
+    """`kept`: what stays free for others beside them."""
     started = time.perf_counter()
     check_options(options)
     header = read_for_load(path)
@@ -280,12 +326,13 @@ def _load(
     usual = Adapters(loras=options.loras)
     files = adapters.check(usual)
     adapter_bytes = sum(tensor.size_bytes for file in files for tensor in file.tensors)
-    beside = _plan_draft(header, options, adapter_bytes)
+    machine = left_beside(native.machine(), kept)
+    beside = _plan_draft(header, options, machine, adapter_bytes)
     if beside.plan is None:
-        plan_ = plan_load(header, options, native.machine(), adapter_bytes=adapter_bytes)
+        plan_ = plan_load(header, options, machine, adapter_bytes=adapter_bytes)
     else:
         plan_ = beside.plan
-    on_planned([*estimate_of(plan_), *beside.parts])
+    on_planned([*estimate_of(plan_), *beside.parts, *kept])
     with log.recording() as lines:
         model = _load_model(path, header, options, plan_, on_progress, is_cancelled, lines)
         try:
@@ -358,15 +405,15 @@ class _Beside:
     note: str = ""
 
 
-def _plan_draft(header: Header, options: LoadOptions, adapter_bytes: int) -> _Beside:
+def _plan_draft(
+    header: Header, options: LoadOptions, machine: Machine, adapter_bytes: int
+) -> _Beside:
     """A draft model that cannot be had stops no load."""
     if not options.draft:
         return _Beside()
     try:
         draft = read_for_load(options.draft)
-        planned = plan_beside_draft(
-            header, draft, options, native.machine(), adapter_bytes=adapter_bytes
-        )
+        planned = plan_beside_draft(header, draft, options, machine, adapter_bytes=adapter_bytes)
     except Refusal as refused:
         return _Beside(note=_NO_DRAFT.format(why=refused.sentence))
     return _Beside(*planned)

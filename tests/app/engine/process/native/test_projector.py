@@ -15,6 +15,7 @@ from small_projectors import bmp, gif, jpeg, png, small_projector, wav
 from app.engine.process.native import projector as projecting
 from app.engine.process.native.native import NativeLog
 from app.engine.process.native.weights import Weights
+from app.engine.protocol.loading_messages import MemoryPart
 from app.engine.protocol.media_messages import Media, ProjectorOffer
 from app.refusal import Refusal
 
@@ -49,11 +50,27 @@ def test_what_a_projector_offers_is_told(load: Load, tmp_path: Path) -> None:
     weights = load(path)
     size = path.stat().st_size
     assert weights.loaded.projector == ProjectorOffer(str(path), "mlp", True, False, 32, 16, size)
-    assert ("projector", size) in [(part.what, part.size_bytes) for part in weights.loaded.memory]
+    (taken,) = [each.size_bytes for each in weights.loaded.memory if each.what == "projector"]
+    assert size < taken < size + 2**20  # with the buffer for a picture
     small_projector(path, "ultravox")
     offer = load(path).loaded.projector
     assert offer is not None
     assert (offer.kind, offer.images, offer.audio) == ("ultravox", False, True)
+
+
+def test_where_there_is_no_room_for_both_the_weights_stand_alone(
+    load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "eyes.gguf"
+    small_projector(path, "mlp")
+    parts = [MemoryPart("CPU", "projector", 1 << 50)]
+    monkeypatch.setattr("app.engine.process.native.weights.projector_parts", lambda *_: parts)
+    weights = load(path)
+    assert weights.projector is None
+    assert weights.loaded.projector is not None
+    assert "too little memory for it beside the model" in weights.loaded.projector.why
+    assert weights.loaded.projector.why in weights.loaded.notes[-1]
+    assert not any(part.what == "projector" for part in weights.loaded.estimate)
 
 
 def _cut(path: Path) -> None:

@@ -427,3 +427,15 @@ def test_ids_of_cells_tell_whose_they_are() -> None:
     assert not set(one) & set(other)
     assert one == media_ids(b"one", 5)
     assert all(-(2**31) <= i < -1 for i in one)
+
+
+def test_what_a_projector_takes_is_planned_and_measured(eyes: Weights) -> None:
+    """The reserve holds: llama.cpp's own buffers are within it."""
+    loaded = eyes.loaded
+    assert loaded.projector is not None
+    (planned,) = [part for part in loaded.estimate if part.what == "projector"]
+    (measured,) = [part for part in loaded.memory if part.what == "projector"]
+    assert measured.device == planned.device == "CPU"
+    assert loaded.projector.size_bytes < measured.size_bytes <= planned.size_bytes
+    computed = measured.size_bytes - loaded.projector.size_bytes
+    assert computed > 4 * 32 * 32  # the pixels of the picture alone

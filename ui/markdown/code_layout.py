@@ -94,7 +94,7 @@ class CodeLayout:
         styles = self._styles
         card = QRectF(at.x(), at.y(), self._width, self.height)
         painter.fillPath(self._outline(card), QColor(styles.colors.code))
-        if self.has_header:
+        if self.has_header and at.y() + self._top > clip.top():
             self._paint_header(painter, at)
         painter.setPen(QColor(styles.colors.ink))
         place = at + self._offset()
@@ -110,6 +110,9 @@ class CodeLayout:
         painter.restore()
         if self._block.is_last:
             paint_bar(painter, self.sideways, self.bar_rect().translated(at), styles)
+
+    def breaks(self) -> list[float]:
+        return [self._top + each for each in self._lines.tops[1:]]
 
     def rects(self, start: int, end: int) -> list[QRectF]:
         """Where a part of the code stands."""

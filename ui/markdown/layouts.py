@@ -56,6 +56,10 @@ class BlockLayout(Protocol):
     natural_width: float
     text: str
 
+    def breaks(self) -> list[float]:
+        """Heights at which it may be cut, where a page ends."""
+        ...
+
     def paint(
         self, painter: QPainter, at: QPointF, selection: tuple[int, int] | None, clip: QRectF
     ) -> None: ...
@@ -73,6 +77,7 @@ class TextLayout:
     def __init__(self, block: TextBlock, styles: Styles, width: float) -> None:
         self._styles = styles
         level = block.level
+        self.is_heading = level > 0
         inline = inline_of(block.spans, styles, width, level=level)
         self.text, self._links, self.waits = inline.text, inline.links, inline.waits
         self._places: list[tuple[QRectF, str]] | None = None
@@ -88,6 +93,9 @@ class TextLayout:
         self, painter: QPainter, at: QPointF, selection: tuple[int, int] | None, clip: QRectF
     ) -> None:
         self._lines.paint(painter, at, selection, self._styles, clip)
+
+    def breaks(self) -> list[float]:
+        return self._lines.tops[1:]
 
     def rects(self, start: int, end: int) -> list[QRectF]:
         return self._lines.rects(start, end)
@@ -140,6 +148,9 @@ class LiteralLayout:
         painter.setPen(QColor(self._styles.colors.ink))
         self._lines.paint(painter, at, selection, self._styles, clip)
 
+    def breaks(self) -> list[float]:
+        return self._lines.tops[1:]
+
     def rects(self, start: int, end: int) -> list[QRectF]:
         return self._lines.rects(start, end)
 
@@ -159,6 +170,9 @@ class RuleLayout:
         self.height = styles.px(9)
         self.natural_width = width
         self.text = ""
+
+    def breaks(self) -> list[float]:
+        return []
 
     def paint(
         self, painter: QPainter, at: QPointF, selection: tuple[int, int] | None, clip: QRectF
@@ -242,7 +256,7 @@ class SegmentLayout:
             rect = placed.rect.translated(at)
             if rect.bottom() < clip.top() or rect.top() - placed.space_above > clip.bottom():
                 continue
-            self._paint_frame(painter, at, placed)
+            self._paint_frame(painter, at, placed, clip)
             placed.layout.paint(painter, rect.topLeft(), selections.get(i), clip)
 
     def block_at(self, y: float) -> int:
@@ -402,7 +416,9 @@ class SegmentLayout:
 
     # Bars and markers
 
-    def _paint_frame(self, painter: QPainter, at: QPointF, placed: PlacedBlock) -> None:
+    def _paint_frame(
+        self, painter: QPainter, at: QPointF, placed: PlacedBlock, clip: QRectF
+    ) -> None:
         styles, nest = self._styles, placed.frame.nest
         rect = placed.rect.translated(at)
         x = 0.0
@@ -413,7 +429,7 @@ class SegmentLayout:
                 bar = QRectF(left, top, styles.px(3), rect.bottom() - top)
                 painter.fillRect(bar, QColor(styles.colors.line))
             x += styles.px(QUOTE_INDENT if letter == "q" else LIST_INDENT)
-        if placed.frame.marker:
+        if placed.frame.marker and rect.top() + styles.line_step > clip.top():
             self._paint_marker(painter, rect, placed)
 
     def _paint_marker(self, painter: QPainter, rect: QRectF, placed: PlacedBlock) -> None:

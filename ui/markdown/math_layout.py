@@ -72,6 +72,9 @@ class MathLayout:
         if self.sideways.limit:
             paint_bar(painter, self.sideways, self.bar_rect().translated(at), styles)
 
+    def breaks(self) -> list[float]:
+        return []
+
     def rects(self, start: int, end: int) -> list[QRectF]:
         """A picture is found whole."""
         if self._source is not None:

@@ -28,7 +28,10 @@ MAX_CELLS = 800
 
 
 class Styles:
-    """What the layouts need to know of a theme."""
+    """What the layouts need to know of a theme. `draws_by_line`: on paper, where a text is cut
+    between two lines."""
+
+    draws_by_line = False
 
     def __init__(
         self, theme: Theme, formulas: Formulas | None = None, *, is_dim: bool = False

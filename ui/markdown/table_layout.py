@@ -118,6 +118,10 @@ class TableLayout:
                 painter.setPen(QColor(self._styles.colors.ink))
                 cell.lines.paint(painter, place, part, self._styles, clip)
 
+    def breaks(self) -> list[float]:
+        """Between rows."""
+        return self._tops[1:]
+
     def rects(self, start: int, end: int) -> list[QRectF]:
         """Where a part of the cells' text stands."""
         found = []

@@ -67,7 +67,8 @@ class Inlay:
 
 
 class TextLines:
-    """A wrapped text in one font with formats on top. `text` uses line feeds.
+    """A wrapped text in one font with formats on top. `text` uses line feeds; `tops` is where each
+    line begins.
 
     `hangs`: the rest of a line that wraps stands behind the line's own indent (code). Where
     `option` does not wrap, `natural_width` may be more than `width`.
@@ -94,6 +95,7 @@ class TextLines:
         self._set_runs(runs)
         self.height = 0.0
         self.natural_width = 0.0
+        self.tops: list[float] = []
         self._break_lines(step, _indents(text) if hangs else {})
 
     def _set_runs(self, runs: Sequence[FormatRun]) -> None:
@@ -111,6 +113,7 @@ class TextLines:
             line.setLineWidth(self.width - x)
             above, height = self._room(line, step)
             line.setPosition(QPointF(x, y + above))
+            self.tops.append(y)
             self.natural_width = max(self.natural_width, x + line.naturalTextWidth())
             if start in indents:
                 hang = min(x_of(line, indents[start]) + self._letters(), self.width * MAX_HANG)
@@ -148,6 +151,9 @@ class TextLines:
         styles: Styles,
         clip: QRectF,
     ) -> None:
+        if styles.draws_by_line:
+            self._paint_by_line(painter, at, styles, clip)
+            return
         selections = []
         if selection is not None and selection[1] > selection[0]:
             start, end = selection[0], min(selection[1], self.length)
@@ -160,6 +166,21 @@ class TextLines:
                 continue
             color = QColor(styles.colors.ink)
             inlay.picture.paint(painter, place.x(), place.y(), inlay.em_px, color)
+
+    def _paint_by_line(self, painter: QPainter, at: QPointF, styles: Styles, clip: QRectF) -> None:
+        """The lines that begin inside `clip`, and no other one: Qt also draws the one above it,
+        unseen, and a PDF would say it twice."""
+        color = QColor(styles.colors.ink)
+        for number, top in enumerate(self.tops):
+            if not clip.top() - 0.5 <= at.y() + top < clip.bottom() - 0.5:
+                continue
+            line = self._layout.lineAt(number)
+            line.draw(painter, at)
+            first, end = line.textStart(), line.textStart() + line.textLength()
+            for inlay in self._inlays:
+                if first <= inlay.start < end:
+                    place = at + QPointF(_left_of(line, inlay), line.y() + line.ascent())
+                    inlay.picture.paint(painter, place.x(), place.y(), inlay.em_px, color)
 
     def position_at(self, point: QPointF) -> int:
         """The position between characters that is nearest to a point."""

@@ -110,6 +110,10 @@ class ExchangeActs(QObject):
 
     def _ask_where(self, ids: Sequence[str] | None, choices: Choices, as_zip: bool) -> None:
         self._choices = choices
+        if choices.form == "pdf" and self._desk.exchange.press is None:
+            from ui.paper.pages import PdfPress
+
+            self._desk.exchange.press = PdfPress(self._theme, self)
         names = {each.id: each for each in self._desk.shelf.conversations}
         is_several = (ids is None or len(ids) > 1) and choices.form not in TOGETHER
         is_folder = is_several and not as_zip

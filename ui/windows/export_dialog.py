@@ -59,6 +59,12 @@ KINDS = (
         ("branches", "reasoning", "tints"),
     ),
     Kind(
+        "pdf",
+        "PDF",
+        "As it looks here, on pages with numbers and bookmarks.",
+        ("branches", "reasoning"),
+    ),
+    Kind(
         "docx",
         "Word document (DOCX)",
         "Headings, lists, tables and code, to be edited. Formulas stay as they were written.",

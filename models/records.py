@@ -391,6 +391,44 @@ class Whereabouts(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class BackupFile:
+    """A backup of the whole database. why: daily, by_hand, migration or restore (before one)."""
+
+    path: str
+    made_at: datetime
+    size_bytes: int
+    why: str = "daily"
+
+
+@dataclass(frozen=True, slots=True)
+class BackupList:
+    """`folder`: where they lie; `restores_at`: which one the next start restores, by its time."""
+
+    folder: str
+    backups: tuple[BackupFile, ...] = ()
+    restores_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChatInBackup:
+    id: str
+    title: str
+    updated_at: datetime
+    n_messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class BackupLooked:
+    """What is in a backup. `chats`: the newest first, at most some thousand; `why_not`: why it
+    cannot be used, in a sentence, with nothing else known then."""
+
+    n_chats: int = 0
+    n_messages: int = 0
+    chats: tuple[ChatInBackup, ...] = ()
+    why_not: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Imported:
     """What an import did: ids of the conversations added, how many of them under new ids, and
     how many were there already; `grown`: ids of those there that have more messages now."""

@@ -1,8 +1,9 @@
 """Backups of the database: made, checked, listed and thinned. Standard library only.
 
 They lie in a folder of their own and are named by their time:
-`cutaway-20261127T233223Z.sqlite3`, or `…Z-before-0002.sqlite3` for one made before a
-migration. Files with other names are never touched.
+`cutaway-20261127T233223Z.sqlite3`, `…Z-before-0002.sqlite3` for one made before a migration (or a
+restore), `…Z-by-hand.sqlite3` where somebody asked for it. Files with other names are never
+touched.
 """
 
 from __future__ import annotations
@@ -15,14 +16,16 @@ from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Final
 
 from models.store import erasing
 from models.store.errors import StoreError
 
-_NAME = re.compile(r"cutaway-(\d{8}T\d{6})Z(?:-before-(\w+))?\.sqlite3")
-_TIME_FORMAT = "%Y%m%dT%H%M%S"
+_NAME = re.compile(r"cutaway-(\d{8}T\d{6})Z(?:-before-(\w+)|-(by-hand))?\.sqlite3")
+TIME_FORMAT: Final = "%Y%m%dT%H%M%S"
 _STEP_PAGES = 2000
 _KEPT_BEFORE_MIGRATIONS = 3
+_KEPT_BY_HAND = 5
 _KEPT_DAYS, _KEPT_WEEKS, _KEPT_MONTHS = 7, 4, 6
 
 DUE_AFTER = timedelta(days=1)
@@ -31,11 +34,13 @@ UNFINISHED = "unfinished.sqlite3"
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """A file in the backups folder. `before` is the revision it was made for, or None."""
+    """A file in the backups folder. `before` is the revision it was made for (or "restore"), or
+    None."""
 
     path: Path
     made_at: datetime
     before: str | None = None
+    by_hand: bool = False
 
 
 def back_up(
@@ -43,6 +48,7 @@ def back_up(
     folder: Path,
     *,
     before: str | None = None,
+    by_hand: bool = False,
     now: datetime | None = None,
     keep_going: Callable[[], bool] = lambda: True,
 ) -> Path:
@@ -61,7 +67,7 @@ def back_up(
         _copy(database, unfinished, keep_going)
         if not is_sound(unfinished):
             raise StoreError("A backup of the database couldn't be verified.")
-        return unfinished.rename(_free_name(folder, now or datetime.now(UTC), before))
+        return unfinished.rename(_free_name(folder, now or datetime.now(UTC), before, by_hand))
     finally:
         unfinished.unlink(missing_ok=True)
 
@@ -80,8 +86,8 @@ def list_backups(folder: Path) -> list[Backup]:
     found = []
     for path in folder.glob("cutaway-*.sqlite3"):
         if match := _NAME.fullmatch(path.name):
-            made_at = datetime.strptime(match[1], _TIME_FORMAT).replace(tzinfo=UTC)
-            found.append(Backup(path, made_at, match[2]))
+            made_at = datetime.strptime(match[1], TIME_FORMAT).replace(tzinfo=UTC)
+            found.append(Backup(path, made_at, match[2], bool(match[3])))
     return sorted(found, key=lambda backup: (backup.made_at, backup.path.name), reverse=True)
 
 
@@ -113,13 +119,15 @@ def delete_all(folder: Path) -> int:
 def surplus(backups: Iterable[Backup]) -> list[Backup]:
     """Of backups, newest first, those that thinning deletes.
 
-    Kept are the last three before migrations, and of the others the newest one of each of
-    the last 7 days, 4 weeks and 6 months that have one. The newest of all is always kept.
+    Kept are the last three before migrations and restores, the last five that were asked for, and
+    of the others the newest one of each of the last 7 days, 4 weeks and 6 months that have one. The
+    newest of all is always kept.
     """
     backups = list(backups)
     before = [backup for backup in backups if backup.before]
-    daily = [backup for backup in backups if not backup.before]
-    kept = set(before[:_KEPT_BEFORE_MIGRATIONS])
+    by_hand = [backup for backup in backups if backup.by_hand]
+    daily = [backup for backup in backups if not (backup.before or backup.by_hand)]
+    kept = {*before[:_KEPT_BEFORE_MIGRATIONS], *by_hand[:_KEPT_BY_HAND]}
     for period, count in (
         ("%Y-%m-%d", _KEPT_DAYS),
         ("%G-%V", _KEPT_WEEKS),
@@ -152,10 +160,10 @@ def _copy(database: Path, target: Path, keep_going: Callable[[], bool]) -> None:
         erasing.erase_all(copy)
 
 
-def _free_name(folder: Path, now: datetime, before: str | None) -> Path:
-    suffix = f"-before-{before}" if before else ""
+def _free_name(folder: Path, now: datetime, before: str | None, by_hand: bool) -> Path:
+    suffix = f"-before-{before}" if before else "-by-hand" if by_hand else ""
     while True:
-        path = folder / f"cutaway-{now.strftime(_TIME_FORMAT)}Z{suffix}.sqlite3"
+        path = folder / f"cutaway-{now.strftime(TIME_FORMAT)}Z{suffix}.sqlite3"
         if not path.exists():
             return path
         now += timedelta(seconds=1)

@@ -10,10 +10,12 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from models.records import BackupFile, BackupList, BackupLooked
 from models.store.errors import ClosedError, ReadOnlyError, StoreError
 from models.store.threads import WriterThread
 
@@ -36,9 +38,20 @@ class BackupThread(threading.Thread):
         self._changed = threading.Condition()
         self._is_closing = False
 
-    def submit(self) -> Future[Path]:
+    def submit(self, *, by_hand: bool = False) -> Future[Path]:
         """Make a backup; where it lies."""
-        return self._submit(self._back_up)
+        return self._submit(lambda: self._back_up(by_hand=by_hand))
+
+    def list_all(self) -> Future[BackupList]:
+        return self._submit(self._list)
+
+    def look_into(self, path: Path) -> Future[BackupLooked]:
+        """What is in a backup, which is checked meanwhile."""
+        return self._submit(lambda: self._look_into(path))
+
+    def stage(self, path: Path | None) -> Future[None]:
+        """Have the next start restore this one; None: none."""
+        return self._submit(lambda: self._stage(path))
 
     def delete_all(self) -> Future[int]:
         """Delete all backups and whatever repairs have left; how many files that were."""
@@ -92,14 +105,48 @@ class BackupThread(threading.Thread):
         if is_due(database.backups, datetime.now(UTC)):
             self._answer(self._back_up, Future())
 
-    def _back_up(self) -> Path:
+    def _list(self) -> BackupList:
+        from models.store import backup, restoring
+
+        self._writer.opened.result()
+        database = self._writer.database
+        assert database is not None
+        found = []
+        for each in backup.list_backups(database.backups):
+            why = "by_hand" if each.by_hand else "daily"
+            if each.before is not None:
+                why = "restore" if each.before == restoring.BEFORE else "migration"
+            with suppress(OSError):  # thinned meanwhile
+                size = each.path.stat().st_size
+                found.append(BackupFile(str(each.path), each.made_at, size, why))
+        staged_at = restoring.staged_at(database.place)
+        return BackupList(str(database.backups), tuple(found), staged_at)
+
+    def _look_into(self, path: Path) -> BackupLooked:
+        from models.store import backup_reading
+
+        return backup_reading.look_into(path)
+
+    def _stage(self, path: Path | None) -> None:
+        from models.store import restoring
+
+        database = self._writable("The data folder is read-only, so nothing can be restored.")
+        if path is None:
+            restoring.unstage(database.place)
+        else:
+            restoring.stage(path, database.place)
+
+    def _back_up(self, *, by_hand: bool = False) -> Path:
         from models.store import backup
         from models.store.trouble import words_of
 
         database = self._writable("The data folder is read-only, so no backup was made.")
         try:
             path = backup.back_up(
-                database.path, database.backups, keep_going=lambda: not self._is_closing
+                database.path,
+                database.backups,
+                by_hand=by_hand,
+                keep_going=lambda: not self._is_closing,
             )
             backup.thin(database.backups)
         except StoreError:

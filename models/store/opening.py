@@ -15,6 +15,9 @@ The ladder, top to bottom; the original is kept at every step:
 5. unreadable or missing: the newest sound backup is restored;
 6. nothing to restore: a fresh one.
 
+A backup that a person chose in the run before takes the place of whatever is there, which is backed
+up first (`models.store.restoring`).
+
 A database that cannot be migrated is shown all the same, read-only: its rows are salvaged into a
 temporary copy of the present form.
 
@@ -29,7 +32,7 @@ import sqlite3
 import tempfile
 from collections.abc import Callable
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import Enum, auto
 from pathlib import Path
@@ -41,7 +44,7 @@ from models.conversations import trash, writing
 from models.migrations import migrating
 from models.records import StoreOpened
 from models.search import index as search_index
-from models.store import backup, salvage
+from models.store import backup, restoring, salvage
 from models.store.connecting import (
     Mode,
     close,
@@ -188,10 +191,19 @@ def open_database(
     except OSError:
         return opener.read_only(_FOLDER_SENTENCE.format(folder=data_dir))
     finish_swap(place)
+    restored = restoring.finish(
+        place,
+        is_damaged=lambda: _is_damaged(place),
+        swap=lambda chosen: _swap(place, chosen),
+        replace=lambda chosen: _replace(place, chosen),
+    )
     _remove(place.building)
     with suppress(OSError):  # no room for a copy
         set_misfit_journal_aside(place)
-    return opener.writable()
+    database = opener.writable()
+    if restored.sentence:
+        database.outcome = _told(database.outcome, restored)
+    return database
 
 
 def examine(place: StoreFiles) -> Finding:
@@ -549,8 +561,38 @@ def finish_swap(place: StoreFiles) -> Path | None:
             old.replace(_with_suffix(kept, suffix))
             moved = True
     place.repaired.replace(place.path)
-    _sync_folder(place.path.parent)
+    restoring.sync_folder(place.path.parent)
     return kept if moved else None
+
+
+def _swap(place: StoreFiles, chosen: Path) -> Path | None:
+    chosen.replace(place.repaired)
+    return finish_swap(place)
+
+
+def _replace(place: StoreFiles, chosen: Path) -> None:
+    """Put a file in the place of a database that is backed up. Its log is merged into it first, so
+    that whatever cuts this short leaves one that is whole."""
+    if place.path.exists():
+        with suppress(sqlite3.Error), closing(open_raw(place.path, "rw")) as raw:
+            raw.execute("PRAGMA journal_mode = DELETE")
+    for suffix in _LOGS:
+        _with_suffix(place.path, suffix).unlink(missing_ok=True)
+    chosen.replace(place.path)
+    restoring.sync_folder(place.path.parent)
+
+
+def _is_damaged(place: StoreFiles) -> bool:
+    try:
+        return examine(place) is Finding.DAMAGED
+    except sqlite3.Error as error:
+        return passing_trouble(error) is None
+
+
+def _told(outcome: StoreOpened, restored: restoring.Restored) -> StoreOpened:
+    state = outcome.state if restored.made_at is None else "restored"
+    sentence = f"{restored.sentence} {outcome.sentence}".rstrip()
+    return replace(outcome, state=state, sentence=sentence)
 
 
 def _copy_files(source: Path, target: Path) -> None:
@@ -573,16 +615,6 @@ def _free_name(path: Path) -> Path:
         if not name.exists():
             return name
         count += 1
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make renames last through a power failure, where the system has a way to."""
-    with suppress(OSError, AttributeError):
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def _kept_sentence(kept: Path | None) -> str:

@@ -28,6 +28,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
 from models.records import (
+    BackupList,
+    BackupLooked,
     Conversation,
     Folder,
     Imported,
@@ -289,9 +291,22 @@ class Store:
         """
         return self._writer.erased()
 
-    def back_up(self) -> Future[Path]:
+    def back_up(self, *, by_hand: bool = False) -> Future[Path]:
         """Make and check a backup now; where it lies."""
-        return self._backup.submit()
+        return self._backup.submit(by_hand=by_hand)
+
+    def list_backups(self) -> Future[BackupList]:
+        """Newest first."""
+        return self._backup.list_all()
+
+    def look_into_backup(self, path: Path) -> Future[BackupLooked]:
+        """Checked, and what is in it; nothing of it is changed."""
+        return self._backup.look_into(path)
+
+    def restore_at_start(self, path: Path | None) -> Future[None]:
+        """The next start puts this backup in the place of the database, which is backed up first
+        (`models.store.restoring`); None: it does not."""
+        return self._backup.stage(path)
 
     def delete_backups(self) -> Future[int]:
         """Delete all backups and kept damaged files; how many. A new backup follows by itself

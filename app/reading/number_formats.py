@@ -31,7 +31,7 @@ def shown(value: object, code: str) -> str:
     >>> shown(datetime(2026, 3, 9, 14, 5), "yyyy-mm-dd hh:mm"), shown(date(2026, 3, 9), "d mmm yy")
     ('2026-03-09 14:05', '9 Mar 26')
     >>> shown(True, GENERAL), shown(3.0, GENERAL), shown(1 / 3, GENERAL), shown(None, GENERAL)
-    ('TRUE', '3', '0.333333333', '')
+    ('TRUE', '3', '0.3333333333', '')
     """
     if value is None:
         return ""
@@ -66,7 +66,11 @@ def _number(value: float, code: str) -> str:
 
 @lru_cache(maxsize=512)
 def _sections(code: str) -> list[str]:
-    return [found[1] for found in _SECTIONS.finditer(code[:500])][:4] or [""]
+    code = code[:500]
+    found = [each[1] for each in _SECTIONS.finditer(code)]
+    if len(found) > 1 and not code.endswith(";"):
+        found.pop()  # what is matched at the very end, behind the last section
+    return found[:4] or [""]
 
 
 def _by_section(value: float, section: str) -> str | None:
@@ -74,6 +78,8 @@ def _by_section(value: float, section: str) -> str | None:
     tokens = list(_TOKENS.finditer(section))
     patterns = [token["number"] for token in tokens if token["number"]]
     if len(patterns) > 1 or any(t["bracket"] and _is_condition(t["bracket"]) for t in tokens):
+        return None
+    if not patterns and not any(token["quoted"] or token["escaped"] for token in tokens):
         return None
     percent = sum(token["other"] == "%" for token in tokens)
     digits = _digits(Decimal(repr(value)) * 100**percent, patterns[0]) if patterns else ""
@@ -130,11 +136,10 @@ def _rounded(value: Decimal, places: int) -> Decimal:
 
 
 def _plain(value: float) -> str:
-    """As the format General has it: ten figures."""
-    if isinstance(value, int) or (value.is_integer() and abs(value) < 1e11):
-        return str(int(value)) if abs(value) < 1e11 else f"{value:.5E}"
-    is_short = 1e-4 <= abs(value) < 1e11
-    return f"{value:.9f}".rstrip("0").rstrip(".") if is_short else f"{value:.5E}"
+    """As the format General has it: ten figures after the point, and no zeros that say nothing."""
+    if not 1e-9 <= abs(value) < 1e21:
+        return "0" if value == 0 else f"{value:.5E}"
+    return f"{Decimal(repr(round(value, 10))).normalize():f}"
 
 
 # --- dates and times ----------------------------------------------------------------------------

@@ -11,7 +11,10 @@ from __future__ import annotations
 import shutil
 import subprocess
 import tempfile
+from datetime import datetime
 from pathlib import Path
+
+import openpyxl
 
 HERE = Path(__file__).parent
 PROGRAMS = {
@@ -218,6 +221,38 @@ The end.
 """
 
 
+NUMBERS = (0, 1, -1, 42, 0.256, 0.5, 1234567.891, -1234.5, 0.1 + 0.2, 1e-7, 1e15, -0.004)
+NUMBER_CODES = (
+    "General", "0", "0.00", "#,##0", "#,##0.00", "0%", "0.0%", "0.00E+00", "0.0##", "#.##",
+    "000", '0.0 "kg"', "$#,##0.00", "[$€-407] #,##0.00", "#,##0 [$kr-41D]",
+    "#,##0.00;[Red]-#,##0.00", "0;(0)", '0;-0;"none"', "#,##0,", '"#"0', "_-* #,##0.00_-", "@",
+)  # fmt: skip
+MOMENTS = [
+    datetime.fromisoformat(moment)
+    for moment in ("2026-03-09T14:05:07", "1999-12-31T00:00:00", "2024-02-29T09:30:59")
+]
+DATE_CODES = (
+    "yyyy-mm-dd", "dd/mm/yyyy", "d.m.yy", "mmm d, yyyy", "dddd, mmmm d", "hh:mm", "h:mm AM/PM",
+    "hh:mm:ss", "yyyy-mm-dd hh:mm", "mm:ss", "ddd dd mmm", 'yyyy"年"m"月"',
+)  # fmt: skip
+
+
+def write_formats(path: Path) -> None:
+    """Each value under each code; what LibreOffice shows for them is kept beside it."""
+    book = openpyxl.Workbook()
+    sheet = book.active
+    assert sheet is not None
+    for values, codes in ((NUMBERS, NUMBER_CODES), (MOMENTS, DATE_CODES)):
+        for code in codes:
+            sheet.append([code, *values])
+            for cell in sheet[sheet.max_row][1:]:
+                cell.number_format = code
+    sheet.column_dimensions["A"].width = 30
+    for letter in "BCDEFGHIJKLM":
+        sheet.column_dimensions[letter].width = 40
+    book.save(path)
+
+
 def run(*command: str, cwd: Path) -> None:
     subprocess.run(command, cwd=cwd, check=True, capture_output=True, timeout=180)
 
@@ -243,6 +278,9 @@ def main() -> None:
             ("sheets.fods", "ods"),
         ):
             run(*office, "--convert-to", kind, source, cwd=work)
+        write_formats(work / "formats.xlsx")
+        csv = "csv:Text - txt - csv (StarCalc):9,34,76,1,,0,false,true"
+        run(*office, "--convert-to", csv, "formats.xlsx", cwd=work)
         run("ssconvert", "sheets.ods", "gnumeric.xlsx", cwd=work)
         run("pandoc", "pandoc.md", "-o", "pandoc.docx", cwd=work)
         run("pandoc", "pandoc.md", "-o", "pandoc.epub", cwd=work)
@@ -264,6 +302,7 @@ def main() -> None:
 MADE = (
     "text.odt", "text.docx", "text.pdf", "text.epub", "text.html", "sheets.xlsx", "sheets.ods",
     "gnumeric.xlsx", "pandoc.docx", "pandoc.epub", "pandoc.odt", "two_columns.pdf", "page.pdf",
+    "formats.xlsx", "formats.csv",
 )  # fmt: skip
 
 if __name__ == "__main__":

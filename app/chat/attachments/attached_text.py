@@ -90,16 +90,22 @@ def placed_media(
     attachments: Iterable[Attachment], media: Mapping[str, Media], content: str
 ) -> list[Media]:
     """Those that the model is given, each with its place in the content: where it stands among the
-    texts, which `with_attachments` has without it."""
+    texts, which `with_attachments` has without it, or among the words (`AT`)."""
     found: list[Media] = []
     at = 0
     for attachment in attachments:
         given = media.get(attachment.id)
         if given is not None:
-            found.append(msgspec.structs.replace(given, at=min(at, len(content))))
+            among = attachment.details.get(AT)
+            place = at + among if isinstance(among, int) and among > 0 else at
+            found.append(msgspec.structs.replace(given, at=min(place, len(content))))
         else:
             at += len(block_of(attachment)) + len("\n\n")
-    return found
+    return sorted(found, key=lambda each: each.at)
+
+
+AT: Final = "at"
+"""In the details of a picture: before which of its message's characters it stands."""
 
 
 def block_of(attachment: Attachment) -> str:

@@ -21,6 +21,7 @@ from app.chat.replies.again import TOOL_CHOICE
 from app.chat.replies.calls import as_answer, with_calls
 from app.chat.replies.recorded import at_start
 from app.chat.replies.reply import NOTHING, Beginning, Reply
+from app.chat.server.brought import brought_by
 from app.chat.settings import formats
 from app.chat.settings.resolved import Resolved
 from app.chat.settings.settings import Settings, as_stored
@@ -29,7 +30,7 @@ from app.engine.protocol.messages import Generate
 from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt, Prompt, TextPrompt
 from app.engine.protocol.stages import Stage
 from app.engine.protocol.tool_messages import AUTO, ToolCall
-from models.records import Conversation, ConversationKind, Message, MessageState, Role
+from models.records import Conversation, ConversationKind, File, Message, MessageState, Role
 
 OF_CHAT: Final = (
     "system_prompt",
@@ -55,7 +56,8 @@ OF_CHAT: Final = (
 
 class Above:
     """What stands above a reply, made into messages when somebody looks: there may be thousands.
-    `leaf_id`: the last one's, None without any."""
+    `leaf_id`: the last one's, None without any. `files`: bytes of their pictures and sounds, once
+    they are made."""
 
     def __init__(
         self,
@@ -72,19 +74,27 @@ class Above:
         self._weights = weights
         self._is_text = is_text
         self.leaf_id = _own_id(said[-1].message_id or "") if said else None
+        self.files: dict[str, File] = {}
 
     @property
     def n_characters(self) -> int:
         return sum(len(each.content) + len(each.reasoning or "") for each in self._said)
+
+    @property
+    def n_media_bytes(self) -> int:
+        return sum(len(media.data) for each in self._said for media in each.media)
 
     @cached_property
     def messages(self) -> tuple[Message, ...]:
         made: list[Message] = []
         for place, each in enumerate(self._said, 1):
             is_last = place == len(self._said)
+            own_id = (self.leaf_id or "") if is_last else _own_id(each.message_id or "")
+            attachments, files = brought_by(each, own_id, self._conversation_id, self._at)
+            self.files |= files
             made.append(
                 Message(
-                    id=(self.leaf_id or "") if is_last else _own_id(each.message_id or ""),
+                    id=own_id,
                     conversation_id=self._conversation_id,
                     parent_id=made[-1].id if made else None,
                     role=Role(each.role),
@@ -95,6 +105,7 @@ class Above:
                     weights_name=self._weights[0] if each.token_ids else None,
                     weights_hash=self._weights[1] if each.token_ids else None,
                     settings=_settings_above(each, is_text=self._is_text),
+                    attachments=attachments,
                 )
             )
         return tuple(made)

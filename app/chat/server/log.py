@@ -83,7 +83,8 @@ class LoggedReply:
         prompts = self.asked.above.n_characters
         message = self.ended or self.reply.message
         text = len(message.content) + len(message.rendered_prompt or "") + prompts
-        return 4 * text + self.reply.traces.size_bytes
+        media = self.asked.above.n_media_bytes
+        return 4 * text + media + self.reply.traces.size_bytes
 
 
 @dataclass(slots=True)

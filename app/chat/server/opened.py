@@ -9,6 +9,7 @@ chat; only Stop stops it.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -23,7 +24,7 @@ from app.chat.server.log import Logged, LoggedReply
 from app.chat.surroundings import ALWAYS, Still, Surroundings
 from app.chat.weights.file_work import begin
 from app.insight.trace.columns import pack
-from models.records import Attachment, Conversation, Message, WholeConversation
+from models.records import Attachment, Conversation, File, Message, WholeConversation
 
 if TYPE_CHECKING:
     from app.chat.conversations.temporary import Stores, TemporaryChat
@@ -121,6 +122,7 @@ class OpenedRequest:
             for message in served.asked.above.messages:
                 if message.id not in there:
                     there.add(message.id)
+                    self._put_files(message, served.asked.above.files)
                     saved(store.append_message(message))
             saved(store.append_message(served.message))
             if served.ended is None:
@@ -128,6 +130,13 @@ class OpenedRequest:
             saved(store.update_message(served.ended.id, **fields_at_end(served.ended)))
             if len(served.reply.traces):
                 saved(store.save_trace(served.ended.id, partial(pack, served.reply.traces)))
+
+    def _put_files(self, message: Message, files: Mapping[str, File]) -> None:
+        """Its pictures and sounds, which the message then claims."""
+        for each in message.attachments:
+            self._shelf.files.keep(each.id, files[each.id][1])
+            loose = dataclasses.replace(each, message_id=None)
+            self._around.saved(self._store.create_attachment(loose, files[each.id]))
 
     @staticmethod
     def _placed(replies: list[LoggedReply]) -> Message:
@@ -144,6 +153,7 @@ class OpenedRequest:
             return
         for served in row.replies if row is not None else ():
             self._replies.growing.let_go(served.reply.message.id)
+            self._shelf.files.forget(served.asked.above.files)
         self._replies.forget(ended)
         self._attachments.forget(ended)
         self._edits.forget(ended)
@@ -217,10 +227,14 @@ def renamed(whole: WholeConversation) -> WholeConversation:
     chat = whole.conversation
     ids = {message.id: new_id() for message in whole.messages}
     own = new_id()
+    files: dict[str, File] = {}
 
     def of_attachment(each: Attachment) -> Attachment:
         message_id = None if each.message_id is None else ids[each.message_id]
-        return dataclasses.replace(each, id=new_id(), conversation_id=own, message_id=message_id)
+        its_id = new_id()
+        if each.id in whole.files:
+            files[its_id] = whole.files[each.id]
+        return dataclasses.replace(each, id=its_id, conversation_id=own, message_id=message_id)
 
     def of_message(each: Message) -> Message:
         return dataclasses.replace(
@@ -231,12 +245,15 @@ def renamed(whole: WholeConversation) -> WholeConversation:
             attachments=tuple(map(of_attachment, each.attachments)),
         )
 
+    messages = tuple(map(of_message, whole.messages))
+    drafted = tuple(map(of_attachment, whole.draft_attachments))
     return dataclasses.replace(
         whole,
         conversation=dataclasses.replace(
             chat, id=own, active_leaf_id=ids.get(chat.active_leaf_id or "")
         ),
-        messages=tuple(map(of_message, whole.messages)),
+        messages=messages,
         traces={ids[message]: trace for message, trace in whole.traces.items()},
-        draft_attachments=tuple(map(of_attachment, whole.draft_attachments)),
+        draft_attachments=drafted,
+        files=files,
     )

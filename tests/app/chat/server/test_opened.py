@@ -10,9 +10,11 @@ from fake_server import FakeServer
 from tool_talk import scripted
 
 from app.chat import events
+from app.chat.attachments.attached_text import placed_media
 from app.chat.replies.again import HAD_TO_CALL
 from app.chat.replies.calls import answered_by, calls_of
 from app.chat.server import log, opened
+from app.engine.protocol.media_messages import Media
 from app.engine.protocol.messages import Generate, Resume
 from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt, TextPrompt
 from app.engine.protocol.stages import Greedy, Sampling
@@ -308,6 +310,36 @@ def test_it_is_never_written_unless_it_is_kept(room: Any, server: FakeServer) ->
     assert len(room.desk.shelf.path) == 2
     assert room.desk.server.opened.is_on_screen
     assert room.desk.shelf.open.id == chat
+
+
+def test_pictures_come_along_at_their_places_and_are_kept(
+    make_room: Callable[..., Any], server: FakeServer
+) -> None:
+    script = {**SCRIPT, "projector": {"tokens": 9, "audio": True}}
+    room = make_room(script, server=server.start).start_ready()
+    room.desk.server.set_on(True)
+    room.until(lambda: room.desk.server.state.state == "on", "the server")
+    png, wav = b"\x89PNG\r\n\x1a\n..", b"RIFF\x04\0\0\0WAVEfmt "
+    media = [Media("file-1", "image", png, 5), Media("file-2", "audio", wav, 9)]
+    said = [ChatMessage("user", "Look: and hear", media=media)]
+    exchange = server.ask(generate=Generate(0, ChatPrompt(said)))
+    row = answered(room, exchange)
+    assert row.size_bytes >= len(png) + len(wav)
+    show(room, exchange)
+    shown = room.desk.shelf.path[0]
+    assert [(a.kind, a.name, a.details["media_type"]) for a in shown.attachments] == [
+        ("picture", "Picture 1", "image/png"),
+        ("audio", "Sound 2", "audio/wav"),
+    ]
+    files = room.desk.shelf.files.for_prompt(shown.attachments, room.desk.loader.loaded)
+    placed = placed_media(shown.attachments, files, shown.content)
+    assert [(each.data, each.at) for each in placed] == [(png, 5), (wav, 9)]
+    room.desk.server.opened.keep()
+    room.until(lambda: room.desk.shelf.conversations, "it is listed")
+    kept = room.desk.shelf.conversations[0].id
+    room.until(lambda: room.desk.shelf.open.id == kept, "it is opened")
+    first = room.desk.shelf.path[0].attachments[0]
+    assert room.store._disk.load_file(first.id).result(20) == ("image/png", png)
 
 
 def test_a_second_window_shows_what_it_was_asked(

@@ -164,6 +164,7 @@ class FakeDesk:
         self.loader.known_weights = self.local.for_menu = lambda: self.weights
         self.loader.log_lines = lambda: self.log
         self.settings.now = Settings()
+        self.embedder.known = tuple
         self.settings.is_read = True
         self.settings.set = self._set
         self.downloads.all = ()

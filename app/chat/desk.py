@@ -70,6 +70,7 @@ from app.chat.replies.step_mode import StepMode
 from app.chat.replies.summaries import Summaries
 from app.chat.replies.with_without import WithWithout
 from app.chat.retrieval.draft import DraftParts
+from app.chat.retrieval.embedder import Embedder
 from app.chat.retrieval.search import PartsSearch
 from app.chat.retrieval.sending import PartsBeforeReply
 from app.chat.server.log import RequestLog
@@ -349,6 +350,7 @@ class Desk:
         self.machine: Final = Machines(loader, self.questions, self.headers)
         self.local: Final = LocalWeights(around, loader, data_dir, self.settings.set, find_others)
         self.partners: Final = DraftPartners(around, self.local.candidates)
+        self.embedder: Final = Embedder(loader, self.questions, self.local.found)
         self.projectors: Final = Projectors(loader, self.local.found, lambda: self.downloads.all)
         self.hub: Final = HubQuestions(around, self.settings.set, offline=offline)
         self.tools: Final = ToolServers(
@@ -543,6 +545,8 @@ class Desk:
             self.loader.set_threads(self.settings.now.n_threads)
         if names & SHAPING_PROMPTS:
             self._count_soon()
+        if "embedding_model" in names:
+            self.draft_parts.refresh_soon()
         if "unload_after_min" in names:
             self.idle.look_soon()
         if "saved_chats_mb" in names:

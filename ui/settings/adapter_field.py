@@ -18,6 +18,7 @@ from PySide6.QtWidgets import QHBoxLayout, QMenu, QVBoxLayout, QWidget
 from app.chat.replies.adapters import names_of
 from app.engine.protocol.adapter_messages import MAX_ADAPTERS
 from ui.look.theme import Theme
+from ui.settings.embedding_field import EmbeddingField
 from ui.settings.fields import Field, NumberField
 from ui.shell.dialogs import choose_gguf
 from ui.shell.tab_order import put_in_order
@@ -296,5 +297,5 @@ def _plain(value: Any, kind: Kind) -> dict[str, Any]:
     return {**usual, **{name: value[name] for name in usual if name in value}}
 
 
-AnyField = Field | AdapterField
+AnyField = Field | AdapterField | EmbeddingField
 """What a setting's row may have."""

@@ -25,11 +25,12 @@ from app.chat.settings.settings import Settings, checked
 from app.chat.surroundings import ALWAYS
 from app.refusal import Refusal
 from ui.look.theme import Theme
+from ui.settings.adapter_field import AnyField
 from ui.settings.chain_field import ChainField
+from ui.settings.embedding_field import EmbeddingField
 from ui.settings.engine_list import EngineRows
 from ui.settings.fields import (
     ChoiceField,
-    Field,
     FontField,
     LinesField,
     ListField,
@@ -135,7 +136,7 @@ class SettingsWindow(WindowBeside):
         self.tabs.addTab(title)
         self._pages.addWidget(page)
 
-    def _row(self, name: str, label: str, hint: str, field: Field) -> SettingRow:
+    def _row(self, name: str, label: str, hint: str, field: AnyField) -> SettingRow:
         row = SettingRow(self._theme, name, label, hint, field, self._apply, self)
         self._rows[name] = row
         return row
@@ -490,6 +491,18 @@ class SettingsWindow(WindowBeside):
                 NumberField(is_whole=True, step=5),
             ),
         )
+        self.embedding_label = plain_label("", self, "small", name="embedding_words", wraps=True)
+        self.embedding_label.hide()
+        page.add_card(
+            self._row(
+                "embedding_model",
+                "Embedding model",
+                "Finds the parts of long documents that fit a question by their meaning. Without "
+                "one they are found by the words they share.",
+                EmbeddingField(self._theme, self._desk.embedder.known, self),
+            ),
+            self.embedding_label,
+        )
         self.tabs.currentChanged.connect(lambda _: self._measure_saved())
         if self._desk.offline:
             self._rows["offline"].show_hint("Turned on by --offline until Cutaway closes.")
@@ -499,6 +512,21 @@ class SettingsWindow(WindowBeside):
         return page
 
     # --- acts ---------------------------------------------------------------------------
+
+    def _try_embedding(self) -> None:
+        """Say at once whether the model that was chosen can be used."""
+        path = self._desk.settings.now.embedding_model
+        self._say_embedding("Loading…" if path else "")
+        if path:
+            self._desk.embedder.try_out(
+                path,
+                self._say_embedding,
+                still=lambda: self._desk.settings.now.embedding_model == path,
+            )
+
+    def _say_embedding(self, sentence: str) -> None:
+        self.embedding_label.setText(sentence)
+        self.embedding_label.setVisible(bool(sentence))
 
     def show_page(self, name: str = "") -> None:
         if name in self._page_names:
@@ -560,6 +588,8 @@ class SettingsWindow(WindowBeside):
 
     def _on_settings_changed(self, event: SettingsChanged) -> None:
         self._show_values(event.names)
+        if "embedding_model" in event.names and self.isVisible():
+            self._try_embedding()
 
     def _show_values(self, names: frozenset[str]) -> None:
         for name in names & self._rows.keys():

@@ -19,6 +19,7 @@ _NAMES: Final = {
     "summary": "from_tool",
     "user": "from_you",
     "attachment": "from_attachment",
+    "passage": "from_attachment",
     "assistant": "from_reply",
     "tool": "from_tool",
     "tools": "from_tool",

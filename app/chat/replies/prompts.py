@@ -14,7 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from app.chat.attachments.attached_text import attached_spans, placed_media, with_attachments
+from app.chat.attachments.attached_text import (
+    attached_spans,
+    part_spans,
+    placed_media,
+    with_attachments,
+)
 from app.chat.replies.calls import answered_by, calls_of, kept_together, without_unanswered
 from app.chat.replies.summary_nodes import covered_by, newest_summary, without_summaries
 from app.chat.settings.settings import Settings
@@ -156,6 +161,7 @@ def _chat_message(message: Message, weights_hash: str, media: Mapping[str, Media
         message_id=message.id,
         is_pinned=message.is_pinned,
         attachments=attached_spans(texts),
+        passages=part_spans(texts),
         tool_calls=list(calls_of(message)),
         tool_call_id=answered.id,
         tool_name=answered.name,
@@ -169,4 +175,10 @@ def _user_message(
     texts = [each for each in attachments if each.id not in media]
     content = with_attachments(text, texts)
     placed = placed_media(attachments, media, content)
-    return ChatMessage("user", content, attachments=attached_spans(texts), media=placed)
+    return ChatMessage(
+        "user",
+        content,
+        attachments=attached_spans(texts),
+        passages=part_spans(texts),
+        media=placed,
+    )

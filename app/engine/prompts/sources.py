@@ -25,6 +25,7 @@ from app.engine.protocol.prompt_messages import ChatMessage, Role
 from app.engine.protocol.tool_messages import ToolCall
 
 ATTACHMENT = "attachment"
+PASSAGE = "passage"
 SUMMARY = "summary"
 BETWEEN = "\n\n"
 
@@ -38,7 +39,8 @@ class Sourced(ChatMessage, frozen=True, tag=True):
 def sourced(message: ChatMessage) -> Sourced:
     """A message with texts that can be encoded, and the sources that it has by itself."""
     content = clean_text(message.content)
-    spans, media = message.attachments, message.media
+    spans, media = [*message.attachments, *message.passages], message.media
+    n_attached = len(message.attachments)
     if len(content) != len(message.content):  # pairs of surrogates became characters
         spans = [
             (len(clean_text(message.content[:start])), len(clean_text(message.content[:end])))
@@ -56,7 +58,7 @@ def sourced(message: ChatMessage) -> Sourced:
         None if message.reasoning is None else clean_text(message.reasoning),
         message.token_ids,
         message.message_id,
-        sources=tuple(_own_sources(message, len(content), spans)),
+        sources=tuple(_own_sources(message, len(content), spans[:n_attached], spans[n_attached:])),
         tool_calls=[
             ToolCall(clean_text(call.id), clean_text(call.name), clean_text(call.arguments))
             for call in message.tool_calls
@@ -91,9 +93,13 @@ def is_summary(message: Sourced) -> bool:
 
 
 def _own_sources(
-    message: ChatMessage, length: int, spans: Sequence[tuple[int, int]]
+    message: ChatMessage,
+    length: int,
+    spans: Sequence[tuple[int, int]],
+    passages: Sequence[tuple[int, int]] = (),
 ) -> list[Origin]:
-    """The attached spans, and between them the message's own; nothing overlaps."""
+    """The attached spans, with the passages in them, and between them the message's own; nothing
+    overlaps."""
     sources: list[Origin] = []
     at = 0
     for start, end in sorted(spans):
@@ -102,7 +108,15 @@ def _own_sources(
             continue
         if at < start:
             sources.append((at, start, message.origin or message.role, message.message_id))
-        sources.append((start, end, ATTACHMENT, message.message_id))
+        at = start
+        for first, last in sorted(passages):
+            if at <= first < last <= end:
+                if at < first:
+                    sources.append((at, first, ATTACHMENT, message.message_id))
+                sources.append((first, last, PASSAGE, message.message_id))
+                at = last
+        if at < end:
+            sources.append((at, end, ATTACHMENT, message.message_id))
         at = end
     if at < length:
         sources.append((at, length, message.origin or message.role, message.message_id))

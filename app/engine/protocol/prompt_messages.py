@@ -36,7 +36,8 @@ class ChatMessage(WireMessage, frozen=True, tag=True):
 
     `token_ids`: the IDs a reply was generated with (without the end token), so that it can
     enter the prompt as itself; None means: tokenise `content`. `is_pinned`: the context policy
-    never cuts it. `attachments`: characters [start, end) of `content` that are attached texts.
+    never cuts it. `attachments`: characters [start, end) of `content` that are attached texts;
+    `passages`: which of these are parts of a document.
     `origin`: what its tokens are said to come from, where that is not its role. `tool_calls`: what
     a reply called. `tool_call_id`, `tool_name`: of a tool's result, which call it answers. `media`:
     pictures and sounds, in the order of their places.
@@ -49,6 +50,7 @@ class ChatMessage(WireMessage, frozen=True, tag=True):
     message_id: str | None = None
     is_pinned: bool = False
     attachments: list[tuple[int, int]] = msgspec.field(default_factory=list)
+    passages: list[tuple[int, int]] = msgspec.field(default_factory=list)
     origin: str = ""
     tool_calls: list[ToolCall] = msgspec.field(default_factory=list)
     tool_call_id: str = ""
@@ -125,9 +127,9 @@ class ReadPrompt(WireMessage, frozen=True, tag=True):
 
 class ShownPart(WireMessage, frozen=True, tag=True):
     """Tokens [start, end) come from one place. origin: scaffold (the template's), system, user,
-    assistant, tool, tools (their definitions), attachment, summary (of what was left out), text (a
-    plain document), unknown (the template looks into the messages, so nobody can tell what is
-    theirs)."""
+    assistant, tool, tools (their definitions), attachment, passage (a part of an attached
+    document), summary (of what was left out), text (a plain document), unknown (the template looks
+    into the messages, so nobody can tell what is theirs)."""
 
     start: Count
     end: Count

@@ -104,6 +104,7 @@ def neutral(prompt: P, controls: list[str]) -> P:
             _with_content(message, controls),
             reasoning=None if message.reasoning is None else broken(message.reasoning, controls),
             attachments=[],  # nobody asks where they stand behind this
+            passages=[],
             tool_calls=[
                 replace(call, arguments=broken(call.arguments, controls))
                 for call in message.tool_calls

@@ -53,7 +53,7 @@ def prompt_facts(prompt: PromptTokens) -> Facts:
     if of_origin.get("scaffold"):
         found["n_template"] = count(of_origin["scaffold"])
     own = [part for part in prompt.parts if part.origin in _OF_READER and part.end > part.start]
-    attached = [part for part in prompt.parts if part.origin == "attachment"]
+    attached = [part for part in prompt.parts if part.origin in ("attachment", "passage")]
     if own and not any(part.start >= own[-1].end for part in attached):
         start, end = own[-1].start, own[-1].end
         text = b"".join(prompt.pieces(start, end)).decode("utf-8", "replace")

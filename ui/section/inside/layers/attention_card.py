@@ -77,6 +77,7 @@ ORIGINS: Final = {
     "tool": "Tool result",
     "tools": "Tool definitions",
     "attachment": "Attachment",
+    "passage": "Part of a document",
     "reply": "This reply",
     "text": "Text",
 }

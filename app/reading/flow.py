@@ -32,7 +32,9 @@ _TABLE_DEPTH: Final = 40
 class _Table:
     def __init__(self) -> None:
         self.rows: list[list[list[str]]] = []
-        self.open: list[str] = []
+        self.before: list[str] = []
+        """What stands before the first cell: its caption."""
+        self.open = self.before
         """The blocks of the cell that is written now."""
         self._below: dict[int, int] = {}  # column -> rows that a cell from above still reaches
 
@@ -173,7 +175,10 @@ class Flow:
         self.begin()
         if not self._tables:
             return
-        rows = _trimmed(self._tables.pop().rows)
+        table = self._tables.pop()
+        for block in table.before:
+            self._write(block)
+        rows = _trimmed(table.rows)
         cells = [cell for row in rows for cell in row]
         is_layout = max(map(len, rows), default=0) <= 1 or any(
             len(cell) > _MANY_BLOCKS or sum(map(len, cell)) > _LONG_CELL for cell in cells

@@ -24,7 +24,7 @@ MAX_HTML_BYTES: Final = 64_000_000
 """Pictures may be written into the page."""
 _UNSEEN: Final = frozenset(
     (
-        "script", "style", "template", "noscript", "head", "svg", "canvas", "iframe", "object",
+        "script", "style", "template", "noscript", "title", "svg", "canvas", "iframe", "object",
         "audio", "video", "datalist", "map", "select", "button", "rp", "rt",
     )
 )  # fmt: skip

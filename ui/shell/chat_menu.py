@@ -31,6 +31,7 @@ ENTRIES: Final = (
     "presets",
     "export_chats",
     "import_chats",
+    "import_folder",
     "",
     "toggle_token_view",
     "step_mode",

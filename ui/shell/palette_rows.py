@@ -49,6 +49,8 @@ ALSO: Final[dict[str, tuple[str, ...]]] = {
     "filter_by_tags": ("labels", "filter chats", "tagged"),
     "manage_tags": ("rename tag", "delete tag", "labels"),
     "trash_chat": ("delete chat", "remove chat"),
+    "import_chats": ("ChatGPT", "Claude", "Open WebUI", "restore chats", "move from another app"),
+    "import_folder": ("LM Studio", "Jan", "move from another app"),
     "open_weights": ("load model", "import model"),
     "unload_weights": ("eject model", "free memory"),
     "show_memory": ("RAM", "VRAM", "GPU memory", "memory usage"),

@@ -8,27 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from PySide6.QtCore import QEvent, QObject, QRectF, Qt
-from PySide6.QtGui import QColor, QKeyEvent, QPainter
+from PySide6.QtCore import QEvent, QObject, Qt
+from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
     QLineEdit,
     QListWidget,
     QListWidgetItem,
-    QStyle,
-    QStyledItemDelegate,
-    QStyleOptionViewItem,
     QVBoxLayout,
     QWidget,
 )
 
 from app.chat.conversations.tagging import KnownTag, cleaned, key_of
 from models.records import Conversation
-from ui.look.icons import paint_icon
 from ui.look.theme import Theme
-from ui.widgets.any_index import AnyIndex
 from ui.widgets.kit import plain_label, push_button
+from ui.widgets.ticks import TickDelegate
 
 _NAME = Qt.ItemDataRole.UserRole
 _STEPS: dict[int, int] = {Qt.Key.Key_Down: 1, Qt.Key.Key_Up: -1}
@@ -36,41 +32,6 @@ _State = Qt.CheckState
 
 Chosen = Callable[[tuple[str, ...], tuple[str, ...]], None]
 """Called with the tags to put on all of the chats, and those to take off."""
-
-
-class _TickDelegate(QStyledItemDelegate):
-    """Qt's box with a tick in the theme's colours, or a line where some have it."""
-
-    def __init__(self, theme: Theme, view: QListWidget) -> None:
-        super().__init__(view)
-        self._theme = theme
-        self._view = view
-
-    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: AnyIndex) -> None:
-        super().paint(painter, option, index)
-        state = Qt.CheckState(index.data(Qt.ItemDataRole.CheckStateRole))
-        if state is _State.Unchecked:
-            return
-        whole = QStyleOptionViewItem(option)
-        self.initStyleOption(whole, index)
-        element = QStyle.SubElement.SE_ItemViewItemCheckIndicator
-        box = QRectF(self._view.style().subElementRect(element, whole, self._view))
-        edge, colors = self._theme.px(2), self._theme.colors
-        is_on = state is _State.Checked
-        name, color = ("check-bold", colors.on_accent) if is_on else ("minus-bold", colors.accent)
-        paint_icon(painter, box.adjusted(edge, edge, -edge, -edge), name, QColor(color))
-
-
-def _sheet(theme: Theme) -> str:
-    px, colors = theme.px, theme.colors
-    return (
-        f"QListWidget::indicator {{ width: {px(14)}px; height: {px(14)}px;"
-        f" border: {px(1)}px solid {colors.dim}; border-radius: {px(4)}px;"
-        " background: transparent; }"
-        f"QListWidget::indicator:checked {{ background: {colors.accent};"
-        f" border-color: {colors.accent}; }}"
-        f"QListWidget::indicator:indeterminate {{ border-color: {colors.accent}; }}"
-    )
 
 
 class TagDialog(QDialog):
@@ -105,8 +66,7 @@ class TagDialog(QDialog):
         self.list = QListWidget(self)
         self.list.setObjectName("tag_list")
         self.list.setAccessibleName("Tags")
-        self.list.setItemDelegate(_TickDelegate(theme, self.list))
-        theme.sheet(self.list, _sheet)
+        self.list.setItemDelegate(TickDelegate(theme, self.list))
         self.words = plain_label("", self, "small", name="tag_words", wraps=True)
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel, self)
         self.done_button = push_button("Done", self, kind="primary")

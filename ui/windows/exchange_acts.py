@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, QStandardPaths, Qt
 from PySide6.QtWidgets import QFileDialog, QWidget
 
-from app.chat.events import ExportProgressed, ImportPreviewed, ImportProgressed
+from app.chat.events import ExportProgressed, ImportLooked, ImportPreviewed, ImportProgressed
 from app.chat.exchange.choices import SUFFIXES, TOGETHER, ZIP, Choices
 from models.records import Conversation
 from ui.look.theme import Theme
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from app.bridge import Bridge
     from app.chat.desk import Desk
     from ui.sidebar.sidebar import Sidebar
-    from ui.windows.progress import Progress
+    from ui.windows.progress import Progress, Work
 
 EXPORT_KEY = "Ctrl+Shift+S"
 IMPORT_KEY = "Ctrl+Shift+O"
@@ -52,12 +52,13 @@ class ExchangeActs(QObject):
         self._theme = theme
         self._folder = ""
         self._choices = Choices()
-        self._progress: Progress | None = None
+        self._progress: dict[str, Progress] = {}
         self._export_progress: Progress | None = None
         self._exported: ExportProgressed | None = None
         self._late = rest_timer(self, self._show_export, PATIENCE_MS)
         bridge.on(ExportProgressed, self._on_export_progressed)
         bridge.on(ImportPreviewed, self._on_import_previewed)
+        bridge.on(ImportLooked, self._on_import_looked)
         bridge.on(ImportProgressed, self._on_import_progressed)
         sidebar.export_requested.connect(self.export)
 
@@ -72,6 +73,7 @@ class ExchangeActs(QObject):
                 lambda: bool(desk.shelf.conversations),
             ),
             Action("import_chats", "Import chats…", IMPORT_KEY, self.choose_import),
+            Action("import_folder", "Import a folder of chats…", "", self.choose_folder),
         ):
             actions.add(action)
 
@@ -175,10 +177,20 @@ class ExchangeActs(QObject):
         dialog.setFileMode(QFileDialog.FileMode.ExistingFiles)
         dialog.setNameFilters(
             [
-                "Chats (*.json *.md *.markdown *.txt)",
+                "Chats (*.json *.zip *.jsonl *.db *.md *.markdown *.txt)",
                 *(FILTERS[".json"], FILTERS[".md"], "All files (*)"),
             ]
         )
+        dialog.setDirectory(self._usual_folder())
+        self._open(dialog, self._desk.exchange.preview)
+
+    def choose_folder(self) -> None:
+        """Some apps keep a file for each chat."""
+        dialog = QFileDialog(self._window, "Import a folder of chats")
+        dialog.setObjectName("import_folder_dialog")
+        dialog.setFileMode(QFileDialog.FileMode.Directory)
+        dialog.setOption(QFileDialog.Option.ShowDirsOnly)
+        dialog.setLabelText(QFileDialog.DialogLabel.Accept, "Import")
         dialog.setDirectory(self._usual_folder())
         self._open(dialog, self._desk.exchange.preview)
 
@@ -193,20 +205,32 @@ class ExchangeActs(QObject):
             self._window,
         ).open()
 
-    def _on_import_progressed(self, event: ImportProgressed) -> None:
-        if event.is_over:
-            progress, self._progress = self._progress, None
-            if progress is not None:
-                progress.close()
-                progress.deleteLater()
-            return
-        if self._progress is None:
-            from ui.windows.progress import IMPORT, Progress
+    def _on_import_looked(self, event: ImportLooked) -> None:
+        from ui.windows.progress import LOOK
 
-            self._progress = Progress(self._theme, IMPORT, self._window)
-            self._progress.cancelled.connect(self._desk.exchange.cancel)
-            self._progress.show()
-        self._progress.show_progress(event.done, event.total)
+        self._show_far(LOOK, event.n_chats, 0, event.is_over)
+
+    def _on_import_progressed(self, event: ImportProgressed) -> None:
+        from ui.windows.progress import IMPORT
+
+        self._show_far(IMPORT, event.done, event.total, event.is_over)
+
+    def _show_far(self, work: Work, done: int, total: int, is_over: bool) -> None:
+        """How far a work is, while it goes on."""
+        from ui.windows.progress import Progress
+
+        shown = self._progress.get(work.name)
+        if is_over:
+            if shown is not None:
+                del self._progress[work.name]
+                shown.close()
+                shown.deleteLater()
+            return
+        if shown is None:
+            shown = self._progress[work.name] = Progress(self._theme, work, self._window)
+            shown.cancelled.connect(self._desk.exchange.cancel)
+            shown.show()
+        shown.show_progress(done, total)
 
     # --- files --------------------------------------------------------------------------
 

@@ -1,48 +1,61 @@
-"""What an import would bring, before anything is changed: each chat, and what happens to it."""
+"""What an import would bring, before anything is changed: each chat, what happens to it, whether it
+is wanted; and what does not come, counted and by kind."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Final
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QEvent, QObject, Qt
+from PySide6.QtGui import QGuiApplication, QKeyEvent
 from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
+    QHBoxLayout,
     QHeaderView,
     QLabel,
+    QLineEdit,
+    QTableView,
     QTreeWidget,
     QTreeWidgetItem,
     QVBoxLayout,
     QWidget,
 )
 
-from app.chat.events import ChatLooked, ImportPreviewed
+from app.chat.events import ChatLooked, ImportPreviewed, LeftOut
 from models.records import Whereabouts
 from ui.look.theme import Theme
 from ui.shell.dialogs import space_buttons
+from ui.widgets.check_box import CheckBox
 from ui.widgets.elided import tip_text
 from ui.widgets.kit import plain_label, push_button
+from ui.widgets.ticks import TickDelegate
 from ui.widgets.zoomed_size import ZoomedSize
+from ui.windows.import_rows import DATE, MESSAGES, RESULT, TITLE, ImportRows
 
-MOST_ROWS = 1000
-SIZE_PX = (560, 440)
-_HAPPENS = {
-    Whereabouts.NEW: "Added",
-    Whereabouts.OTHER: "Added next to yours",
-    Whereabouts.MORE: "New messages added",
-    Whereabouts.THERE: "Already here",
-}
+SIZE_PX: Final = (600, 520)
+ROW_PX: Final = 30
+LIST_PX: Final = 90
+LEFT_OUT_PX: Final = 70
+NARROW_PX: Final = 440
+FILTERED_FROM: Final = 10
+"""So many chats are worth a field to find one in."""
+MOST_REFUSALS: Final = 5
 
 
 class ImportDialog(QDialog):
-    """`accepted` adds what is new, `rejected` forgets it."""
+    """`accepted` is called with the ids of the chats that are wanted (None: all) and adds what is
+    new of them; `rejected` forgets it."""
+
+    list: QTableView
 
     def __init__(
         self,
         theme: Theme,
         preview: ImportPreviewed,
-        accepted: Callable[[], object],
+        accepted: Callable[[frozenset[str] | None], object],
         rejected: Callable[[], object],
         parent: QWidget | None = None,
     ) -> None:
@@ -53,72 +66,199 @@ class ImportDialog(QDialog):
         self.setProperty("plane", "side")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self._theme = theme
+        self._preview = preview
+        self.rows = ImportRows(preview.chats)
         counts = Counter(chat.whereabouts for chat in preview.chats)
-        n_added = counts.total() - counts[Whereabouts.THERE]
+        n_new = counts.total() - counts[Whereabouts.THERE]
         self._column = QVBoxLayout(self)
+        theme.space(self._column, 10, margins=20)
         self.summary = self._label(_summary(counts), "title")
         self.summary.setObjectName("import_summary")
-        if counts[Whereabouts.OTHER]:
+        for app, chats in _by_app(preview.chats).items():
+            self._label(_of_app(app, chats), "small")
+        if n_new and any(counts[each] for each in (Whereabouts.OTHER, Whereabouts.MORE)):
             self._label("Your own chats aren't changed.", "small")
-        self.list = self._table(preview.chats)
-        self._column.addWidget(self.list, 1)
+        self._add_finding()
+        self._add_table()
+        self._column.addWidget(self.list, 3)
         self.list.setVisible(bool(preview.chats))
-        if len(preview.chats) > MOST_ROWS:
-            self._label(f"… and {len(preview.chats) - MOST_ROWS:,} more.", "small")
-        for sentence in preview.refusals[:5]:
+        for sentence in preview.refusals[:MOST_REFUSALS]:
             self._label(sentence, "error")
-        if len(preview.refusals) > 5:
-            self._label(
-                (f"… and {len(preview.refusals) - 5:,} more files with nothing to import."), "error"
-            )
+        if (n_more := len(preview.refusals) - MOST_REFUSALS) > 0:
+            self._label(f"… and {n_more:,} more files with nothing to import.", "error")
+        self.left_out = self._add_left_out(preview.left_out)
         buttons = QDialogButtonBox(self)
-        self.import_button = push_button(_verb(n_added), self, "import_button", kind="primary")
+        self.import_button = push_button("", self, "import_button", kind="primary")
         buttons.addButton(self.import_button, QDialogButtonBox.ButtonRole.AcceptRole)
-        self.import_button.setVisible(n_added > 0)
-        close = QDialogButtonBox.StandardButton
-        last = buttons.addButton(close.Cancel if n_added else close.Close)
-        (self.import_button if n_added else last).setDefault(True)
+        self.import_button.setVisible(n_new > 0)
+        standard = QDialogButtonBox.StandardButton
+        last = buttons.addButton(standard.Cancel if n_new else standard.Close)
+        (self.import_button if n_new else last).setDefault(True)
         buttons.accepted.connect(self.accept)
         buttons.rejected.connect(self.reject)
         self._column.addWidget(buttons)
-        self.accepted.connect(accepted)
+        self._wanted = accepted
+        self.accepted.connect(self._on_accepted)
         self.rejected.connect(rejected)
-        theme.space(self._column, 12, margins=20)
+        self.rows.ticked.connect(self._show_ticked)
         theme.at_least(self, 380)
         space_buttons(theme, buttons)
-        if preview.chats:
+        if preview.chats or preview.left_out:
             ZoomedSize(self, theme, SIZE_PX)
-        (self.import_button if n_added else last).setFocus()
+        self._show_ticked()
+        (self.import_button if n_new else last).setFocus()
+
+    def _on_accepted(self) -> None:
+        self._wanted(self.rows.chosen)
+
+    def _on_all(self) -> None:
+        self.rows.tick_shown(self.rows.state is not Qt.CheckState.Checked)
+
+    def _copy(self) -> None:
+        QGuiApplication.clipboard().setText(_as_text(self._preview))
 
     def _label(self, words: str, kind: str) -> QLabel:
         label = plain_label(words, self, kind, wraps=True)
         self._column.addWidget(label)
         return label
 
-    def _table(self, chats: tuple[ChatLooked, ...]) -> QTreeWidget:
-        table = QTreeWidget(self)
+    # --- the chats ------------------------------------------------------------------------------
+
+    def _add_finding(self) -> None:
+        self.all = CheckBox(self._theme, "Select all", self)
+        self.all.setObjectName("import_all")
+        self.all.setTristate(True)
+        self.all.clicked.connect(self._on_all)
+        self.field = QLineEdit(self)
+        self.field.setObjectName("import_filter")
+        self.field.setPlaceholderText("Filter by title")
+        self.field.setAccessibleName("Filter by title")
+        self.field.setClearButtonEnabled(True)
+        self.field.textChanged.connect(self.rows.narrow)
+        self.field.setVisible(len(self._preview.chats) >= FILTERED_FROM)
+        self.all.setVisible(len(self._preview.chats) > 1)
+        row = QHBoxLayout()
+        row.addWidget(self.all)
+        row.addStretch(1)
+        row.addWidget(self.field, 2)
+        self._column.addLayout(row)
+
+    def _add_table(self) -> None:
+        table = QTableView(self)  # a tree asks every row for its flags: seconds for many
         table.setObjectName("import_list")
-        table.setAccessibleName("Chats in the file")
-        table.setRootIsDecorated(False)
-        table.setUniformRowHeights(True)
-        table.setHeaderLabels(["Chat", "Messages", "Result"])
-        right = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-        table.headerItem().setTextAlignment(1, right)
-        for chat in chats[:MOST_ROWS]:
-            title = " ".join(chat.title.split()) or "Chat"
-            happens = _HAPPENS[chat.whereabouts]
-            item = QTreeWidgetItem(table, [title, f"{chat.n_messages:,}", happens])
-            item.setTextAlignment(1, right)
-            when = chat.updated_at.astimezone()
-            item.setToolTip(0, tip_text(f"{title}\n{when:%Y-%m-%d %H:%M}, from {chat.file}"))
-            if chat.whereabouts is Whereabouts.THERE:
-                item.setDisabled(True)
-        header = table.header()
-        header.setStretchLastSection(False)
-        header.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
-        for column in (1, 2):
+        table.setAccessibleName("Chats to import")
+        table.setShowGrid(False)
+        table.setWordWrap(False)
+        table.setTabKeyNavigation(False)
+        table.setSelectionBehavior(QTableView.SelectionBehavior.SelectRows)
+        table.setItemDelegate(TickDelegate(self._theme, table))
+        table.setModel(self.rows)
+        self.rows.setParent(table)
+        self.list = table
+        table.installEventFilter(self)
+        self._theme.keep(table, QTableView.setMinimumHeight, LIST_PX)
+        table.verticalHeader().hide()
+        self._theme.keep(table.verticalHeader(), QHeaderView.setDefaultSectionSize, ROW_PX)
+        header = table.horizontalHeader()
+        header.setHighlightSections(False)
+        header.setSortIndicator(-1, Qt.SortOrder.AscendingOrder)  # in the file's order, at first
+        table.setSortingEnabled(True)
+        header.setResizeContentsPrecision(20)
+        header.setSectionResizeMode(TITLE, QHeaderView.ResizeMode.Stretch)
+        for column in range(MESSAGES, RESULT + 1):
             header.setSectionResizeMode(column, QHeaderView.ResizeMode.ResizeToContents)
-        return table
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Space ticks all that are selected. In a narrow dialog titles matter more than dates."""
+        if watched is self.list and event.type() == QEvent.Type.Resize:
+            self.list.setColumnHidden(DATE, self.list.width() < self._theme.px(NARROW_PX))
+        if event.type() != QEvent.Type.KeyPress or not isinstance(event, QKeyEvent):
+            return super().eventFilter(watched, event)
+        if watched is self.list and event.key() == Qt.Key.Key_Space:
+            chosen = self.list.selectionModel().selectedRows(TITLE)
+            role = Qt.ItemDataRole.CheckStateRole
+            is_on = any(Qt.CheckState(i.data(role)) is Qt.CheckState.Unchecked for i in chosen)
+            for index in chosen:
+                self.rows.setData(index, _STATES[is_on], role)
+            return True
+        return super().eventFilter(watched, event)
+
+    def _show_ticked(self) -> None:
+        self.import_button.setText(_verb(self.rows.n_ticked))
+        self.import_button.setEnabled(self.rows.n_ticked > 0)
+        self.all.setCheckState(self.rows.state)
+
+    # --- what does not come ---------------------------------------------------------------------
+
+    def _add_left_out(self, left_out: Sequence[LeftOut]) -> QTreeWidget:
+        head = QHBoxLayout()
+        title = plain_label("Not imported", self, "strong", name="import_left_out_title")
+        self.copy_button = push_button(
+            "Copy list",
+            self,
+            "copy_left_out_button",
+            spoken="Copy the list of what isn't imported",
+            act=self._copy,
+        )
+        head.addWidget(title)
+        head.addStretch(1)
+        head.addWidget(self.copy_button)
+        self._column.addLayout(head)
+        tree = QTreeWidget(self)
+        tree.setObjectName("import_left_out")
+        tree.setAccessibleName("What isn't imported")
+        tree.setHeaderHidden(True)
+        tree.setColumnCount(2)
+        tree.header().setStretchLastSection(False)
+        tree.header().setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
+        tree.header().setSectionResizeMode(1, QHeaderView.ResizeMode.ResizeToContents)
+        for each in left_out:
+            item = QTreeWidgetItem(tree, [each.what, f"{each.count:,}"])
+            item.setTextAlignment(1, Qt.AlignmentFlag.AlignRight)
+            item.setToolTip(0, tip_text(f"{each.what}\n{each.app}".strip()))
+            for where in each.where:
+                QTreeWidgetItem(item, [where])
+        self._theme.keep(tree, QTreeWidget.setMinimumHeight, LEFT_OUT_PX)
+        self._column.addWidget(tree, 1)
+        for widget in (title, self.copy_button, tree):
+            widget.setVisible(bool(left_out))
+        return tree
+
+
+_STATES: Final = (Qt.CheckState.Unchecked, Qt.CheckState.Checked)
+
+
+def _by_app(chats: Sequence[ChatLooked]) -> dict[str, list[ChatLooked]]:
+    """Of other apps alone."""
+    found: dict[str, list[ChatLooked]] = {}
+    for chat in chats:
+        if chat.app:
+            found.setdefault(chat.app, []).append(chat)
+    return found
+
+
+def _of_app(app: str, chats: Sequence[ChatLooked]) -> str:
+    """“ChatGPT: 2 chats, 31 messages, 2023-01-02 to 2026-11-12”."""
+    n_messages = sum(chat.n_messages for chat in chats)
+    messages = "1 message" if n_messages == 1 else f"{n_messages:,} messages"
+    first, last = min(map(_began, chats)), max(chat.updated_at for chat in chats)
+    days = [f"{time.astimezone():%Y-%m-%d}" for time in (first, last)]
+    when = days[0] if days[0] == days[1] else " to ".join(days)
+    return f"{app}: {_chats(len(chats))}, {messages}, {when}"
+
+
+def _began(chat: ChatLooked) -> datetime:
+    return chat.created_at or chat.updated_at
+
+
+def _as_text(preview: ImportPreviewed) -> str:
+    lines: list[str] = list(preview.refusals)
+    for each in preview.left_out:
+        app = f"{each.app}: " if each.app else ""
+        lines.append(f"{app}{each.what} ({each.count:,})")
+        lines += [f"    {where}" for where in each.where]
+    return "\n".join(lines)
 
 
 def _summary(counts: Counter[Whereabouts]) -> str:
@@ -126,11 +266,14 @@ def _summary(counts: Counter[Whereabouts]) -> str:
     if not total:
         return "Nothing to import."
     there = counts[Whereabouts.THERE]
-    words = "1 chat" if total == 1 else f"{total:,} chats"
     if there == total:
-        return f"{words}, already here. Nothing to import."
-    return f"{words}, {there:,} of them already here" if there else words
+        return f"{_chats(total)}, already here. Nothing to import."
+    return f"{_chats(total)}, {there:,} of them already here" if there else _chats(total)
+
+
+def _chats(count: int) -> str:
+    return "1 chat" if count == 1 else f"{count:,} chats"
 
 
 def _verb(count: int) -> str:
-    return "Import 1 chat" if count == 1 else f"Import {count:,} chats"
+    return f"Import {_chats(count)}" if count else "Import"

@@ -23,7 +23,7 @@ WIDTH_PX = 380
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What is on its way. `far` has two places: how much is done, of how much."""
+    """What is on its way. `far` has two places: how much is done, of how much (if it is known)."""
 
     name: str
     title: str
@@ -42,6 +42,15 @@ IMPORT: Final = Work(
     "Cancel the import",
     "Cancel the import without adding anything",
     "Undoing the import…",
+)
+LOOK: Final = Work(
+    "import_look",
+    "Reading what to import",
+    "Reading",
+    "{:,} chats found so far",
+    "Cancel",
+    "Cancel without importing anything",
+    "Cancelling…",
 )
 PAGE: Final = Work(
     "page",
@@ -104,7 +113,7 @@ class Progress(QDialog):
 
     def show_progress(self, done: int, total: int) -> None:
         self.words.setText(self._work.far.format(done, total))
-        self.bar.setRange(0, max(total, 1))
+        self.bar.setRange(0, total)  # without a total it is only busy
         self.bar.setValue(done)
 
     def _on_cancel(self) -> None:

@@ -165,9 +165,10 @@ class Exchange:
         self._cancelled.clear()
         tell = self._now_and_then(lambda n_chats: ImportLooked(n_chats))
 
-        def look() -> ImportPreview | None:
+        def look() -> tuple[ImportPreview, ImportPreviewed] | None:
             try:
-                return look_through(store, kept, now(), self._check_wanted, tell)
+                preview = look_through(store, kept, now(), self._check_wanted, tell)
+                return preview, _previewed(preview)
             except _CancelledError:
                 return None
             finally:
@@ -235,28 +236,10 @@ class Exchange:
 
     # --- how it is done -------------------------------------------------------------------------
 
-    def _show(self, preview: ImportPreview | None) -> None:
-        self._preview = preview
-        if preview is None:
-            return
-        chats = tuple(
-            ChatLooked(
-                c.title,
-                c.n_messages,
-                c.updated_at,
-                c.file,
-                c.whereabouts,
-                c.id,
-                c.app,
-                c.created_at,
-            )
-            for c in preview.chats
-        )
-        left_out = tuple(
-            LeftOutTold(each.app, each.what, each.count, tuple(each.where))
-            for each in preview.left_out.values()
-        )
-        self._around.emit(ImportPreviewed(chats, tuple(preview.refusals), left_out))
+    def _show(self, looked: tuple[ImportPreview, ImportPreviewed] | None) -> None:
+        self._preview, event = looked or (None, None)
+        if event is not None:
+            self._around.emit(event)
 
     def _told_export(self, unit: str) -> Callable[[int, int], None]:
         """Tells how far an export is, now and then. Called on another thread."""
@@ -355,6 +338,20 @@ class Exchange:
         """Called on other threads, between two chats."""
         if self._closing.is_set():
             raise ClosedError("Cutaway closed before this was finished.")
+
+
+def _previewed(preview: ImportPreview) -> ImportPreviewed:
+    chats = tuple(
+        ChatLooked(
+            c.title, c.n_messages, c.updated_at, c.file, c.whereabouts, c.id, c.app, c.created_at
+        )
+        for c in preview.chats
+    )
+    left_out = tuple(
+        LeftOutTold(each.app, each.what, each.count, tuple(each.where))
+        for each in preview.left_out.values()
+    )
+    return ImportPreviewed(chats, tuple(preview.refusals), left_out)
 
 
 def _chats(count: int) -> str:

@@ -7,20 +7,22 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QLabel
 from recording_desk import NOON
 
-from app.chat.events import ChatLooked, ImportPreviewed
+from app.chat.events import ChatLooked, ImportPreviewed, LeftOut
 from models.records import Whereabouts
 from ui.look.theme import Theme
-from ui.windows.import_dialog import MOST_ROWS, ImportDialog
+from ui.windows.import_dialog import ImportDialog
 
 NEW, OTHER, THERE = Whereabouts.NEW, Whereabouts.OTHER, Whereabouts.THERE
 
 
 def looked(*places: Whereabouts) -> tuple[ChatLooked, ...]:
     return tuple(
-        ChatLooked(f"Chat {n}", 10 * n, NOON, "chats.json", place) for n, place in enumerate(places)
+        ChatLooked(f"Chat {n}", 10 * n, NOON, "chats.json", place, f"id{n}")
+        for n, place in enumerate(places)
     )
 
 
@@ -35,7 +37,7 @@ def make(qtbot: Any, theme: Theme, answers: list[str]) -> Callable[..., ImportDi
         dialog = ImportDialog(
             theme,
             ImportPreviewed(looked(*places), refusals),
-            lambda: answers.append("import"),
+            lambda chosen: answers.append("import" if chosen is None else ",".join(sorted(chosen))),
             lambda: answers.append("forget"),
         )
         dialog.open()
@@ -47,8 +49,11 @@ def make(qtbot: Any, theme: Theme, answers: list[str]) -> Callable[..., ImportDi
 
 
 def rows(dialog: ImportDialog) -> list[list[str]]:
-    items = [dialog.list.topLevelItem(row) for row in range(dialog.list.topLevelItemCount())]
-    return [[item.text(column) for column in range(3)] for item in items if item is not None]
+    model = dialog.list.model()
+    return [
+        [str(model.index(row, column).data()) for column in (0, 1, 3)]
+        for row in range(model.rowCount())
+    ]
 
 
 def test_each_chat_says_what_happens_to_it(make: Callable[..., ImportDialog]) -> None:
@@ -60,7 +65,7 @@ def test_each_chat_says_what_happens_to_it(make: Callable[..., ImportDialog]) ->
         ["Chat 2", "20", "Already here"],
     ]
     assert dialog.import_button.text() == "Import 2 chats"
-    assert "chats.json" in dialog.list.topLevelItem(0).toolTip(0)
+    assert "chats.json" in dialog.rows.index(0, 0).data(Qt.ItemDataRole.ToolTipRole)
 
 
 @pytest.mark.parametrize(("key", "answer"), [("Key_Return", "import"), ("Key_Escape", "forget")])
@@ -92,11 +97,71 @@ def test_files_that_bring_nothing_say_why(make: Callable[..., ImportDialog]) -> 
     assert "… and 2 more files with nothing to import." in shown
 
 
-def test_many_chats_are_shown_in_part(make: Callable[..., ImportDialog]) -> None:
-    dialog = make(*[NEW] * (MOST_ROWS + 5))
-    assert dialog.list.topLevelItemCount() == MOST_ROWS
-    assert "… and 5 more." in [label.text() for label in dialog.findChildren(QLabel)]
-    assert dialog.import_button.text() == "Import 1,005 chats"
+def test_some_are_chosen_by_keys_and_by_title(
+    make: Callable[..., ImportDialog], qtbot: Any, answers: list[str]
+) -> None:
+    dialog = make(*[NEW] * 11, THERE)
+    assert dialog.import_button.text() == "Import 11 chats"
+    assert dialog.all.checkState() is Qt.CheckState.Checked
+    qtbot.keyClicks(dialog.field, "chat 1")  # 1, 10 and 11, which is there already
+    assert [row[0] for row in rows(dialog)] == ["Chat 1", "Chat 10", "Chat 11"]
+    dialog.all.click()
+    assert dialog.import_button.text() == "Import 9 chats"
+    dialog.list.setFocus()
+    qtbot.keyClick(dialog.list, Qt.Key.Key_Down)
+    qtbot.keyClick(dialog.list, Qt.Key.Key_Space)
+    assert dialog.all.checkState() is Qt.CheckState.PartiallyChecked
+    dialog.field.clear()
+    dialog.all.click()
+    assert dialog.import_button.text() == "Import 11 chats"
+    dialog.all.click()
+    assert not dialog.import_button.isEnabled()
+    dialog.list.setCurrentIndex(dialog.rows.index(2, 0))
+    qtbot.keyClick(dialog.list, Qt.Key.Key_Space)
+    qtbot.keyClick(dialog, Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: answers == ["id2"])
+
+
+def test_what_another_app_brings_and_what_does_not_come(
+    make: Callable[..., ImportDialog], qtbot: Any, theme: Theme
+) -> None:
+    chats = [
+        ChatLooked("A", 1200, NOON, "x.zip", place, f"id{n}", "ChatGPT", NOON.replace(year=2023))
+        for n, place in enumerate((NEW, OTHER, Whereabouts.MORE, THERE))
+    ]
+    left_out = (
+        LeftOut("ChatGPT", "Hidden messages", 1200, ("A", "B")),
+        LeftOut("ChatGPT", "Canvas", 1),
+    )
+    dialog = ImportDialog(
+        theme,
+        ImportPreviewed(tuple(chats), ("y.zip is damaged.",), left_out),
+        lambda _: None,
+        lambda: None,
+    )
+    qtbot.addWidget(dialog)
+    assert [row[2] for row in rows(dialog)] == [
+        "Added",
+        "Added; yours is in the trash",
+        "New messages added",
+        "Already here",
+    ]
+    assert dialog.import_button.text() == "Import 2 chats"  # not what was thrown away here
+    texts = [label.text() for label in dialog.findChildren(QLabel)]
+    assert "ChatGPT: 4 chats, 4,800 messages, 2023-11-27 to 2026-11-27" in texts
+    dialog.copy_button.click()
+    assert QGuiApplication.clipboard().text() == (
+        "y.zip is damaged.\nChatGPT: Hidden messages (1,200)\n    A\n    B\nChatGPT: Canvas (1)"
+    )
+    dialog.rows.sort(0, Qt.SortOrder.DescendingOrder)
+    dialog.rows.sort(3)
+    assert rows(dialog)[0][2] == "Added"
+
+
+def test_many_chats_are_rows_like_others(make: Callable[..., ImportDialog]) -> None:
+    dialog = make(*[NEW] * 20_000)
+    assert dialog.rows.rowCount() == 20_000
+    assert dialog.import_button.text() == "Import 20,000 chats"
 
 
 def test_zoomed_while_it_is_open_it_shows_as_much(make: Callable[..., ImportDialog], theme: Theme):

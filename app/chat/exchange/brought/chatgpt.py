@@ -25,7 +25,7 @@ from app.engine.protocol.tool_messages import ToolCall
 from models.records import Folder, MessageState, Role, WholeConversation
 
 APP: Final = "ChatGPT"
-HIDDEN: Final = "Messages that ChatGPT itself never shows"
+HIDDEN: Final = "Messages that ChatGPT hides"
 
 _ROLES: Final = {role.value: role for role in Role}
 _FILE_ID: Final = re.compile(r"file[-_][0-9A-Za-z]{8,}")

@@ -74,7 +74,7 @@ def read(place: Place, names: Sequence[str]) -> Iterator[Brought]:
 def _unused(project: dict[str, Any]) -> Iterator[NotUnderstood]:
     """The export names projects, but not always which chats belong to them."""
     if project.get("docs") or shapes.text(project.get("prompt_template")).strip():
-        what = "Documents and instructions of projects without chats in the export"
+        what = "Projects without chats in the export: their documents and instructions"
         yield NotUnderstood(what, shapes.line(project.get("name")))
 
 

@@ -297,7 +297,7 @@ class _Assembly:
             waiting = list(self._open.get(parent or "", ()))
             answered = _answered(node, waiting)
             if answered is None:
-                self._left_out("Calls of tools of which only the results are there: as replies")
+                self._left_out("Tool results without a call (imported as replies)")
                 role = Role.ASSISTANT
             else:
                 waiting.remove(answered)
@@ -316,9 +316,7 @@ class _Assembly:
         missing = [file for file in node.files if file not in files]
         content = node.content[:MAX_TEXT]
         if missing:
-            self._left_out(
-                "Files that the export doesn't contain: their names stand in the messages"
-            )
+            self._left_out("Files missing from the export (named in the messages)")
             names = "\n".join(f"[Attached: {file.name}]" for file in missing)
             content = f"{content}\n\n{names}" if content.strip() else names
         self._messages[message_id] = Message(

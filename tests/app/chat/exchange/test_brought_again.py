@@ -148,7 +148,7 @@ def test_every_app_says_what_does_not_come(looked: Looked, tmp_path: Path) -> No
     found = looked(path)
     assert {(each.app, each.what) for each in found.left_out} == {
         ("Open WebUI", "Sources that replies cite"),
-        ("Open WebUI", "Files that the export doesn't contain: their names stand in the messages"),
+        ("Open WebUI", "Files missing from the export (named in the messages)"),
     }
     assert {each.where for each in found.left_out} == {("Weather",)}
     nothing = exports.archive(tmp_path / "photos.zip", {"a.txt": "x"})

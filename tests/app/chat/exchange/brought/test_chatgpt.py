@@ -47,9 +47,7 @@ def test_branches_reasoning_tools_citations_and_files_come(
     assert (picture.kind, picture.details["media_type"]) == ("picture", "image/png")
     assert (notes.name, notes.text) == ("notes.txt", "Clouds.\n")
     assert found.files == [{picture.id: ("image/png", exports.PNG)}]
-    assert found.missing == {
-        "Files that the export doesn't contain: their names stand in the messages": 1
-    }
+    assert found.missing == {"Files missing from the export (named in the messages)": 1}
 
 
 HM = {"thoughts": [{"content": "Hm"}]}
@@ -151,7 +149,7 @@ def test_what_is_no_chat_is_listed(read: Any, tmp_path: Path) -> None:
     assert [chat.conversation.title for chat in found.chats] == ["Unknown", "Hidden"]
     assert found.missing == {
         "Messages of the kind “hologram”": 1,
-        "Messages that ChatGPT itself never shows": 1,
+        "Messages that ChatGPT hides": 1,
         "Messages by “critic”": 1,
         "Chats without a message": 1,
         "Entries that aren't chats": 2,

@@ -15,7 +15,7 @@ from app.chat.replies.calls import answered_by, calls_of
 from models.records import Folder, MessageState
 
 Outline = Callable[[Any], list[str]]
-MISSING = "Files that the export doesn't contain: their names stand in the messages"
+MISSING = "Files missing from the export (named in the messages)"
 
 
 def contents(chat: Any, leaf: bool = False) -> str:
@@ -82,7 +82,7 @@ def test_claude(read: Any, outline: Outline, tmp_path: Path) -> None:
         "Documents of projects": 1,
         "Messages by “critic”": 1,
         "Chats without a message": 1,
-        "Documents and instructions of projects without chats in the export": 1,
+        "Projects without chats in the export: their documents and instructions": 1,
     }
 
 

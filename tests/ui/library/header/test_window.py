@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from gguf_fields import mutations_of
 from gguf_writer import CHATML, Shape, Tensor, Typed, tiny_llama, write_gguf
+from made_projectors import put_projector, put_weights
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
@@ -31,6 +32,7 @@ from ui.library.header.long_text import fit_for_field
 from ui.library.header.models import share_text
 from ui.library.header.value_dialog import ValueDialog
 from ui.library.header.window import TEMPLATE, TENSORS, VALUES, HeaderWindow, show_file
+from ui.library.header.words import summary
 from ui.look.fonts import MONO_FAMILY
 from ui.look.theme import Theme
 
@@ -668,3 +670,11 @@ def test_shares() -> None:
         "100.0%",
     ]
     assert (share_text(1, 10**6), share_text(0, 0)) == ("< 0.1%", "")
+
+
+def test_of_a_projector_it_says_for_what_and_for_whom(tmp_path: Path) -> None:
+    words = summary(read_shown(put_projector(tmp_path / "mmproj.gguf", 96, hears=True)))
+    assert words.startswith("clip (projector)")
+    assert "for pictures of 28 × 28 and sounds · for models with an embedding of 96" in words
+    seeing = summary(read_shown(put_weights(tmp_path / "tiny.gguf")))
+    assert "has a place for pictures" in seeing

@@ -499,7 +499,7 @@ class LocalPage(QWidget):
         )
         needs_one = weights is not None and self._desk.projectors.may_need_one(str(weights.path))
         self.projector_button.setVisible(needs_one)
-        words = whole_words(weights, self._senses(weights)) if weights is not None else ""
+        words = whole_words(weights) if weights is not None else ""
         fit = self.fit_of(weights) if weights is not None else None
         if fit is not None:
             words += f"\n{fit.why}"

@@ -139,7 +139,8 @@ def test_what_a_model_sees_by_and_what_a_projector_is_for(
     assert page.model.words_of(projector) == "projector · lets a model see pictures · /models"
     assert (eyes.can_load, projector) == (False, eyes)  # C13: no chat model
     choose(page, 1)
-    assert "Sees pictures: mmproj.gguf, 900 MB." in page.words.text()
+    tip = page.model.index(1, NAME).data(Qt.ItemDataRole.ToolTipRole)
+    assert "Sees pictures: mmproj.gguf, 900 MB." in tip
     assert not page.projector_button.isVisible()
     choose(page, 0)
     with qtbot.waitSignal(page.projector_requested) as asked:

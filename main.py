@@ -16,6 +16,7 @@ What must hold:
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -189,9 +190,23 @@ def run_window(argv: list[str]) -> int:
         print(refused, file=sys.stderr)  # noqa: T201
         return 1
     try:
-        return app.run()
+        code = app.run()
     finally:
         app.close()
+    if app.window.wants_restart:
+        start_again()
+    return code
+
+
+def start_again() -> None:
+    """Be this program anew, with the same arguments. All that ran has ended."""
+    command = [sys.executable, *sys.orig_argv[1:]]
+    if sys.platform == "win32":  # whose execv puts the arguments together without quotes
+        import subprocess
+
+        subprocess.Popen(command)
+    else:
+        os.execv(sys.executable, command)
 
 
 def build(argv: list[str]) -> App:

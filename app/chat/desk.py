@@ -39,6 +39,7 @@ from app.chat.events import (
     SettingsChanged,
     StoreStateChanged,
 )
+from app.chat.exchange.backups import Backups
 from app.chat.exchange.exchange import Exchange
 from app.chat.hub.fetching import Fetching
 from app.chat.hub.hub_questions import HubQuestions
@@ -367,6 +368,7 @@ class Desk:
         )
         self.downloads: Final = Fetching(around, self.hub, data_dir, self.settings.set)
         self.exchange: Final = Exchange(around, shelf, self.attachments, self._on_imported)
+        self.backups: Final = Backups(around, self.exchange)
         self.pages: Final = TourPages(
             around,
             loader,

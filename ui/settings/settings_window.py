@@ -26,6 +26,7 @@ from app.chat.surroundings import ALWAYS
 from app.refusal import Refusal
 from ui.look.theme import Theme
 from ui.settings.adapter_field import AnyField
+from ui.settings.backup_page import BackupPage
 from ui.settings.chain_field import ChainField
 from ui.settings.embedding_field import EmbeddingField
 from ui.settings.engine_list import EngineRows
@@ -130,6 +131,8 @@ class SettingsWindow(WindowBeside):
         self._add_page("tools", "Tools", self._tools(self._bridge))
         self._add_page("log", "Log", self.log_view)
         self._add_page("data", "Data", self._data())
+        self.backup_page = BackupPage(self._desk, self._theme, self)
+        self._add_page("backups", "Backups", self.backup_page)
 
     def _add_page(self, name: str, title: str, page: QWidget) -> None:
         self._page_names.append(name)
@@ -573,7 +576,9 @@ class SettingsWindow(WindowBeside):
         show_folder(self, self._desk.data_dir)
 
     def _measure_saved(self) -> None:
-        """How much the saved caches take, when their page is looked at."""
+        """How much the saved caches take, and the backups, when their page is looked at."""
+        if self._page_names[self.tabs.currentIndex()] == "backups":
+            self.backup_page.read()
         if self._page_names[self.tabs.currentIndex()] == "data":
             self._desk.saved_chats.measure(self._show_saved, still=ALWAYS)  # the newest counts
 

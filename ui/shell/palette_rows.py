@@ -48,6 +48,8 @@ ALSO: Final[dict[str, tuple[str, ...]]] = {
     "tag_chat": ("labels", "add tag", "keywords", "categories"),
     "filter_by_tags": ("labels", "filter chats", "tagged"),
     "manage_tags": ("rename tag", "delete tag", "labels"),
+    "backups": ("restore backup", "recover chats", "restore chats"),
+    "back_up_now": ("make a backup", "save a copy"),
     "trash_chat": ("delete chat", "remove chat"),
     "import_chats": ("ChatGPT", "Claude", "Open WebUI", "restore chats", "move from another app"),
     "import_folder": ("LM Studio", "Jan", "move from another app"),

@@ -62,6 +62,8 @@ class MainWindow(QMainWindow):
         super().__init__()
         self._theme = theme
         self._is_complete = False
+        self.wants_restart = False
+        """Once it is closed, the program starts again."""
         self._sent_early: list[str] = []
         self._peeked: Conversation | None = None
         self._settings_window: SettingsWindow | None = None
@@ -368,6 +370,7 @@ class MainWindow(QMainWindow):
             self._settings_window = SettingsWindow(self._desk, self._bridge, self._theme, self)
             self._settings_window.levels_requested.connect(self.lazy.show_levels)
             self._settings_window.presets_requested.connect(self.lazy.show_presets)
+            self._settings_window.backup_page.restart_requested.connect(self.restart)
             show_requests = self.server_acts.show_requests
             self._settings_window.server_page.requests_wanted.connect(show_requests)
         return self._settings_window
@@ -450,6 +453,12 @@ class MainWindow(QMainWindow):
     def quit(self) -> None:
         """Close as the user does, who is warned of what would be lost."""
         if not self.temporary.warn_before_close():
+            self.close()
+
+    def restart(self) -> None:
+        """Close as `quit` does, and start again; not where something would be lost."""
+        if not self.temporary.warn_before_close():
+            self.wants_restart = True
             self.close()
 
     def closeEvent(self, event: QCloseEvent) -> None:

@@ -64,6 +64,20 @@ def add_window_actions(
             lambda: window.show_settings("log"),
             group="App",
         ),
+        Action(
+            "backups",
+            "Backups: look into one, restore",
+            "Ctrl+Alt+Shift+B",
+            lambda: window.show_settings("backups"),
+            group="App",
+        ),
+        Action(
+            "back_up_now",
+            "Back up now",
+            "Ctrl+Alt+Shift+Z",
+            lambda: desk.backups.make(lambda: None),
+            group="App",
+        ),
         Action("quit", "Quit", "Ctrl+Q", window.quit, group="App"),
     ):
         actions.add(action)

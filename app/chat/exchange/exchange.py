@@ -205,6 +205,29 @@ class Exchange:
 
         self._begin(work, self._tell)
 
+    def bring_back(self, backup: Path, ids: Sequence[str], n_messages: int) -> None:
+        """Add chats of a backup, all or nothing; what is there stays as it is."""
+        store = self._around.store
+        if not self._around.may_write() or store is None or not ids:
+            return
+        self._cancelled.clear()
+
+        def work() -> Imported | None:
+            from models.store.backup_reading import opened
+
+            try:
+                with opened(backup) as inside:
+                    folders, presets = inside.belongings()
+                    chats = map(inside.whole, ids)
+                    return store.add_all(chats, folders, presets, self._progress(n_messages))
+            except _CancelledError:
+                return None
+            finally:
+                ended = ImportProgressed(n_messages, n_messages, True)
+                self._around.hand_over(lambda: self._around.emit(ended), ALWAYS)  # done
+
+        self._begin(work, self._tell)
+
     def cancel(self) -> None:
         """Give up the import or export that runs; nothing of it stays."""
         self._cancelled.set()

@@ -296,6 +296,36 @@ PLACES = {
         "app/chat/conversations/test_title_writing.py",
         "test_what_a_person_called_it_stays_also_while_the_weights_write",
     ),
+    "app/chat/exchange/backups.py make": (
+        "always: it has been made",
+        "app/chat/exchange/test_backups.py",
+        "test_one_is_made_looked_into_and_a_chat_comes_back_out_of_it",
+    ),
+    "app/chat/exchange/backups.py restore": (
+        "always: the newest choice counts",
+        "app/chat/exchange/test_backups.py",
+        "test_a_restore_is_chosen_and_done_by_the_next_start",
+    ),
+    "app/chat/exchange/backups.py keep_as_is": (
+        "always: the newest choice counts",
+        "app/chat/exchange/test_backups.py",
+        "test_a_restore_is_chosen_and_done_by_the_next_start",
+    ),
+    "app/chat/exchange/exchange.py bring_back": (
+        "always: it has been added",
+        "app/chat/exchange/test_backups.py",
+        "test_one_is_made_looked_into_and_a_chat_comes_back_out_of_it",
+    ),
+    "ui/settings/backup_page.py read": (
+        "always: the newest list counts",
+        "ui/settings/test_backup_page.py",
+        "test_it_lists_what_there_is_and_looks_into_one",
+    ),
+    "ui/settings/backup_page.py _look": (
+        "this backup is the one that is chosen still",
+        "ui/settings/test_backup_page.py",
+        "test_an_answer_about_another_backup_is_dropped",
+    ),
     "app/chat/conversations/edits.py _leave_out": (
         "always: what was typed since is no part of what was asked about",
         "app/chat/conversations/test_edits.py",

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, get_args
 
+from app.command_line.attached_files import add_attach_option, attached_to, with_attached
 from app.command_line.beams import add_beam_options, beams_asked, search
 from app.command_line.media_files import (
     add_media_options,
@@ -45,6 +46,7 @@ from app.engine.protocol.messages import Failed, Generate, Stopped, Summary
 from app.engine.protocol.prompt_messages import ContextPolicy, Prompt, TextPrompt
 from app.engine.protocol.request_rules import check_request
 from app.refusal import Refusal, bad_setting
+from models.records import Attachment
 
 
 def main(argv: Sequence[str]) -> int:
@@ -133,6 +135,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     add("--draft-model", metavar="FILE", help="smaller model with the same vocabulary, to draft")
     add("--draft-tokens", type=int, metavar="N", help="tokens proposed at once, 1 to 15")
     add("--score-prompt", action="store_true", help="with --json: score the tokens of the prompt")
+    add_attach_option(parser)
     add_media_options(parser)
     add_beam_options(parser)
     add_several_options(parser)
@@ -173,7 +176,9 @@ _OF_CHATS: Final = ("thinking", "reasoning_budget", "template_variables")
 """What a text without a chat template has no place for."""
 
 
-def _prompt(options: argparse.Namespace, settings: AskSettings) -> Prompt:
+def _prompt(
+    options: argparse.Namespace, settings: AskSettings, attached: list[Attachment]
+) -> Prompt:
     text = stdin_text() if options.text == "-" else options.text
     if options.raw:
         if options.system:
@@ -187,9 +192,9 @@ def _prompt(options: argparse.Namespace, settings: AskSettings) -> Prompt:
         if not text:
             raise bad_setting("No text to continue.")
         return TextPrompt(text)
-    if not text.strip():
+    if not text.strip() and not attached:
         raise bad_setting("The message is empty. Write some text.")
-    return settings.chat_prompt(text)
+    return settings.chat_prompt(with_attached(text, attached))
 
 
 # --- the run ----------------------------------------------------------------------------------
@@ -202,7 +207,7 @@ def _run(options: argparse.Namespace) -> int:
         return _answer_several(options, several)
     settings = resolved(options, file)
     media = media_of(options)
-    prompt = with_media(_prompt(options, settings), media)
+    prompt = with_media(_prompt(options, settings, attached_to(options)), media)
     request = settings.generate(prompt, with_trace=options.json)
     check_request(request)  # before the weights load for it
     beams = beams_asked(options, request)
@@ -230,7 +235,8 @@ def _answer_several(options: argparse.Namespace, each: list[AskSettings]) -> int
     if options.text == "-":
         options.text = stdin_text()  # once
     media = media_of(options)
-    prompts = [with_media(_prompt(options, settings), media) for settings in each]
+    attached = attached_to(options)
+    prompts = [with_media(_prompt(options, settings, attached), media) for settings in each]
     requests = requests_of(each, prompts, with_trace=options.json)
     for request in requests:
         check_request(request)

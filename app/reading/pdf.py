@@ -21,6 +21,7 @@ from app.reading.writing import TextWriter
 
 _HYPHEN: Final = re.compile(r"[\x02\ufffe]\s*")
 """PDFium's mark of a hyphen at a line's end that is no part of the word."""
+_MAX_NOTES: Final = 2000
 _LINE_END: Final = re.compile("\r\n( *)")
 _RIGHT_TO_LEFT: Final = re.compile("(?=[\u0590-\u08ff]{2})")
 _COMBINING: Final = {
@@ -67,7 +68,7 @@ def _opened(raw: bytes, name: str) -> pdfium.PdfDocument:
 def _text_of(pdf: pdfium.PdfDocument, index: int) -> str:
     """The text of one page; none where the page can't be read."""
     try:
-        page = pdf[index]
+        page = _filled_in(pdf, index)
     except pdfium.PdfiumError:
         return ""
     try:
@@ -83,6 +84,21 @@ def _text_of(pdf: pdfium.PdfDocument, index: int) -> str:
     text = _ACCENT.sub(_with_accent, text)
     lines = (line.rstrip() for line in text.replace("\r\n", "\n").split("\n"))
     return "\n".join(lines).strip()
+
+
+def _filled_in(pdf: pdfium.PdfDocument, index: int) -> pdfium.PdfPage:
+    """A page on which the values of forms and typed notes are text as all other."""
+    page = pdf[index]
+    n_notes = min(pdfium_c.FPDFPage_GetAnnotCount(page), _MAX_NOTES)
+    for place in range(n_notes):
+        note = pdfium_c.FPDFPage_GetAnnot(page, place)
+        kind = pdfium_c.FPDFAnnot_GetSubtype(note) if note else -1
+        pdfium_c.FPDFPage_CloseAnnot(note)
+        if kind in (pdfium_c.FPDF_ANNOT_WIDGET, pdfium_c.FPDF_ANNOT_FREETEXT):
+            pdfium_c.FPDFPage_Flatten(page, pdfium_c.FLAT_NORMALDISPLAY)
+            page.close()
+            return pdf[index]
+    return page
 
 
 def _in_order(page: pdfium.PdfTextPage) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from each import each
-from pdfs import assembled, pdf, stream
+from pdfs import assembled, form, pdf, stream
 from zips import claiming, docx, epub, office, opendocument, zipped
 
 from app.reading import child
@@ -123,6 +123,7 @@ def test_it_is_refused_in_words(name: str, raw: bytes, kind: str, tmp_path: Path
             "| a | b |\n| --- | --- |",
         ),
         ("twice.epub", epub({"a.xhtml": "<p>once</p>", "../OPS/a.xhtml": "<p>twice</p>"}), "once"),
+        ("form.pdf", form("Name:", "Ada"), "[Page 1]\n\nName:\nAda"),
         (
             "launch.pdf",
             pdf(["Text"], [stream(b"x"), b"<</S/Launch/F(calc.exe)>>"], b"/OpenAction 7 0 R"),

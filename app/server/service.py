@@ -430,13 +430,16 @@ def _who(request: Request) -> str:
 
 def _input_of(loaded: Loaded) -> dict[str, Any]:
     """What the model takes, in OpenRouter's form; nothing where a server elsewhere doesn't say."""
-    model_id = engine_and_model(loaded.path)[1]
-    models = loaded.remote.models if loaded.remote is not None else []
-    told = next((each for each in models if each.id == model_id), None)
-    if loaded.remote is not None and (told is None or told.has_images is None):
-        return {}
     files: tuple[MediaKind, ...] = ("image", "audio")
-    found = ["text", *(kind for kind in files if not why_not_taken(loaded, kind))]
+    if loaded.remote is None:
+        found = ["text", *(kind for kind in files if not why_not_taken(loaded, kind))]
+    else:
+        model_id = engine_and_model(loaded.path)[1]
+        model = next((each for each in loaded.remote.models if each.id == model_id), None)
+        if model is None or model.has_images is None:
+            return {}
+        says = (model.has_images, model.has_audio)
+        found = ["text", *(kind for kind, can in zip(files, says, strict=True) if can)]
     return {"architecture": {"input_modalities": found, "output_modalities": ["text"]}}
 
 

@@ -55,6 +55,25 @@ def test_its_model_answers_with_the_scores_that_its_server_gave() -> None:
         assert answer.json["usage"] is None  # it did not tell
 
 
+def test_pictures_go_on_to_a_server_that_may_see_and_to_no_other() -> None:
+    url = "data:image/png;base64,iVBORw0KGgouLg=="
+    picture = {"type": "image_url", "image_url": {"url": url}}
+    body = {"messages": [{"role": "user", "content": [{"type": "text", "text": "Hi"}, picture]}]}
+    with away(servers.vllm(), SCORED) as (served, other, _):
+        assert served.ask("/v1/chat/completions", body).status == 200
+        (said,) = other.asked(CHAT)[-1].body["messages"]
+        assert said["content"] == body["messages"][0]["content"]
+        (model,) = served.ask("/v1/models").json["data"]
+        assert "architecture" not in model  # nobody told
+    with away(servers.llama_server(), SCORED) as (served, other, _):
+        answer = served.ask("/v1/chat/completions", body)
+        assert (answer.status, answer.error["code"]) == (400, "unsupported")
+        assert "“m” takes no pictures" in answer.error["message"]
+        assert not other.asked(CHAT)
+        (model,) = served.ask("/v1/models").json["data"]
+        assert model["architecture"]["input_modalities"] == ["text"]
+
+
 def test_what_it_does_not_say_is_no_zero_and_no_limit() -> None:
     with away(servers.plain("Qwen/Qwen3-4B"), SCORED, "Qwen/Qwen3-4B") as (served, _, _):
         (model,) = served.ask("/v1/models").json["data"]

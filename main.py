@@ -79,6 +79,7 @@ REST: Final = (
     "ui.chat.drafting_acts",
     "ui.windows.exchange_acts",
     "ui.windows.page_acts",
+    "ui.paper.picture_acts",
     "ui.windows.server.acts",
     "ui.chat.message_acts",
     "ui.shell.section_acts",

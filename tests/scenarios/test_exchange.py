@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pypdfium2
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QGuiApplication, QImage
 from PySide6.QtWidgets import QDialog, QLabel, QLineEdit, QRadioButton
 
 SCRIPT: dict[str, Any] = {"replies": [{"text": "It is **Paris**."}]}
@@ -129,3 +131,39 @@ def test_the_list_exports_what_is_chosen_in_it(open_window: Any) -> None:
     export = dialog(person, "export_dialog")
     assert export.findChild(QRadioButton, "export_this").isChecked()
     export.reject()
+
+
+def test_a_chat_goes_out_as_pdf_and_a_reply_as_a_picture(open_window: Any, tmp_path: Path) -> None:
+    person = open_window(SCRIPT)
+    person.wait_ready()
+    person.send("What is the capital of France?")
+    person.wait_ended()
+    target = tmp_path / "chat.pdf"
+    person.press(Qt.Key.Key_S, CTRL_SHIFT)
+    export = dialog(person, "export_dialog")
+    export.format.setCurrentIndex(export.format.findData("pdf"))
+    press_return(person, export)
+    name_file(person, "export_file_dialog", target)
+    toast(person, "1 chat was exported to “chat.pdf”.")
+    (page,) = pypdfium2.PdfDocument(target)
+    text = page.get_textpage().get_text_range()
+    assert "What is the capital of France?" in text
+    assert "It is Paris." in text
+    assert [path.name for path in tmp_path.glob("*.p*")] == ["chat.pdf"], "no part is left"
+
+    clipboard = QGuiApplication.clipboard()
+    clipboard.clear()
+    person.window.action_registry.run("copy_picture")
+    person.wait(lambda: not clipboard.image().isNull())
+    image = clipboard.image()
+    assert image.width() == 2 * (720 + 2 * 32)
+    colors = {image.pixelColor(x, y).name() for x in range(0, 900, 3) for y in range(60, 160, 3)}
+    assert person.app.window._theme.colors.chat in colors
+    assert len(colors) > 10, "letters, with soft edges"
+    toast(person, "Copied as a picture.")
+
+    person.window.action_registry.run("save_picture")
+    name_file(person, "picture_file_dialog", tmp_path / "reply.png")
+    toast(person, "Saved as “reply.png”.")
+    saved = QImage(str(tmp_path / "reply.png"))
+    assert saved.size() == image.size()

@@ -56,6 +56,7 @@ BEGIN = (Choice("begin", "Continue from here", "A new version that starts with t
 
 class MessageActs(QObject):
     settings_requested = Signal(str)
+    picture_requested = Signal(str, str)
 
     def __init__(self, desk: Desk, bridge: Bridge, theme: Theme, chat: ChatColumn) -> None:
         super().__init__(chat)
@@ -200,6 +201,8 @@ class MessageActs(QObject):
                 desk.tree.read_versions(message_id)
             case "map":
                 self.show_map()
+            case "copy_picture" | "save_picture":
+                self.picture_requested.emit(name, message_id)
 
     def _show_summarized(self, summary: Message) -> None:
         """The first message that it stands for, at the top."""

@@ -39,7 +39,7 @@ class PaperTheme(Theme):
 def _as_designed(font: QFont) -> QFont:
     """Figures as wide as they are: of the others a PDF could not say which letters they are."""
     font.setHintingPreference(QFont.HintingPreference.PreferNoHinting)
-    font.unsetFeature(QFont.Tag("tnum"))
+    font.setFeature(QFont.Tag("tnum"), 0)
     return font
 
 

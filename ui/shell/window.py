@@ -113,6 +113,7 @@ class MainWindow(QMainWindow):
         from ui.chat.temporary import TemporaryChat
         from ui.chat.text_mode_following import TextFollowing
         from ui.chat.thinking_control import ThinkingControl
+        from ui.paper.picture_acts import PictureActs
         from ui.shell.actions import Actions
         from ui.shell.chat_menu import add_chat_menu
         from ui.shell.columns import Columns
@@ -162,6 +163,9 @@ class MainWindow(QMainWindow):
         self._template_banner = TemplateBanner(desk, bridge, self.chat)
         self.sidebar_acts = SidebarActs(desk, bridge, self.sidebar, self.columns, self.chat)
         self.exchange_acts = ExchangeActs(desk, bridge, theme, self.sidebar, self)
+        self.picture_acts = PictureActs(
+            desk, theme, self.exchange_acts, self.chat.toasts, self.message_acts
+        )
         self.page_acts = PageActs(
             desk,
             bridge,
@@ -189,6 +193,7 @@ class MainWindow(QMainWindow):
         self._connect_shortcuts()
         self.sidebar_acts.add_actions(self.action_registry)
         self.exchange_acts.add_actions(self.action_registry)
+        self.picture_acts.add_actions(self.action_registry)
         self.page_acts.add_actions(self.action_registry)
         self.composing.add_actions(self.action_registry)
         self.thinking.add_actions(self.action_registry)

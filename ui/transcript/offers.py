@@ -44,6 +44,10 @@ LINE = Offer("", "")
 CHOOSE_FORMAT = Offer("choose_format", "Choose a format…")
 _TRY_AGAIN = Offer("try_again", "Try again")
 COPY = Offer("copy_message", "Copy message", is_lasting=True)
+_PICTURE = (
+    Offer("copy_picture", "Copy as a picture"),
+    Offer("save_picture", "Save as a picture…"),
+)
 _RAW = Offer("toggle_raw", "Show plain text", "U", is_lasting=True)
 _SHAPED = Offer("toggle_raw", "Show as Markdown", "U", is_lasting=True)
 _REPLY = (
@@ -87,7 +91,7 @@ _DELETE_ALONE = Offer("trash_alone", "Delete only this message", "Shift+Del")
 def offers(message: Message, *, is_last: bool, is_raw: bool = False) -> list[Offer]:
     """The menu of a message, `LINE` between its parts."""
     is_reply = message.role is Role.ASSISTANT
-    found = [COPY]
+    found = [COPY, *_PICTURE]
     if is_reply:
         found.append(_SHAPED if is_raw else _RAW)
     if message.state is not MessageState.UNREADABLE:

@@ -36,6 +36,7 @@ FILTERS = {
 }
 PATIENCE_MS = 500
 """An export that ends sooner tells nothing of its way."""
+PICTURE_SUFFIX = ".png"
 PAGE_FILTER, PAGE_SUFFIX = "Web page (*.html)", ".html"
 
 
@@ -168,6 +169,20 @@ class ExchangeActs(QObject):
         self._export_progress.cancelled.connect(self._desk.exchange.cancel)
         self._export_progress.show_progress(self._exported.done, self._exported.total)
         self._export_progress.show()
+
+    def ask_where_picture(
+        self, title: str, filters: Sequence[str], chosen: Callable[[str, str], object]
+    ) -> None:
+        """Where a picture goes that is called so, and as which kind of it."""
+        from app.chat.exchange.exporting import file_name
+
+        dialog = QFileDialog(self._window, "Save as a picture")
+        dialog.setObjectName("picture_file_dialog")
+        _to_save(dialog, filters[0], PICTURE_SUFFIX)
+        dialog.setNameFilters(list(filters))
+        dialog.setDirectory(self._usual_folder())
+        dialog.selectFile(file_name(title, PICTURE_SUFFIX))
+        self._open(dialog, lambda files: chosen(files[0], dialog.selectedNameFilter()))
 
     # --- import -------------------------------------------------------------------------
 

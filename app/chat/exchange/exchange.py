@@ -29,12 +29,13 @@ from app.chat.events import (
 )
 from app.chat.exchange.choices import Choices, Form
 from app.chat.surroundings import ALWAYS, Surroundings, now
-from models.records import Imported
+from models.records import Imported, Message, WholeConversation
 from models.store.errors import ClosedError, StoreError
 
 if TYPE_CHECKING:
     from app.chat.exchange.exporting import Press
     from app.chat.exchange.importing import ImportPreview
+    from app.chat.exchange.reading import Chat
 
 T = TypeVar("T")
 
@@ -108,6 +109,33 @@ class Exchange:
                 self._around.emit(Noticed("info", f"{_chats(count)} exported to “{place}”."))
 
         self._begin(work, tell)
+
+    def with_message(
+        self,
+        message_id: str,
+        make: Callable[[Chat, Message], T],
+        then: Callable[[T], None],
+        failed: Callable[[str], None],
+    ) -> None:
+        """Something made of one message as it is stored, on the export's thread."""
+        store = self._around.store
+        if store is None:
+            return
+        from app.chat.exchange.reading import Chat
+        from app.markdown.formula_drawings import FormulaDrawings
+
+        conversation = self._shelf.open
+
+        def work() -> T:
+            message = store.load_message(message_id).result()
+            drawings = FormulaDrawings()
+            chat = Chat(store, WholeConversation(conversation, (message,)), drawings, self._check)
+            try:
+                return make(chat, message)
+            finally:
+                drawings.close()
+
+        self._begin(work, then, failed)
 
     def write_text(
         self,

@@ -239,8 +239,12 @@ def _rooted(folder: Folder, folders: dict[str, Folder]) -> Folder:
 
 def write_text(target: Path, text: str) -> None:
     """A file of its own; one that is there is replaced."""
+    write_bytes(target, text.encode())
+
+
+def write_bytes(target: Path, data: bytes) -> None:
     with _whole_file(target) as file:
-        file.write(text.encode())
+        file.write(data)
 
 
 def file_name(title: str, suffix: str) -> str:

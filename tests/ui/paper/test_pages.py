@@ -138,7 +138,7 @@ def test_the_press_is_led_by_another_thread(qtbot: Any, theme: Theme, tmp_path: 
         printing.result()
         assert "Ten of them." in "".join(texts_of(pypdfium2.PdfDocument(path)))
 
-        checks = iter(range(30))
+        checks = iter(range(5))
 
         def check() -> None:
             if next(checks, None) is None:

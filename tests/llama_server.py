@@ -22,10 +22,12 @@ _START_S = 120.0
 
 
 @contextlib.contextmanager
-def llama_server(gguf: Path, *, kind: str = "xllamacpp", n_ctx: int = 1024) -> Iterator[str]:
+def llama_server(
+    gguf: Path, *, kind: str = "xllamacpp", n_ctx: int = 1024, projector: Path | None = None
+) -> Iterator[str]:
     """Its address. The process is gone afterwards."""
     child = subprocess.Popen(
-        [sys.executable, __file__, kind, str(gguf), str(n_ctx)],
+        [sys.executable, __file__, kind, str(gguf), str(n_ctx), str(projector or "")],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -55,11 +57,12 @@ def _free_port() -> int:
         return port
 
 
-def _serve_xllamacpp(gguf: str, n_ctx: int, _port: int) -> object:
+def _serve_xllamacpp(gguf: str, n_ctx: int, _port: int, projector: str) -> object:
     import xllamacpp
 
     params = xllamacpp.CommonParams()
     params.model.path = gguf
+    params.mmproj.path, params.mmproj_use_gpu = projector, False
     params.n_ctx, params.n_parallel, params.n_gpu_layers = n_ctx, 1, 0
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
     params.warmup, params.fit_params = False, False
@@ -68,7 +71,7 @@ def _serve_xllamacpp(gguf: str, n_ctx: int, _port: int) -> object:
     return xllamacpp.Server(params)
 
 
-def _serve_llama_cpp_python(gguf: str, n_ctx: int, port: int) -> object:
+def _serve_llama_cpp_python(gguf: str, n_ctx: int, port: int, _projector: str) -> object:
     import uvicorn
     from llama_cpp.server.app import create_app
     from llama_cpp.server.settings import ModelSettings, ServerSettings
@@ -82,12 +85,12 @@ def _serve_llama_cpp_python(gguf: str, n_ctx: int, port: int) -> object:
     return app
 
 
-def main(kind: str, gguf: str, n_ctx: str) -> None:
+def main(kind: str, gguf: str, n_ctx: str, projector: str) -> None:
     address = os.dup(1)
     os.dup2(2, 1)  # native code prints where it likes
     port = _free_port()
     serve = _serve_xllamacpp if kind == "xllamacpp" else _serve_llama_cpp_python
-    server = serve(gguf, int(n_ctx), port)
+    server = serve(gguf, int(n_ctx), port, projector)
     url = getattr(server, "listening_address", "") or f"http://127.0.0.1:{port}"
     ends_at = time.monotonic() + _START_S
     while time.monotonic() < ends_at:

@@ -38,6 +38,13 @@ _OTHERS: Final = (
 
 def check_file(kind: MediaKind, data: bytes) -> None:
     """Raise Refusal for what no decoder may see."""
+    try:
+        _check(kind, data)
+    except (struct.error, IndexError):  # it ends in the middle of what it has begun
+        _damaged("picture" if kind == "image" else "audio")
+
+
+def _check(kind: MediaKind, data: bytes) -> None:
     if kind == "image":
         width, height = picture_size(data)
         if not (0 < width <= MAX_SIDE and 0 < height <= MAX_SIDE) or width * height > MAX_PIXELS:
@@ -95,22 +102,20 @@ def picture_size(data: bytes) -> tuple[int, int]:
 
     >>> picture_size(b"GIF89a" + bytes((2, 0, 1, 0, 0, 0, 0)))
     (2, 1)
-    """
-    try:
-        if data.startswith(_PNG):
-            if data[12:16] != b"IHDR":
-                _damaged("picture")
-            return struct.unpack_from(">II", data, 16)
-        if data[:6] in (b"GIF87a", b"GIF89a"):
-            return struct.unpack_from("<HH", data, 6)
-        if data[:2] == b"BM":
-            (size,) = struct.unpack_from("<I", data, 14)
-            width, height = struct.unpack_from("<HH" if size == 12 else "<ii", data, 18)
-            return abs(width), abs(height)
-        if data[:3] == b"\xff\xd8\xff":
-            return _jpeg_size(data)
-    except struct.error:
-        _damaged("picture")
+
+    Raises Refusal, and struct.error or IndexError where it is cut off."""
+    if data.startswith(_PNG):
+        if data[12:16] != b"IHDR":
+            _damaged("picture")
+        return struct.unpack_from(">II", data, 16)
+    if data[:6] in (b"GIF87a", b"GIF89a"):
+        return struct.unpack_from("<HH", data, 6)
+    if data[:2] == b"BM":
+        (size,) = struct.unpack_from("<I", data, 14)
+        width, height = struct.unpack_from("<HH" if size == 12 else "<ii", data, 18)
+        return abs(width), abs(height)
+    if data[:3] == b"\xff\xd8\xff":
+        return _jpeg_size(data)
     _unknown(data, "picture", "PNG or JPEG")
 
 
@@ -165,16 +170,13 @@ def _png_data(data: bytes) -> Iterator[bytes]:
 
 
 def sound_seconds(data: bytes) -> float:
-    """How long a sound is, by its header or its frames."""
-    try:
-        if data[:4] == b"RIFF" and data[8:12] == b"WAVE":
-            return _wav_seconds(data)
-        if data[:4] == b"fLaC":
-            return _flac_seconds(data)
-        if data[:3] == b"ID3" or (data[:1] == b"\xff" and len(data) > 1 and data[1] & 0xE0 == 0xE0):
-            return _mp3_seconds(data)
-    except (struct.error, IndexError):
-        _damaged("audio")
+    """How long a sound is, by its header or its frames. Raises as `picture_size`."""
+    if data[:4] == b"RIFF" and data[8:12] == b"WAVE":
+        return _wav_seconds(data)
+    if data[:4] == b"fLaC":
+        return _flac_seconds(data)
+    if data[:3] == b"ID3" or (data[:1] == b"\xff" and data[1:] and data[1] & 0xE0 == 0xE0):
+        return _mp3_seconds(data)
     _unknown(data, "audio", "WAV, MP3 or FLAC")
 
 

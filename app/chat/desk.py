@@ -213,6 +213,7 @@ class Desk:
             check=check_weights,
         )
         shelf, loader = self.shelf, self.loader
+        self.media: Final = shelf.files
         self.questions: Final = Questions(loader)
         self.saved_chats: Final = SavedChats(around, loader, self.questions, data_dir)
         self.attachments: Final = Attachments(around, shelf, loader, self.questions, count_soon)
@@ -425,7 +426,7 @@ class Desk:
         self.hub.close()
         self.exchange.close()
         self.attachments.close()
-        self.shelf.files.close()
+        self.media.close()
         self.fits.close()
         self.headers.close()
         self.local.close()

@@ -125,7 +125,7 @@ def drawn(request: DrawPicture) -> PictureDrawn:
     image, _ = _opened(request)
     width, height = (max(1, min(side, MAX_DRAWN)) for side in (request.width, request.height))
     image, _ = _on_white(_fitting(image, width, height, _orientation(image)))
-    return PictureDrawn(*image.size, image.tobytes("raw", "RGBX"))
+    return PictureDrawn(*image.size, image.convert("RGBA").tobytes())
 
 
 def _opened(request: PictureRequest) -> tuple[Image.Image, str]:

@@ -58,7 +58,7 @@ class PicturePrepared(WireMessage, frozen=True, tag=True):
 
 
 class PictureDrawn(WireMessage, frozen=True, tag=True):
-    """`pixels`: rows of R, G, B and a byte that says nothing."""
+    """`pixels`: rows of R, G, B and 255."""
 
     width: Count
     height: Count

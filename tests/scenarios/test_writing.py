@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import QMimeData, Qt, QUrl
-from PySide6.QtGui import QCloseEvent, QImage
-from PySide6.QtWidgets import QComboBox, QLabel, QPlainTextEdit, QPushButton, QWidget
+from PySide6.QtGui import QCloseEvent
+from PySide6.QtWidgets import QComboBox, QLabel, QPushButton, QWidget
 
 from models.records import Role
 
@@ -162,25 +162,6 @@ def test_a_wrong_guess_of_the_encoding_is_mended_in_the_reader(open_window, tmp_
         person.wait(lambda wanted=wanted: reader.view.toPlainText() == wanted)
         person.wait(lambda wanted=wanted: chips(person)[0].attachment.text == wanted)
     reader.close()
-
-
-def test_a_pasted_picture_is_said_not_to_be_taken(open_window):
-    person = open_window(SCRIPT)
-    person.wait_ready()
-    picture = QImage(40, 30, QImage.Format.Format_RGB32)
-    picture.fill(0xFF8800)
-    data = QMimeData()
-    data.setImageData(picture)
-    edit = person.window.chat.composer.findChild(QPlainTextEdit, "composer")
-    assert edit.canInsertFromMimeData(data)
-    edit.insertFromMimeData(data)
-    person.wait(
-        lambda: any(
-            "Images can't be attached" in card.notice.sentence
-            for card in person.window.chat.toasts.cards()
-        )
-    )
-    assert person.written() == ""
 
 
 def test_messages_are_queued_while_a_reply_runs_and_sent_in_order(open_window):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QMetaMethod, Qt, Signal
+from PySide6.QtCore import QMetaMethod, QMimeData, Qt, Signal
 from PySide6.QtGui import QMouseEvent, QTextCursor
 from PySide6.QtWidgets import (
     QFrame,
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from models.records import Attachment
     from ui.chat.composer_chips import ChipRow
     from ui.chat.composer_queue import QueueList
+    from ui.chat.unseen_row import UnseenRow
+    from ui.pictures.thumbnails import Thumbnails
 
 SEND_KEYS = ("enter", "ctrl_enter")
 MAX_WIDTH = 720
@@ -74,7 +76,7 @@ class Composer(QWidget):
     draft_changed = Signal(str)
     long_pasted = Signal(str)
     files_given = Signal(list)
-    picture_pasted = Signal()
+    picture_given = Signal(QMimeData)
     attach_requested = Signal()
     attachment_opened = Signal(str)
     attachment_removed = Signal(str)
@@ -84,6 +86,8 @@ class Composer(QWidget):
     queued_changed = Signal(str, str)
     queued_removed = Signal(str)
     send_next_requested = Signal()
+    way_asked = Signal()
+    """What would let the model see a picture is to be done."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -99,6 +103,8 @@ class Composer(QWidget):
         self._recalled: tuple[Sequence[str], int] = ((), 0)
         self._chips: ChipRow | None = None
         self._queue: QueueList | None = None
+        self._unseen: UnseenRow | None = None
+        self._thumbnails: Thumbnails | None = None
         self._attach_button: QPushButton | None = None
         self._controls: list[QPushButton] = []
         self._above: list[QWidget] = []
@@ -183,7 +189,7 @@ class Composer(QWidget):
         """Tab goes as the eye does, also to what was built after the field."""
         from ui.shell.tab_order import put_in_order, stops_in
 
-        above = (*stops_in(self._queue), *stops_in(self._chips))
+        above = (*stops_in(self._queue), *stops_in(self._chips), *stops_in(self._unseen))
         above += tuple(stop for widget in self._above for stop in stops_in(widget))
         buttons = (
             *self._controls,
@@ -200,7 +206,7 @@ class Composer(QWidget):
         if self._chips is None:
             from ui.chat.composer_chips import ChipRow
 
-            self._chips = ChipRow(self._theme)
+            self._chips = ChipRow(self._theme, thumbnails=self._thumbnails)
             self._chips.left.connect(self.focus)
             self._chips.opened.connect(self.attachment_opened)
             self._chips.removed.connect(self.attachment_removed)
@@ -247,6 +253,27 @@ class Composer(QWidget):
         if self._asked and not is_coming:
             self._send_asked()
         self._update_state()
+
+    def set_thumbnails(self, thumbnails: Thumbnails) -> None:
+        """What the chips show of pictures. Before there is a chip."""
+        self._thumbnails = thumbnails
+
+    def set_unseen(self, sentence: str, button: str) -> None:
+        """Why the model gets nothing of a picture or a sound, and what would do; empty: it does."""
+        if sentence or self._unseen is not None:
+            self.unseen.show_words(sentence, button)
+            self._put_in_order()
+            self.updateGeometry()
+
+    @property
+    def unseen(self) -> UnseenRow:
+        if self._unseen is None:
+            from ui.chat.unseen_row import UnseenRow
+
+            self._unseen = UnseenRow(self._theme)
+            self._unseen.asked.connect(self.way_asked)
+            self._inside.insertWidget(0 if self._chips is None else 1, self._unseen)
+        return self._unseen
 
     def set_queue(self, messages: Sequence[QueuedMessage], is_held: bool) -> None:
         if messages or self._queue is not None:
@@ -351,7 +378,7 @@ class Composer(QWidget):
         edit.height_changed.connect(self.updateGeometry)
         edit.long_pasted.connect(self._on_long_pasted)
         edit.files_given.connect(self.files_given)
-        edit.picture_pasted.connect(self.picture_pasted)
+        edit.picture_given.connect(self.picture_given)
         edit.dragged_over.connect(self.show_drop)
         edit.recalled.connect(self._on_recalled)
         self._send_button.clicked.connect(self.send)

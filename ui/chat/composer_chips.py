@@ -7,16 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QContextMenuEvent, QKeyEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QMenu, QWidget
+from PySide6.QtCore import QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QContextMenuEvent, QKeyEvent, QPainter, QPixmap
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QMenu, QVBoxLayout, QWidget
 
-from app.amounts import bytes_words
+from app.chat.attachments.kinds import AUDIO, MEDIA, PICTURE
 from app.reading.document import EPUB, HTML, ODS, PDF, XLSX
 from models.records import Attachment
 from ui.chat.document_words import facts_text, places_text, tokens_text
 from ui.look.icons import icon
 from ui.look.theme import Theme
+from ui.pictures.thumbnails import Thumbnails, paint_covering
+from ui.pictures.words import size_words
 from ui.widgets.elided import ElidedLabel, tip_text
 from ui.widgets.flow import FlowLayout, ShortArea
 from ui.widgets.icon_button import ICON_PX
@@ -24,17 +26,20 @@ from ui.widgets.kit import plain_label, push_button
 
 NAME_PX = 200
 HEIGHT_PX = 30
-MAX_HEIGHT_PX = 104
-"""Three lines of chips; more of them scroll."""
+PICTURE_PX = 52
+MAX_HEIGHT_PX = 112
+"""Three lines of chips, or two of pictures; more of them scroll."""
 
+_SPOKEN = {PICTURE: " picture", AUDIO: " sound"}
 _DELETES = (Qt.Key.Key_Delete, Qt.Key.Key_Backspace)
 _ICONS = {PDF: "file-pdf", XLSX: "table", ODS: "table", EPUB: "book-open", HTML: "globe"}
 _OPENS = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space)
 
 
 def cost_text(attachment: Attachment) -> str:
-    """Its size, and its tokens once they are counted."""
-    size = bytes_words(attachment.size_bytes)
+    """Its size (of a picture in pixels, of a sound in time), and its tokens once they are
+    counted."""
+    size = size_words(attachment)
     if attachment.tokens is None:
         return size
     return f"{size} · {attachment.tokens:,} token{'' if attachment.tokens == 1 else 's'}"
@@ -49,20 +54,30 @@ def short_text(attachment: Attachment) -> str:
 
 
 def icon_name(attachment: Attachment) -> str:
+    if attachment.kind in MEDIA:
+        return "image" if attachment.kind == PICTURE else "speaker-high"
     return _ICONS.get(str(attachment.details.get("media_type", "")), "file-text")
 
 
 class Chip(QFrame):
-    """One text that goes along. It takes the keyboard itself; its button is for the mouse."""
+    """One text, picture or sound that goes along. It takes the keyboard itself; its button is for
+    the mouse."""
 
     opened = Signal(str)
     removed = Signal(str)
     wanted_as_text = Signal(str)
 
-    def __init__(self, theme: Theme, attachment: Attachment, parent: QWidget | None = None) -> None:
+    def __init__(
+        self,
+        theme: Theme,
+        attachment: Attachment,
+        parent: QWidget | None = None,
+        thumbnails: Thumbnails | None = None,
+    ) -> None:
         super().__init__(parent)
         self._theme = theme
         self.attachment = attachment
+        self._thumbnails = thumbnails if attachment.kind == PICTURE else None
         self.setObjectName("attachment_chip")
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)  # a click opens it, and writing goes on
         self.setCursor(Qt.CursorShape.PointingHandCursor)
@@ -79,15 +94,27 @@ class Chip(QFrame):
         self._remove.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self._remove.setCursor(Qt.CursorShape.ArrowCursor)
         self._row = QHBoxLayout(self)
-        for widget in (self._icon, self._name, self._cost, self._remove):
-            self._row.addWidget(widget)
+        words = QHBoxLayout() if self._thumbnails is None else QVBoxLayout()
+        self._row.addWidget(self._icon)
+        self._row.addLayout(words)
+        for widget in (self._name, self._cost):
+            words.addWidget(widget)
+        self._row.addWidget(self._remove)
         theme.changed.connect(self._dress)
         self.show_attachment(attachment)
-        theme.space(self._row, 6, margins=(10, 0, 2, 0))
+        is_picture = self._thumbnails is not None
+        theme.space(words, 0 if is_picture else 6, margins=(0, 6, 0, 6) if is_picture else None)
+        theme.space(self._row, 6, margins=(4 if is_picture else 10, 0, 2, 0))
         theme.at_most(self._name, NAME_PX)
         theme.size(self._remove, 24, 24)
-        theme.size(self, height=HEIGHT_PX)
+        theme.size(self, height=PICTURE_PX if is_picture else HEIGHT_PX)
         self._dress()
+        if self._thumbnails is not None:
+            self._thumbnails.arrived.connect(self._on_arrived)
+
+    def _on_arrived(self, attachment_id: str) -> None:
+        if attachment_id == self.attachment.id:
+            self._show_icon()
 
     def show_attachment(self, attachment: Attachment) -> None:
         """The same text; its cost may be known now."""
@@ -95,7 +122,7 @@ class Chip(QFrame):
         self._cost.setText(short_text(attachment))
         facts = facts_text(attachment)
         words = f"{attachment.name}, {f'{facts} · ' if facts else ''}{cost_text(attachment)}"
-        self.setAccessibleName(f"Attached: {words}")
+        self.setAccessibleName(f"Attached{_SPOKEN.get(attachment.kind, '')}: {words}")
         self.setAccessibleDescription("Enter to open, Delete to remove.")
         self.setToolTip(tip_text(f"{words}\nEnter to open · Delete to remove"))
         self._remove.setAccessibleName(f"Remove {attachment.name}")
@@ -121,16 +148,17 @@ class Chip(QFrame):
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         own = self.attachment.id
         menu.addAction("Open").triggered.connect(lambda: self.opened.emit(own))
-        menu.addAction("Paste into the message instead").triggered.connect(
-            lambda: self.wanted_as_text.emit(own)
-        )
+        if self.attachment.kind not in MEDIA:
+            menu.addAction("Paste into the message instead").triggered.connect(
+                lambda: self.wanted_as_text.emit(own)
+            )
         menu.addAction("Remove").triggered.connect(lambda: self.removed.emit(own))
         menu.popup(event.globalPos())
 
     def _dress(self) -> None:
         colors = self._theme.colors
         px = self._theme.px
-        self._icon.setPixmap(icon(icon_name(self.attachment), colors.dim).pixmap(px(15), px(15)))
+        self._show_icon()
         self._remove.setIcon(icon("x", colors.dim))
         self._remove.setIconSize(QSize(px(ICON_PX), px(ICON_PX)))
         self.setStyleSheet(
@@ -146,6 +174,26 @@ class Chip(QFrame):
             """
         )
 
+    def _show_icon(self) -> None:
+        """What kind of thing it is; of a picture, itself in small."""
+        px, side = self._theme.px, self._theme.px(PICTURE_PX - 8)
+        sharp = self.devicePixelRatioF()
+        found = self._thumbnails
+        image = (
+            found.find(self.attachment.id, 2 * side * sharp, 2 * side * sharp) if found else None
+        )
+        if image is None:
+            name = icon_name(self.attachment)
+            self._icon.setPixmap(icon(name, self._theme.colors.dim).pixmap(px(15), px(15)))
+            return
+        small = QPixmap(round(side * sharp), round(side * sharp))
+        small.setDevicePixelRatio(sharp)
+        small.fill(Qt.GlobalColor.transparent)
+        painter = QPainter(small)
+        paint_covering(painter, QRectF(0, 0, side, side), image, px(5))
+        painter.end()
+        self._icon.setPixmap(small)
+
 
 class ChipRow(ShortArea):
     """All chips of a draft. Hidden where there are none."""
@@ -155,8 +203,14 @@ class ChipRow(ShortArea):
     wanted_as_text = Signal(str)
     left = Signal()
 
-    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+    def __init__(
+        self,
+        theme: Theme,
+        parent: QWidget | None = None,
+        thumbnails: Thumbnails | None = None,
+    ) -> None:
         inside = QWidget()
+        self._thumbnails = thumbnails
         self._flow = FlowLayout(inside)
         super().__init__(inside, parent)
         self._theme = theme
@@ -192,7 +246,7 @@ class ChipRow(ShortArea):
             self._focus_near(place)
 
     def _add(self, attachment: Attachment) -> None:
-        chip = Chip(self._theme, attachment, self.widget())
+        chip = Chip(self._theme, attachment, self.widget(), self._thumbnails)
         chip.opened.connect(self.opened)
         chip.removed.connect(self.removed)
         chip.wanted_as_text.connect(self.wanted_as_text)

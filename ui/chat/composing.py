@@ -8,13 +8,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QMimeData, QObject, Signal
 from PySide6.QtWidgets import QFileDialog
 
+from app.chat.attachments.kinds import MEDIA
+from app.chat.attachments.sight import sense_of
 from app.chat.events import AttachmentsChanged, QueueChanged
+from app.chat.weights.load_settings import PROJECTOR
+from app.chat.weights.projectors import Taking
 from models.records import Attachment, Role
 from ui.chat.composer import ATTACH_KEY
 from ui.chat.documents import Documents
+from ui.pictures.thumbnails import Thumbnails
 from ui.shell.actions import Action, Actions
 from ui.shell.notices import Notice
 
@@ -26,10 +31,15 @@ if TYPE_CHECKING:
     from ui.look.theme import Theme
 
 HISTORY_LENGTH = 100
-PICTURE_SENTENCE = "Images can't be attached: only text files are supported."
+PICTURE_SENTENCE = "This picture couldn't be read. Save it as a file and drop that."
 
 
 class Composing(QObject):
+    """`projector_wanted`: one is to be found for these weights; `model_wanted`: another model."""
+
+    projector_wanted = Signal(str)
+    model_wanted = Signal()
+
     def __init__(self, desk: Desk, bridge: Bridge, theme: Theme, chat: ChatColumn) -> None:
         super().__init__(chat)
         self._desk = desk
@@ -43,7 +53,11 @@ class Composing(QObject):
         composer.queue_requested.connect(self._on_queue_requested)
         composer.long_pasted.connect(self._on_long_pasted)
         composer.files_given.connect(self.give_files)
-        composer.picture_pasted.connect(self.refuse_picture)
+        composer.picture_given.connect(self.give_picture)
+        composer.way_asked.connect(self._go_the_way)
+        self.thumbnails = Thumbnails(desk.media.draw, self)
+        composer.set_thumbnails(self.thumbnails)
+        chat.transcript.set_thumbnails(self.thumbnails)
         composer.attach_requested.connect(self.choose_files)
         composer.attachment_opened.connect(self.open_attachment)
         composer.attachment_removed.connect(desk.attachments.remove)
@@ -70,9 +84,33 @@ class Composing(QObject):
         else:
             self._desk.exchange.take_files(paths)
 
-    def refuse_picture(self) -> None:
+    def give_picture(self, source: QMimeData) -> None:
         """One that is no file was pasted or dropped: a screenshot."""
-        self._chat.toasts.show_notice(Notice("pasted image", "info", PICTURE_SENTENCE))
+        from ui.pictures.given import picture_in
+
+        given = picture_in(source)
+        if given is None:
+            self._chat.toasts.show_notice(Notice("pasted image", "info", PICTURE_SENTENCE))
+        else:
+            self._desk.attachments.add_picture(given.data, given.raw_size)
+
+    def _taking(self) -> Taking:
+        """Whether the model takes what goes along; if not, what would do."""
+        kinds = dict.fromkeys(a.kind for a in self._desk.attachments.of_open if a.kind in MEDIA)
+        found = (self._desk.projectors.taking(sense_of(kind)) for kind in kinds)
+        return next((taking for taking in found if taking.why), Taking())
+
+    def _go_the_way(self) -> None:
+        """Do what would let the model see."""
+        taking, path = self._taking(), self._desk.loader.path
+        if taking.way in ("use", "reload"):
+            if taking.way == "use":
+                self._desk.defaults.change(path, PROJECTOR, "")
+            self._desk.loader.load(path)
+        elif taking.way in ("get", "choose"):
+            self.projector_wanted.emit(path)
+        else:
+            self.model_wanted.emit()
 
     def choose_files(self) -> None:
         dialog = QFileDialog(self._chat, "Attach files", str(Path.home()))
@@ -95,6 +133,9 @@ class Composing(QObject):
             attachment = next((a for a in sent if a.id == attachment_id), None)
         if attachment is None:
             return
+        if attachment.kind in MEDIA:
+            self._open_media(attachment)
+            return
         reader = AttachmentReader(
             self._theme,
             attachment,
@@ -107,6 +148,22 @@ class Composing(QObject):
         self._readers[attachment_id] = reader
         reader.destroyed.connect(lambda: self._forget(attachment_id, reader))
         reader.show()
+
+    def _open_media(self, attachment: Attachment) -> None:
+        from ui.pictures.viewer import MediaViewer
+
+        own = self._desk.attachments.of_open
+        lists = (own, *(message.attachments for message in self._desk.shelf.path))
+        beside = next((each for each in lists if _find(each, attachment.id)), own)
+        shown = [each for each in beside if each.kind in MEDIA]
+        viewer = MediaViewer(
+            self._theme,
+            self._desk.media,
+            shown,
+            shown.index(attachment),
+            self._chat.window(),
+        )
+        viewer.show()
 
     def _forget(self, attachment_id: str, reader: AttachmentReader) -> None:
         if self._readers.get(attachment_id) is reader:
@@ -134,6 +191,8 @@ class Composing(QObject):
 
     def _on_attachments_changed(self, event: AttachmentsChanged) -> None:
         self._chat.composer.set_attachments(event.attachments, event.is_coming, event.is_refused)
+        taking = self._taking()
+        self._chat.composer.set_unseen(taking.why or event.unseen, taking.button)
         for attachment in event.attachments:
             if attachment.id in self._readers:
                 self._readers[attachment.id].show_attachment(attachment)

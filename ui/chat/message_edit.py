@@ -76,16 +76,23 @@ def local_files(source: QMimeData) -> list[str]:
 
 def may_be_attached(source: QMimeData) -> bool:
     """Whether a drop would attach it, or say why not: files, or a picture that is none."""
-    return bool(local_files(source)) or (source.hasImage() and not source.hasText())
+    return bool(local_files(source)) or _is_picture(source)
+
+
+def _is_picture(source: QMimeData) -> bool:
+    from ui.pictures.given import is_picture  # not on the way to the first paint
+
+    return is_picture(source)
 
 
 class MessageEdit(QPlainTextEdit):
     """It reports `submitted` and `stopped`, and grows with its text.
 
     `long_pasted` carries a text that is too long for the field, `files_given` paths;
-    `picture_pasted` says that a picture came which is no file (a screenshot). `dragged_over` says
-    whether something that would be attached is held above the field. `recalled`
-    asks for an earlier (-1) or later (+1) message, in an empty field or one that shows such.
+    `picture_given` carries what has a picture which is no file (a screenshot), to be read at
+    once. `dragged_over` says whether something that would be attached is held above the field.
+    `recalled` asks for an earlier (-1) or later (+1) message, in an empty field or one that shows
+    such.
     """
 
     submitted = Signal()
@@ -93,7 +100,7 @@ class MessageEdit(QPlainTextEdit):
     height_changed = Signal()
     long_pasted = Signal(str)
     files_given = Signal(list)
-    picture_pasted = Signal()
+    picture_given = Signal(QMimeData)
     dragged_over = Signal(bool)
     recalled = Signal(int)
 
@@ -153,16 +160,16 @@ class MessageEdit(QPlainTextEdit):
         super().inputMethodEvent(event)
 
     def canInsertFromMimeData(self, source: QMimeData) -> bool:
-        return source.hasText() or source.hasImage() or bool(local_files(source))
+        return source.hasText() or may_be_attached(source)
 
     def insertFromMimeData(self, source: QMimeData) -> None:
         files = local_files(source)
         if files:
             self.files_given.emit(files)
+        elif _is_picture(source):
+            self.picture_given.emit(source)
         elif source.hasText():
             self._insert(clean_text(source.text()))
-        elif source.hasImage():
-            self.picture_pasted.emit()
 
     def _insert(self, text: str) -> None:
         if len(text) > LONG_PASTE:

@@ -16,6 +16,7 @@ from ui.markdown.recent import Recent
 
 if TYPE_CHECKING:
     from ui.markdown.formulas import Formulas, Picture
+    from ui.pictures.thumbnails import Thumbnails
 
 LINE_HEIGHT = 1.55
 CODE_LINE_HEIGHT = 1.45
@@ -38,6 +39,7 @@ class Styles:
     ) -> None:
         self.theme = theme
         self._formulas = formulas
+        self.thumbnails: Thumbnails | None = None
         self.colors: Colors = theme.colors
         if is_dim:
             self.colors = theme.colors._replace(ink=theme.colors.dim)

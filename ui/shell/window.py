@@ -312,6 +312,8 @@ class MainWindow(QMainWindow):
         self.message_acts.settings_requested.connect(lazy.show_reply)
         chat.header.library_requested.connect(lazy.show_library)
         chat.empty.library_requested.connect(lazy.show_library)
+        self.composing.projector_wanted.connect(lazy.show_defaults)
+        self.composing.model_wanted.connect(lambda: chat.header.weights_button.showMenu())
         chat.header.defaults_requested.connect(lazy.show_defaults)
         self._engine_menu = EngineMenu(desk, chat.header, lambda: self.show_settings("engine"))
         add_window_actions(actions, desk, self, lazy, self.sidebar, chat, self.following)
@@ -513,4 +515,4 @@ class MainWindow(QMainWindow):
         if files := local_files(event.mimeData()):
             self.composing.give_files(files)
         else:
-            self.composing.refuse_picture()
+            self.composing.give_picture(event.mimeData())

@@ -8,9 +8,10 @@ from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 from ui.look.icons import paint_icon
 from ui.markdown.layouts import Pressable
 from ui.markdown.styles import Styles
-from ui.transcript.chips import OPEN, paint_chip
+from ui.transcript.chips import OPEN, OPEN_SOUND, paint_chip
 from ui.transcript.offers import Offer
 from ui.transcript.part_pills import OPEN_MORE, OPEN_PART, paint_pill
+from ui.transcript.tiles import MORE_PICTURES, OPEN_PICTURE, paint_tile
 
 _ICONS = {
     "copy_code": "copy",
@@ -47,7 +48,9 @@ def paint_action(
     radius = styles.px(6)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     painter.setPen(Qt.PenStyle.NoPen)
-    if action.name == OPEN:
+    if action.name in (OPEN_PICTURE, MORE_PICTURES):
+        paint_tile(painter, action, styles, is_hovered=is_hovered)
+    elif action.name in (OPEN, OPEN_SOUND):
         paint_chip(painter, action, styles, is_hovered=is_hovered)
     elif action.name in (OPEN_PART, OPEN_MORE):
         paint_pill(painter, action, styles, is_hovered=is_hovered)

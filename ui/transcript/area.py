@@ -9,6 +9,7 @@ followed only by whoever was there.
 from __future__ import annotations
 
 from math import ceil
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QPointF, Qt, Signal
 from PySide6.QtGui import QHideEvent, QResizeEvent, QShowEvent
@@ -23,6 +24,9 @@ from ui.transcript.item import GAP_BELOW
 from ui.transcript.news import NewsButton
 from ui.transcript.rows import Rows
 from ui.transcript.selection import Selection, whole
+
+if TYPE_CHECKING:
+    from ui.pictures.thumbnails import Thumbnails
 
 SIDE_PX = 24
 TOP_PX = 24
@@ -43,6 +47,7 @@ class RowsArea(QAbstractScrollArea):
         self._theme = theme
         self.formulas = formulas or Formulas(self)
         self.formulas.arrived.connect(self._on_formulas_arrived)
+        self.thumbnails: Thumbnails | None = None
         self._styles = Styles(theme, self.formulas)
         self.rows = Rows(self._styles, self._column_width())
         self.selection: Selection | None = None
@@ -220,6 +225,7 @@ class RowsArea(QAbstractScrollArea):
 
     def _on_theme_changed(self) -> None:
         self._styles = Styles(self._theme, self.formulas)
+        self._styles.thumbnails = self.thumbnails
         self.rows.restyle(self._styles, self._column_width())
         self.settle()
 

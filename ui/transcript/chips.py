@@ -1,4 +1,4 @@
-"""What was attached to a message, above its bubble: chips that open the text."""
+"""What was attached to a message, above its bubble: pictures, then chips for all else."""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ from collections.abc import Sequence
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter
 
-from app.amounts import bytes_words
 from app.chat.attachments.document_parts import PAGES, mode_of, sent_of
+from app.chat.attachments.kinds import AUDIO, PICTURE
 from app.insight.retrieval.choice import Part
 from models.records import Attachment
 from ui.look.icons import paint_icon
 from ui.markdown.layouts import Pressable
 from ui.markdown.styles import Styles
+from ui.pictures.words import size_words
+from ui.transcript.tiles import tile_rows
 
 OPEN = "open_attachment"
+OPEN_SOUND = "open_sound"
 HEIGHT = 28
 GAP = 6
 WIDEST = 340
@@ -30,7 +33,7 @@ def words_of(attachment: Attachment) -> str:
     >>> words_of(Attachment("a", "c", "notes.txt", "text", 4, datetime(2026, 1, 1), tokens=2))
     'notes.txt · 4 bytes · 2 tokens'
     """
-    words = f"{attachment.name} · {bytes_words(attachment.size_bytes)}"
+    words = f"{attachment.name} · {size_words(attachment)}"
     parts = sent_of(attachment)
     if parts is not None:
         words = f"{attachment.name} · {_said_of(attachment, parts)}"
@@ -49,18 +52,27 @@ def _said_of(attachment: Attachment, parts: Sequence[Part]) -> str:
 
 
 def chip_row(attachments: Sequence[Attachment], width: float, styles: Styles) -> list[Pressable]:
-    """The chips from the right edge on, in lines; their rectangles begin at height 0."""
+    """Pictures and chips from the right edge on, in lines; they begin at height 0."""
+    tiles = tile_rows(attachments, width, styles)
+    below = tiles[-1].rect.bottom() + styles.px(GAP) if tiles else 0.0
+    chips = _chips([each for each in attachments if each.kind != PICTURE], width, styles, below)
+    return [*tiles, *chips]
+
+
+def _chips(
+    attachments: Sequence[Attachment], width: float, styles: Styles, y: float
+) -> list[Pressable]:
     px, metrics = styles.px, QFontMetricsF(styles.small)
     found: list[Pressable] = []
     line: list[tuple[Attachment, float]] = []
-    y = 0.0
 
     def end_line() -> None:
         x = width - sum(w for _, w in line) - px(GAP) * (len(line) - 1)
         for attachment, chip_width in line:
             rect = QRectF(x, y, chip_width, px(HEIGHT))
             label = f"Open {words_of(attachment)}"
-            found.append(Pressable(rect, OPEN, label, attachment.id))
+            name = OPEN_SOUND if attachment.kind == AUDIO else OPEN
+            found.append(Pressable(rect, name, label, attachment.id))
             x += chip_width + px(GAP)
 
     for attachment in attachments:
@@ -89,7 +101,8 @@ def paint_chip(painter: QPainter, chip: Pressable, styles: Styles, *, is_hovered
     painter.drawRoundedRect(rect, px(8), px(8))
     side = px(14)
     box = QRectF(rect.left() + px(9), rect.center().y() - side / 2, side, side)
-    paint_icon(painter, box, "file-text", QColor(colors.dim))
+    is_sound = chip.name == OPEN_SOUND
+    paint_icon(painter, box, "speaker-high" if is_sound else "file-text", QColor(colors.dim))
     room = rect.adjusted(px(28), 0, -px(9), 0)
     words = chip.label.removeprefix("Open ")
     shown = QFontMetricsF(styles.small).elidedText(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, QTimer, Signal
 from PySide6.QtGui import (
@@ -45,6 +46,9 @@ from ui.transcript.selection import MIXED, selected_text
 from ui.transcript.sliding import Sliding
 from ui.transcript.tokens.mode import TokenMode
 from ui.transcript.word_choice import WordChoice
+
+if TYPE_CHECKING:
+    from ui.pictures.thumbnails import Thumbnails
 from ui.widgets.kit import show_tip
 
 DONE_MS = 1500
@@ -101,6 +105,12 @@ class TranscriptView(RowsArea):
         self.pointer.link_clicked.connect(self.link_activated)
 
     # What the window uses
+
+    def set_thumbnails(self, thumbnails: Thumbnails) -> None:
+        """Where the pictures of messages come from."""
+        thumbnails.arrived.connect(self.viewport().update)
+        self.thumbnails = self._styles.thumbnails = thumbnails
+        self.viewport().update()
 
     def set_conversation(self, messages: Sequence[Message]) -> None:
         """Show this path. Messages that were there before keep their place and state."""
@@ -224,7 +234,7 @@ class TranscriptView(RowsArea):
                 self.pointer.open_menu(index, self.viewport().mapToGlobal(corner.toPoint()))
             case "new_chat":
                 self.new_chat_requested.emit()
-            case "open_attachment":
+            case "open_attachment" | "open_sound" | "open_picture" | "open_more_pictures":
                 self.attachment_opened.emit(action.payload)
             case "open_part" | "open_more_parts":
                 self.part_opened.emit(*part_of(action.payload))

@@ -24,7 +24,7 @@ from typing import Final
 
 from app.chat.attachments.attached_text import block_of
 from app.chat.attachments.documents import read_file
-from app.chat.attachments.kinds import AUDIO, PICTURE, why_unseen
+from app.chat.attachments.kinds import AUDIO, PICTURE
 from app.chat.attachments.media_files import MAX_SENT_BYTES, media_of, media_of_draft
 from app.chat.attachments.pictures import (
     PASTED_NAME as PASTED_PICTURE,
@@ -32,6 +32,7 @@ from app.chat.attachments.pictures import (
     read_media,
     too_many,
 )
+from app.chat.attachments.sight import why_unseen
 from app.chat.attachments.text_files import (
     FileRefused,
     Guess,

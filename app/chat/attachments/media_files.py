@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Final
 
-from app.chat.attachments.kinds import MEDIA, PICTURE, sense_of, why_unseen
+from app.chat.attachments.kinds import MEDIA, PICTURE
+from app.chat.attachments.sight import sense_of, why_unseen
 from app.chat.surroundings import ALWAYS, Still, Surroundings
 from app.engine.protocol.loading_messages import Loaded
 from app.engine.protocol.media_messages import MAX_MEDIA, Media

@@ -165,9 +165,9 @@ def test_pixels_of_the_clipboard_are_a_picture_too(pictures: Pictures) -> None:
 
 def test_a_drawing_has_the_pixels_that_the_picture_has(pictures: Pictures) -> None:
     drawn: PictureDrawn = pictures.draw(a_picture(60, 40), 600, 600).result(WAIT_S)
-    image = Image.frombytes("RGB", (60, 40), drawn.pixels, "raw", "RGBX")
+    image = Image.frombytes("RGBA", (60, 40), drawn.pixels)
     assert (drawn.width, drawn.height) == (60, 40)
-    assert list(image.get_flattened_data()) == list(two_halves(60, 40).get_flattened_data())
+    assert list(image.get_flattened_data()) == list(two_halves(60, 40, "RGBA").get_flattened_data())
 
 
 @each(

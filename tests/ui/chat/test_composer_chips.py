@@ -163,7 +163,7 @@ def test_many_chips_go_on_in_the_next_line_and_scroll(qtbot, composer: Composer)
     first, _second, third = chips_of(composer)
     qtbot.waitUntil(lambda: first.y() < third.y())
     composer.set_attachments([attached(n, 10) for n in range(30)])
-    qtbot.waitUntil(lambda: 60 <= composer.chips.height() <= 110)
+    qtbot.waitUntil(lambda: 60 <= composer.chips.height() <= 112)
     qtbot.waitUntil(lambda: composer.chips.verticalScrollBar().maximum() > 0)
 
 

@@ -130,14 +130,14 @@ def test_a_chip_can_be_put_into_the_text_instead(open_window):
 def test_files_are_attached_and_what_is_no_text_is_said(open_window, tmp_path):
     person = open_window(SCRIPT)
     person.wait_ready()
-    good, bad = tmp_path / "notes.txt", tmp_path / "photo.jpg"
+    good, bad = tmp_path / "notes.txt", tmp_path / "film.bin"
     good.write_text("some notes")
-    bad.write_bytes(b"\xff\xd8\xff\xe0\0\x10JFIF" * 50)
+    bad.write_bytes(b"\0\1\2\3" * 50)
     paste(person, files=(str(good), str(bad)))
     person.wait(lambda: [chip.attachment.name for chip in chips(person)] == ["notes.txt"])
     person.wait(
         lambda: any(
-            "photo.jpg” can't be attached" in card.notice.sentence
+            "film.bin” can't be attached" in card.notice.sentence
             for card in person.window.chat.toasts.cards()
         )
     )

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from models.records import Attachment
     from ui.chat.composer_chips import ChipRow
     from ui.chat.composer_queue import QueueList
-    from ui.chat.unseen_row import UnseenRow
     from ui.pictures.thumbnails import Thumbnails
 
 SEND_KEYS = ("enter", "ctrl_enter")
@@ -86,8 +85,6 @@ class Composer(QWidget):
     queued_changed = Signal(str, str)
     queued_removed = Signal(str)
     send_next_requested = Signal()
-    way_asked = Signal()
-    """What would let the model see a picture is to be done."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -103,7 +100,6 @@ class Composer(QWidget):
         self._recalled: tuple[Sequence[str], int] = ((), 0)
         self._chips: ChipRow | None = None
         self._queue: QueueList | None = None
-        self._unseen: UnseenRow | None = None
         self._thumbnails: Thumbnails | None = None
         self._attach_button: QPushButton | None = None
         self._controls: list[QPushButton] = []
@@ -189,7 +185,7 @@ class Composer(QWidget):
         """Tab goes as the eye does, also to what was built after the field."""
         from ui.shell.tab_order import put_in_order, stops_in
 
-        above = (*stops_in(self._queue), *stops_in(self._chips), *stops_in(self._unseen))
+        above = (*stops_in(self._queue), *stops_in(self._chips))
         above += tuple(stop for widget in self._above for stop in stops_in(widget))
         buttons = (
             *self._controls,
@@ -257,23 +253,6 @@ class Composer(QWidget):
     def set_thumbnails(self, thumbnails: Thumbnails) -> None:
         """What the chips show of pictures. Before there is a chip."""
         self._thumbnails = thumbnails
-
-    def set_unseen(self, sentence: str, button: str) -> None:
-        """Why the model gets nothing of a picture or a sound, and what would do; empty: it does."""
-        if sentence or self._unseen is not None:
-            self.unseen.show_words(sentence, button)
-            self._put_in_order()
-            self.updateGeometry()
-
-    @property
-    def unseen(self) -> UnseenRow:
-        if self._unseen is None:
-            from ui.chat.unseen_row import UnseenRow
-
-            self._unseen = UnseenRow(self._theme)
-            self._unseen.asked.connect(self.way_asked)
-            self._inside.insertWidget(0 if self._chips is None else 1, self._unseen)
-        return self._unseen
 
     def set_queue(self, messages: Sequence[QueuedMessage], is_held: bool) -> None:
         if messages or self._queue is not None:

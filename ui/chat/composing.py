@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from app.chat.desk import Desk
     from ui.chat.attachment_reader import AttachmentReader
     from ui.chat.chat_column import ChatColumn
+    from ui.chat.unseen_row import UnseenRow
     from ui.look.theme import Theme
 
 HISTORY_LENGTH = 100
@@ -54,7 +55,7 @@ class Composing(QObject):
         composer.long_pasted.connect(self._on_long_pasted)
         composer.files_given.connect(self.give_files)
         composer.picture_given.connect(self.give_picture)
-        composer.way_asked.connect(self._go_the_way)
+        self._unseen: UnseenRow | None = None
         self.thumbnails = Thumbnails(desk.media.draw, self)
         composer.set_thumbnails(self.thumbnails)
         chat.transcript.set_thumbnails(self.thumbnails)
@@ -191,11 +192,23 @@ class Composing(QObject):
 
     def _on_attachments_changed(self, event: AttachmentsChanged) -> None:
         self._chat.composer.set_attachments(event.attachments, event.is_coming, event.is_refused)
-        taking = self._taking()
-        self._chat.composer.set_unseen(taking.why or event.unseen, taking.button)
+        self._show_unseen(event.unseen)
         for attachment in event.attachments:
             if attachment.id in self._readers:
                 self._readers[attachment.id].show_attachment(attachment)
+
+    def _show_unseen(self, sentence: str) -> None:
+        taking = self._taking()
+        sentence = taking.why or sentence
+        if sentence and self._unseen is None:
+            from ui.chat.unseen_row import UnseenRow
+
+            self._unseen = UnseenRow(self._theme)
+            self._unseen.asked.connect(self._go_the_way)
+            self._chat.composer.add_above(self._unseen)
+        if self._unseen is not None:
+            self._unseen.show_words(sentence, taking.button)
+            self._chat.composer.put_in_order()
 
     def _on_queue_changed(self, event: QueueChanged) -> None:
         self._chat.composer.set_queue(event.messages, event.is_held)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from pathlib import PurePath
 
 from app.amounts import bytes_words, part_words
 from app.engine.protocol.loading_messages import Device, Loaded
+from app.engine.protocol.media_messages import ProjectorOffer
 from app.engine.protocol.remote_messages import EngineOffer, model_name
 
 _QUANTISATION = re.compile(
@@ -141,6 +143,8 @@ def loaded_details(loaded: Loaded) -> str:
         f"context window {loaded.n_ctx:,} tokens (trained with {loaded.n_ctx_train:,})",
         f"{loaded.n_threads} threads · {where} · loaded in {seconds_text(loaded.load_s)}",
     ]
+    if loaded.projector is not None and not loaded.projector.why:
+        lines.append(projector_text(loaded.projector))
     parts = [
         f"{ALLOCATIONS.get(part.what, part.what)} on {part.device} {bytes_words(part.size_bytes)}"
         for part in loaded.memory
@@ -148,6 +152,17 @@ def loaded_details(loaded: Loaded) -> str:
     if parts:
         lines.append("Memory: " + ", ".join(parts))
     return "\n".join([*lines, *loaded.notes])
+
+
+def projector_text(offer: ProjectorOffer) -> str:
+    """What the weights take besides texts, and by which file.
+
+    >>> projector_text(ProjectorOffer("/m/mmproj.gguf", images=True, tokens_per_image=256))
+    'sees pictures (256 tokens each) by mmproj.gguf'
+    """
+    each = f" ({offer.tokens_per_image:,} tokens each)" if offer.tokens_per_image else ""
+    senses = " and ".join([f"sees pictures{each}"] * offer.images + ["hears"] * offer.audio)
+    return f"{senses or 'takes texts only'} by {PurePath(offer.path).name}"
 
 
 def signed(value: float, form: str = ".2f") -> str:

@@ -22,7 +22,10 @@ KINDS: Final = {
     "kv": "KV cache",
     "compute": "Compute buffers",
     "draft": "Draft model",
+    "projector": "Projector",
 }
+RESERVED: Final = ("compute", "projector")
+"""Of these only a reserve is known before."""
 HEADS: Final = ("Measured at load", "Estimated", "Measured", "Deviation")
 RESERVE: Final = "Only a reserve is known before loading; this is the part used."
 STACK_BELOW_PX: Final = 380
@@ -40,8 +43,7 @@ class Compared:
 
     @property
     def deviation(self) -> str:
-        """How far the measured part is from the estimated one. Of the compute buffers only a
-        reserve is known before: how much of it was taken.
+        """How far the measured part is from the estimated one; how much of a reserve was taken.
 
         >>> Compared("kv", "", 1000, 1020).deviation, Compared("compute", "", 200, 90).deviation
         ('+2.0%', '45% used')
@@ -49,7 +51,7 @@ class Compared:
         if not self.estimated_bytes:
             return "–"
         share = self.measured_bytes / self.estimated_bytes
-        if self.what == "compute":
+        if self.what in RESERVED:
             return f"{100 * share:.0f}% used"
         percent = round(100 * (share - 1), 1)
         return f"{percent:+.1f}%".replace("-", "−") if percent else "0.0%"
@@ -117,7 +119,7 @@ class MeasuredTable(QWidget):
             self._add(name, is_dim=True).setAccessibleName(spoken)
             for figure in figures:
                 self._add(figure)
-            if row.what == "compute":
+            if row.what in RESERVED:
                 self._labels[-1].setToolTip(RESERVE)
         self._arrange()
 

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import foreign_exports
 import pypdfium2
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication, QImage
@@ -78,13 +79,35 @@ def test_a_chat_is_exported_deleted_and_imported_again_by_keyboard(
     person.press(Qt.Key.Key_O, CTRL_SHIFT)
     name_file(person, "import_file_dialog", target)
     preview = dialog(person, "import_dialog")
-    assert preview.list.topLevelItem(0).text(0) == title
-    assert preview.list.topLevelItem(0).text(2) == "Added next to yours"
+    row = [preview.rows.index(0, column).data() for column in (0, 3)]
+    assert row == [title, "Added next to yours"]
     press_return(person, preview)
     toast(person, "imported")
     person.wait(lambda: [c.title for c in desk.shelf.conversations] == [title])
     desk.shelf.open_stored(desk.shelf.conversations[0].id)
     person.wait(lambda: person.reply() and person.reply().content == "It is **Paris**.")
+
+
+def test_an_archive_that_is_dropped_moves_house_and_what_does_not_come_is_said(
+    open_window: Any, tmp_path: Path
+) -> None:
+    person = open_window(SCRIPT)
+    person.wait_ready()
+    desk = person.app.desk
+    archive = foreign_exports.gpt_archive(tmp_path / "chatgpt.zip")
+    person.window.composing.give_files([str(archive)])
+    preview = dialog(person, "import_dialog")
+    assert preview.rows.index(0, 0).data() == "Branches"
+    assert preview.left_out.topLevelItemCount() == 1
+    press_return(person, preview)
+    toast(person, "1 chat was imported.")
+    person.wait(lambda: [c.title for c in desk.shelf.conversations] == ["Branches"])
+    desk.shelf.open_stored(desk.shelf.conversations[0].id)
+    person.wait(lambda: len(desk.shelf.path) == 5)
+    assert desk.shelf.path[3].weights_name == "o3"
+    person.send("And tomorrow?")  # it goes on with the model that is loaded here
+    person.wait_ended()
+    assert person.reply().content == "It is **Paris**."
 
 
 def test_several_chats_are_exported_as_markdown_files(open_window: Any, tmp_path: Path) -> None:

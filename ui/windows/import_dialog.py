@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Final
 
-from PySide6.QtCore import QEvent, QObject, Qt
-from PySide6.QtGui import QGuiApplication, QKeyEvent
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QGuiApplication, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
@@ -45,11 +45,53 @@ FILTERED_FROM: Final = 10
 MOST_REFUSALS: Final = 5
 
 
+class ImportTable(QTableView):
+    """The rows. Space ticks all that are selected; where it is narrow, titles matter more than
+    dates. A tree view would ask every row for its flags, which takes seconds for many."""
+
+    def __init__(self, theme: Theme, rows: ImportRows, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._rows = rows
+        self.setObjectName("import_list")
+        self.setAccessibleName("Chats to import")
+        self.setShowGrid(False)
+        self.setWordWrap(False)
+        self.setTabKeyNavigation(False)
+        self.setSelectionBehavior(QTableView.SelectionBehavior.SelectRows)
+        self.setItemDelegate(TickDelegate(theme, self))
+        self.setModel(rows)
+        rows.setParent(self)
+        self.verticalHeader().hide()
+        theme.keep(self.verticalHeader(), QHeaderView.setDefaultSectionSize, ROW_PX)
+        theme.keep(self, QTableView.setMinimumHeight, LIST_PX)
+        header = self.horizontalHeader()
+        header.setHighlightSections(False)
+        header.setSortIndicator(-1, Qt.SortOrder.AscendingOrder)  # in the file's order, at first
+        self.setSortingEnabled(True)
+        header.setResizeContentsPrecision(20)
+        header.setSectionResizeMode(TITLE, QHeaderView.ResizeMode.Stretch)
+        for column in range(MESSAGES, RESULT + 1):
+            header.setSectionResizeMode(column, QHeaderView.ResizeMode.ResizeToContents)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self.setColumnHidden(DATE, self.width() < self._theme.px(NARROW_PX))
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() != Qt.Key.Key_Space:
+            super().keyPressEvent(event)
+            return
+        chosen = self.selectionModel().selectedRows(TITLE)
+        role = Qt.ItemDataRole.CheckStateRole
+        is_on = any(Qt.CheckState(i.data(role)) is Qt.CheckState.Unchecked for i in chosen)
+        for index in chosen:
+            self._rows.setData(index, _STATES[is_on], role)
+
+
 class ImportDialog(QDialog):
     """`accepted` is called with the ids of the chats that are wanted (None: all) and adds what is
     new of them; `rejected` forgets it."""
-
-    list: QTableView
 
     def __init__(
         self,
@@ -80,7 +122,7 @@ class ImportDialog(QDialog):
         if n_new and any(counts[each] for each in (Whereabouts.OTHER, Whereabouts.MORE)):
             self._label("Your own chats aren't changed.", "small")
         self._add_finding()
-        self._add_table()
+        self.list = ImportTable(theme, self.rows, self)
         self._column.addWidget(self.list, 3)
         self.list.setVisible(bool(preview.chats))
         for sentence in preview.refusals[:MOST_REFUSALS]:
@@ -143,46 +185,6 @@ class ImportDialog(QDialog):
         row.addStretch(1)
         row.addWidget(self.field, 2)
         self._column.addLayout(row)
-
-    def _add_table(self) -> None:
-        table = QTableView(self)  # a tree asks every row for its flags: seconds for many
-        table.setObjectName("import_list")
-        table.setAccessibleName("Chats to import")
-        table.setShowGrid(False)
-        table.setWordWrap(False)
-        table.setTabKeyNavigation(False)
-        table.setSelectionBehavior(QTableView.SelectionBehavior.SelectRows)
-        table.setItemDelegate(TickDelegate(self._theme, table))
-        table.setModel(self.rows)
-        self.rows.setParent(table)
-        self.list = table
-        table.installEventFilter(self)
-        self._theme.keep(table, QTableView.setMinimumHeight, LIST_PX)
-        table.verticalHeader().hide()
-        self._theme.keep(table.verticalHeader(), QHeaderView.setDefaultSectionSize, ROW_PX)
-        header = table.horizontalHeader()
-        header.setHighlightSections(False)
-        header.setSortIndicator(-1, Qt.SortOrder.AscendingOrder)  # in the file's order, at first
-        table.setSortingEnabled(True)
-        header.setResizeContentsPrecision(20)
-        header.setSectionResizeMode(TITLE, QHeaderView.ResizeMode.Stretch)
-        for column in range(MESSAGES, RESULT + 1):
-            header.setSectionResizeMode(column, QHeaderView.ResizeMode.ResizeToContents)
-
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Space ticks all that are selected. In a narrow dialog titles matter more than dates."""
-        if watched is self.list and event.type() == QEvent.Type.Resize:
-            self.list.setColumnHidden(DATE, self.list.width() < self._theme.px(NARROW_PX))
-        if event.type() != QEvent.Type.KeyPress or not isinstance(event, QKeyEvent):
-            return super().eventFilter(watched, event)
-        if watched is self.list and event.key() == Qt.Key.Key_Space:
-            chosen = self.list.selectionModel().selectedRows(TITLE)
-            role = Qt.ItemDataRole.CheckStateRole
-            is_on = any(Qt.CheckState(i.data(role)) is Qt.CheckState.Unchecked for i in chosen)
-            for index in chosen:
-                self.rows.setData(index, _STATES[is_on], role)
-            return True
-        return super().eventFilter(watched, event)
 
     def _show_ticked(self) -> None:
         self.import_button.setText(_verb(self.rows.n_ticked))

@@ -881,7 +881,7 @@ def test_files_that_were_dropped_on_a_chat_that_was_left_are_its_own(room, tmp_p
     """Where one of them may be an export, they are looked into first, which may take a while."""
     goes_on = threading.Event()
     monkeypatch.setattr(
-        "app.chat.exchange.recognising.is_export", lambda _path: not goes_on.wait(20)
+        "app.chat.exchange.recognising.is_import", lambda _path: not goes_on.wait(20)
     )
     (tmp_path / "some.json").write_text("[]")
     (tmp_path / "notes.txt").write_text("some notes")

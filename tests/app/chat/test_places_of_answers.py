@@ -180,6 +180,11 @@ PLACES = {
         "app/chat/conversations/test_desk_conversations.py",
         "test_trash_can_be_undone",
     ),
+    "app/chat/conversations/paths.py read_again": (
+        "the same chat, and no other path was asked for nor anything sent",
+        "app/chat/exchange/test_brought_again.py",
+        "test_again_adds_nothing_and_newer_adds_what_is_new",
+    ),
     "app/chat/conversations/paths.py show_version": (
         "the same chat, and no other path was asked for nor anything sent",
         LATE,
@@ -575,7 +580,12 @@ PLACES = {
         "app/chat/exchange/test_long_import.py",
         "test_cancelled_it_leaves_nothing",
     ),
-    "app/chat/exchange/exchange.py _progress": (
+    "app/chat/exchange/exchange.py preview": (
+        "always: it has ended",
+        "app/chat/exchange/test_long_import.py",
+        "test_looking_says_how_many_chats_there_are_and_can_be_cancelled",
+    ),
+    "app/chat/exchange/exchange.py _now_and_then": (
         "always: it comes before the end",
         "app/chat/exchange/test_long_import.py",
         "test_it_says_how_far_it_is",

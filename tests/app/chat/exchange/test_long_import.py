@@ -46,6 +46,27 @@ def test_it_says_how_far_it_is(room: Any, told: Told, looked: Looked, file: Path
 
 
 @pytest.mark.usefixtures("always_told")
+def test_looking_says_how_many_chats_there_are_and_can_be_cancelled(
+    room: Any, looked: Looked, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked(file)
+    told = [(each.n_chats, each.is_over) for each in room.of(events.ImportLooked)]
+    assert told == [(1, False), (0, True)]
+    whereabouts = room.store.whereabouts
+
+    def cancelled(chat: Any) -> Any:
+        room.desk.exchange.cancel()
+        return whereabouts(chat)
+
+    monkeypatch.setattr(room.store, "whereabouts", cancelled)
+    n_previews = len(room.of(events.ImportPreviewed))
+    room.desk.exchange.preview([str(file), str(file)])
+    room.until(lambda: len([e for e in room.of(events.ImportLooked) if e.is_over]) == 2)
+    room.until(lambda: not room.desk.exchange._is_busy)
+    assert len(room.of(events.ImportPreviewed)) == n_previews
+
+
+@pytest.mark.usefixtures("always_told")
 def test_a_draft_is_saved_while_it_runs(room: Any, looked: Looked, file: Path) -> None:
     looked(file)
     room.desk.exchange.import_previewed()

@@ -124,6 +124,7 @@ lock: $(DEV_STAMP)
 	$(COMPILE) requirements/app.in -o requirements/app.txt
 	$(COMPILE) --no-deps requirements/data.in -o requirements/data.txt
 	$(COMPILE) --no-deps requirements/data-dev.in -o requirements/data-dev.txt
+	$(COMPILE) --no-deps requirements/data-soak.in -o requirements/data-soak.txt
 	$(COMPILE) --constraints requirements/app.txt requirements/dev.in -o requirements/dev.txt
 	@if grep -nE '://|^ *(-i|-f|--(extra-)?index-url|--find-links)' requirements/*.in requirements/*.txt; then \
 	  echo 'The lines above name an index or an address. Remove them before you commit.'; exit 1; fi

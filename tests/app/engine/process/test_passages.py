@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from math import erf
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from each import each
+from minilm_file import minilm_path, package_folder, tensors, words
 from small_networks import tiny_bert
 
 from app.engine.process.native.native import Batch, NativeLog, llama
@@ -140,3 +143,60 @@ def test_weights_that_write_make_vectors_too(made_gguf: Path, room: Room) -> Non
     """Many embedding models are language models that were trained on."""
     ending = room.run(EmbedPassages(1, str(made_gguf), ["a", "b"], are_questions=True))
     assert np.linalg.norm(_vectors(ending), axis=1) == pytest.approx(1.0)
+
+
+def by_hand(text: str) -> np.ndarray[Any, Any]:
+    """The vector of a text of known words, layer by layer in numpy, from the package's own
+    weights."""
+    folder = package_folder()
+    w, known = tensors(folder), {word: place for place, word in enumerate(words(folder))}
+    ids = [known["[CLS]"], *(known[word] for word in text.lower().split()), known["[SEP]"]]
+
+    def norm(x: Any, name: str) -> Any:
+        centred = x - x.mean(axis=-1, keepdims=True)
+        spread = np.sqrt((centred**2).mean(axis=-1, keepdims=True) + 1e-12)
+        return centred / spread * w[f"{name}.weight"] + w[f"{name}.bias"]
+
+    def dense(x: Any, name: str) -> Any:
+        return x @ w[f"{name}.weight"].T + w[f"{name}.bias"]
+
+    def gelu(x: Any) -> Any:
+        return x * 0.5 * (1 + np.vectorize(erf)(x / np.sqrt(2)))
+
+    x = w["embeddings.word_embeddings.weight"][ids]
+    x = x + w["embeddings.position_embeddings.weight"][: len(ids)]
+    x = norm(x + w["embeddings.token_type_embeddings.weight"][0], "embeddings.LayerNorm")
+    for layer in range(6):
+        at = f"encoder.layer.{layer}"
+        q, k, v = (
+            dense(x, f"{at}.attention.self.{each}").reshape(len(ids), 12, 32).transpose(1, 0, 2)
+            for each in ("query", "key", "value")
+        )
+        scores = q @ k.transpose(0, 2, 1) / np.sqrt(32)
+        shares = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        shares /= shares.sum(axis=-1, keepdims=True)
+        mixed = (shares @ v).transpose(1, 0, 2).reshape(len(ids), 384)
+        x = norm(
+            x + dense(mixed, f"{at}.attention.output.dense"), f"{at}.attention.output.LayerNorm"
+        )
+        wide = gelu(dense(x, f"{at}.intermediate.dense"))
+        x = norm(x + dense(wide, f"{at}.output.dense"), f"{at}.output.LayerNorm")
+    mean = x.mean(axis=0)
+    return mean / np.linalg.norm(mean)
+
+
+@pytest.mark.soak
+def test_vectors_of_a_real_model_are_those_of_the_layers_in_numpy(native_log: NativeLog) -> None:
+    loading = opened(str(minilm_path()), 1, native_log)
+    try:
+        while True:
+            next(loading)
+    except StopIteration as done:
+        embedder = done.value
+    try:
+        for text in ("the harbour is deep", "bread and flour for the old bakery"):
+            found, is_cut = embedder.vector(text, is_question=False)
+            assert not is_cut
+            assert float(found @ by_hand(text)) > 0.999
+    finally:
+        embedder.close()

@@ -28,7 +28,6 @@ def room(make_room: Any, starter_gguf: Path, tmp_path: Path) -> Any:
     path.write_bytes(pdf(["\n".join(textwrap.wrap(page, 90)) for page in pages]))
     room = make_room(gguf=starter_gguf, is_real=True)
     room.start_ready()
-    room.desk.levels.set("app", "max_tokens", 8)
     room.desk.settings.set("max_tokens", 8)
     assert room.desk.attachments.add_files([str(path)])
     held = room.desk.attachments

@@ -46,7 +46,7 @@ _TRY_AGAIN = Offer("try_again", "Try again")
 COPY = Offer("copy_message", "Copy message", is_lasting=True)
 _PICTURE = (
     Offer("copy_picture", "Copy as a picture"),
-    Offer("save_picture", "Save as a picture…"),
+    Offer("save_picture", "Save as a picture…", "P"),
 )
 _RAW = Offer("toggle_raw", "Show plain text", "U", is_lasting=True)
 _SHAPED = Offer("toggle_raw", "Show as Markdown", "U", is_lasting=True)
@@ -158,6 +158,7 @@ _KEYS = {
     (Qt.Key.Key_I, True): "insert_above",
     (Qt.Key.Key_S, False): "swap_role",
     (Qt.Key.Key_B, False): "branch_off",
+    (Qt.Key.Key_P, False): "save_picture",
     (Qt.Key.Key_M, False): "map",
     (Qt.Key.Key_U, False): "toggle_raw",
     (Qt.Key.Key_X, False): "run_again",

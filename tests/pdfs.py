@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+PICTURE = b"q 200 0 0 200 72 400 cm BI /W 1 /H 1 /BPC 8 /CS /G ID \x80 EI Q"
+"""What is on a page that was scanned."""
+
 
 def pdf(pages: Sequence[str | bytes], extra: Sequence[bytes] = (), trailer: bytes = b"") -> bytes:
     """A PDF whose pages hold these texts, a line a line; bytes are a page's content stream as it

@@ -17,7 +17,7 @@ import pypdfium2.raw as pdfium_c
 
 from app.reading.document import MAX_FILE_BYTES, PDF, Document, DocumentRefused
 from app.reading.files import too_large
-from app.reading.writing import TextWriter
+from app.reading.writing import TextWriter, no_text
 
 _HYPHEN: Final = re.compile(r"[\x02\ufffe]\s*")
 """PDFium's mark of a hyphen at a line's end that is no part of the word."""
@@ -38,17 +38,18 @@ def read_pdf(file: BinaryIO, name: str) -> Document:
         raise too_large(name, len(raw), MAX_FILE_BYTES)
     pdf = _opened(raw, name)
     writer = TextWriter(name)
-    empty: list[int] = []
-    n_pages = len(pdf)
+    pictures: list[int] = []
+    n_pages, has_text = len(pdf), False
     for number in range(1, n_pages + 1):
         writer.place(f"page {number}", f"[Page {number}]")
-        text = _text_of(pdf, number - 1)
-        if not text:
-            empty.append(number)
+        text, is_blank = _text_of(pdf, number - 1)
+        if not text and not is_blank:
+            pictures.append(number)
+        has_text |= bool(text)
         writer.write(text)
-    if len(empty) == n_pages:
-        raise _no_text(name, n_pages)
-    return writer.document(PDF, len(raw), _note(name, empty, n_pages))
+    if not has_text:
+        raise _no_text(name, len(pictures))
+    return writer.document(PDF, len(raw), _note(name, pictures, n_pages))
 
 
 def _opened(raw: bytes, name: str) -> pdfium.PdfDocument:
@@ -65,25 +66,26 @@ def _opened(raw: bytes, name: str) -> pdfium.PdfDocument:
     return pdf
 
 
-def _text_of(pdf: pdfium.PdfDocument, index: int) -> str:
-    """The text of one page; none where the page can't be read."""
+def _text_of(pdf: pdfium.PdfDocument, index: int) -> tuple[str, bool]:
+    """The text of one page, none where the page can't be read; and whether nothing is on it."""
     try:
         page = _filled_in(pdf, index)
     except pdfium.PdfiumError:
-        return ""
+        return "", False
     try:
+        is_blank = pdfium_c.FPDFPage_CountObjects(page) == 0
         textpage = page.get_textpage()
         text = _in_order(textpage)
         textpage.close()
     except pdfium.PdfiumError:
-        return ""
+        return "", False
     finally:
         page.close()
     text = _HYPHEN.sub("", text)
     text = _FORMS.sub(lambda found: unicodedata.normalize("NFKC", found[0]), text)
     text = _ACCENT.sub(_with_accent, text)
     lines = (line.rstrip() for line in text.replace("\r\n", "\n").split("\n"))
-    return "\n".join(lines).strip()
+    return "\n".join(lines).strip(), is_blank
 
 
 def _filled_in(pdf: pdfium.PdfDocument, index: int) -> pdfium.PdfPage:
@@ -142,7 +144,7 @@ def _gap(before: Box, after: Box) -> bool | None:
     height = min(before[3] - before[1], after[3] - after[1])
     shared = min(before[3], after[3]) - max(before[1], after[1])
     apart = after[0] - before[2]
-    if height <= 0 or shared <= 0 or not -1 <= apart <= height:
+    if height <= 0 or shared <= 0 or not -0.4 * height <= apart <= height:
         return None
     return apart > 0.2 * height
 
@@ -154,15 +156,18 @@ def _with_accent(found: re.Match[str]) -> str:
     return one if len(one) == 1 else found[0]
 
 
-def _no_text(name: str, n_pages: int) -> DocumentRefused:
-    what = "its pages are pictures" if n_pages > 1 else "its page is a picture"
+def _no_text(name: str, n_pictures: int) -> DocumentRefused:
+    if not n_pictures:
+        return no_text(name)
+    what = "its pages are pictures" if n_pictures > 1 else "its page is a picture"
     sentence = f"“{name}” has no text in it: {what}. Run text recognition (OCR) on it first."
     return DocumentRefused("No text (scanned)", sentence)
 
 
-def _note(name: str, empty: list[int], n_pages: int) -> str:
-    if not empty:
+def _note(name: str, pictures: list[int], n_pages: int) -> str:
+    if not pictures:
         return ""
-    pages = f"Page {empty[0]}" if len(empty) == 1 else f"{len(empty):,} of {n_pages:,} pages"
-    verb = "has" if len(empty) == 1 else "have"
+    one = len(pictures) == 1
+    pages = f"Page {pictures[0]}" if one else f"{len(pictures):,} of {n_pages:,} pages"
+    verb = "has" if one else "have"
     return f"{pages} of “{name}” {verb} no text: pictures aren't read."

@@ -53,8 +53,7 @@ class TextWriter:
         """What was written. Raises DocumentRefused where that is nothing."""
         text = "".join(self._parts)
         if not text:
-            sentence = f"“{self._name}” has no text in it, so there is nothing to attach."
-            raise DocumentRefused("No text", sentence)
+            raise no_text(self._name)
         # A place at the very end, of nothing, would lie behind the text.
         places = tuple(place for place in self._places if place.start < len(text))
         return Document(self._name, media_type, text, places, size_bytes, note)
@@ -66,3 +65,8 @@ class TextWriter:
             f"“{self._name}” has more than {most} of text in it. Attach only the part that "
             "matters.",
         )
+
+
+def no_text(name: str) -> DocumentRefused:
+    sentence = f"“{name}” has no text in it, so there is nothing to attach."
+    return DocumentRefused("No text", sentence)

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from pdfs import pdf
+from pdfs import PICTURE, pdf
 
 from app.command_line import cli
 
@@ -34,7 +34,7 @@ def test_documents_stand_before_the_message(
 def test_what_cannot_be_read_is_said_before_anything_loads(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "scan.pdf").write_bytes(pdf([""]))
+    (tmp_path / "scan.pdf").write_bytes(pdf([PICTURE]))
     for argv, said in (
         (["--attach", str(tmp_path / "scan.pdf")], "has no text in it: its page is a picture"),
         (["--attach", str(tmp_path / "gone.pdf")], "no longer there"),

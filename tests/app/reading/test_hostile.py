@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from each import each
-from pdfs import assembled, form, pdf, stream
+from pdfs import PICTURE, assembled, form, pdf, stream
 from zips import claiming, docx, epub, office, opendocument, zipped
 
 from app.reading import child
@@ -54,7 +54,8 @@ def without_limits(monkeypatch: pytest.MonkeyPatch) -> None:
         ("slides.pptx", zipped(office("ppt/presentation.xml")), "Not supported"),
         ("no text.docx", docx("<w:p/>"), "No text"),
         ("page.html", b"<html><script>1</script><body><br></body></html>", "No text"),
-        ("scan.pdf", pdf(["", ""]), "No text (scanned)"),
+        ("scan.pdf", pdf([PICTURE, PICTURE]), "No text (scanned)"),
+        ("blank.pdf", pdf(["", ""]), "No text"),
         ("none.pdf", pdf([]), "Damaged"),
         ("drm.epub", epub({"a.xhtml": "<p>x</p>"}, DRM), "Copy-protected"),
         # archives that claim too much

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pdfs import pdf
+from pdfs import PICTURE, pdf
 
 from app.chat import events
 from app.reading.client import Reading
@@ -16,16 +16,19 @@ PAGES = "[Page 1]\n\nHello, page one.\n\n[Page 2]\n\nThe answer is 42."
 
 def test_a_document_is_attached_with_its_places(make_room: Any, tmp_path: Path) -> None:
     path = tmp_path / "report"  # it is what it holds, whatever it is called
-    path.write_bytes(pdf(["Hello, page one.", "The answer is 42.", ""]))
+    path.write_bytes(pdf(["Hello, page one.", "The answer is 42.", PICTURE, ""]))
     room = make_room().start_ready()
     held = room.desk.attachments
     assert held.add_files([str(path)])
     (attachment,) = room.until(lambda: held.of_open, "the document")
     assert (attachment.name, attachment.kind) == ("report", "document")
-    assert (attachment.text, attachment.size_bytes) == (f"{PAGES}\n\n[Page 3]", path.stat().st_size)
+    assert (attachment.text, attachment.size_bytes) == (
+        f"{PAGES}\n\n[Page 3]\n\n[Page 4]",
+        path.stat().st_size,
+    )
     read = {
         "media_type": "application/pdf",
-        "places": [[0, "page 1"], [28, "page 2"], [57, "page 3"]],
+        "places": [[0, "page 1"], [28, "page 2"], [57, "page 3"], [67, "page 4"]],
         "mode": "whole",
         "pages": "",
     }

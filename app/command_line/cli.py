@@ -177,7 +177,7 @@ _OF_CHATS: Final = ("thinking", "reasoning_budget", "template_variables")
 
 
 def _prompt(
-    options: argparse.Namespace, settings: AskSettings, attached: list[Attachment]
+    options: argparse.Namespace, settings: AskSettings, attached: Sequence[Attachment] = ()
 ) -> Prompt:
     text = stdin_text() if options.text == "-" else options.text
     if options.raw:
@@ -194,7 +194,7 @@ def _prompt(
         return TextPrompt(text)
     if not text.strip() and not attached:
         raise bad_setting("The message is empty. Write some text.")
-    return settings.chat_prompt(with_attached(text, attached))
+    return settings.chat_prompt(with_attached(text, list(attached)))
 
 
 # --- the run ----------------------------------------------------------------------------------

@@ -217,7 +217,7 @@ def _ranked(own: _Side, others: Iterable[_Other]) -> tuple[Projector, ...]:
     placed = []
     for other in others:
         rank = _rank(own, other)
-        if rank is not None:
+        if rank is not None and _can_be_said(other.projector.path):
             placed.append((rank, other.projector))
     placed.sort(key=lambda each: each[0])
     return tuple(projector for _, projector in placed)
@@ -237,12 +237,21 @@ def _rank(own: _Side, other: _Other) -> tuple[object, ...] | None:
             return None
         if is_plain and not (own.takes_pictures or own.is_alone or by_header >= _ENOUGH):
             return None
-        if nearness == _ONE_OFF and is_plain and by_header < _ENOUGH and not own.takes_pictures:
-            return None
+        if nearness == _ONE_OFF and is_plain and by_header < _ENOUGH:
+            return None  # it lies with another model
     kind = other.projector.quantisation
     bits = _BITS.index(kind) if kind in _BITS else len(_BITS)
     path = other.projector.path
     return (not other.is_kept, nearness, -by_name, -by_header, bits, path.name, str(path))
+
+
+def _can_be_said(path: Path) -> bool:
+    """Names of files need not be UTF-8, and what is not, the engine can't be told."""
+    try:
+        os.fspath(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 _SAME_FOLDER, _SAME_DOWNLOAD, _ONE_OFF, _AWAY = range(4)

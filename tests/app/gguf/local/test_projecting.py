@@ -122,6 +122,21 @@ def folder_below(top: Path) -> tuple[Path, list[Path]]:
     return weights, [put_projector(top / "mmproj" / "mmproj-tiny-VL-F16.gguf")]
 
 
+def with_another_model(top: Path) -> tuple[Path, list[Path]]:
+    put_weights(top / "medical-4b" / "medical-4b-Q4_0.gguf")
+    put_projector(top / "medical-4b" / "mmproj-F16.gguf", name="Medical 4b")
+    return put_weights(top / "gemma-3-4b-Q4_0.gguf"), []
+
+
+def not_utf8(top: Path) -> tuple[Path, list[Path]]:
+    plain = put_projector(top / "mmproj.gguf")
+    try:
+        plain.rename(top / "mmproj-\udcff.gguf")
+    except OSError:  # such names can't be on this disk
+        plain.unlink()
+    return put_weights(top / "tiny-VL-Q4_0.gguf"), []
+
+
 def elsewhere(top: Path) -> tuple[Path, list[Path]]:
     put_projector(top / "x" / "y" / "mmproj-tiny-VL-F16.gguf")
     return put_weights(top / "z" / "tiny-VL-Q4_0.gguf"), []
@@ -139,6 +154,8 @@ def elsewhere(top: Path) -> tuple[Path, list[Path]]:
         llama_cache,
         hugging_face,
         folder_below,
+        with_another_model,
+        not_utf8,
         elsewhere,
     ],
 )

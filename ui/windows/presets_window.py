@@ -289,7 +289,9 @@ class PresetsWindow(WindowBeside):
             self._say(f"The file can't be saved: {error.strerror}. Choose another location.")
 
     def _on_import(self) -> None:
-        dialog = QFileDialog(self, "Import a preset", str(Path.home()), "Presets (*.json)")
+        dialog = QFileDialog(
+            self, "Import a preset", str(Path.home()), "Presets (*.json *.yaml *.yml *.settings)"
+        )
         dialog.setObjectName("import_preset_dialog")
         dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
@@ -304,7 +306,7 @@ class PresetsWindow(WindowBeside):
         except OSError as error:
             self._say(f"The file can't be read: {error.strerror}. Choose another file.")
             return
-        self._choose(self._desk.presets.take_text(text))
+        self._choose(self._desk.presets.take_text(text, Path(path).stem))
 
     def _say(self, sentence: str) -> None:
         self.toasts.show_notice(Notice(sentence, "error", sentence))

@@ -19,6 +19,7 @@ from typing import Any, Final
 from app.chat.conversations.shelf import Shelf, new_id
 from app.chat.events import Noticed, PresetsListed
 from app.chat.replies.prompts import clean_message
+from app.chat.settings import foreign_presets
 from app.chat.settings.levels import Levels
 from app.chat.settings.resolved import APP, IN_CHAIN, SHAPING, taken
 from app.chat.settings.sampler_links import OFF
@@ -31,7 +32,9 @@ STARTERS: Final = Path(__file__).parents[3] / "resources" / "presets" / "starter
 MADE: Final = "starter_presets_made"
 MAX_NAME_LENGTH: Final = 80
 MAX_FILE_BYTES: Final = 4 * 1024 * 1024
-NOT_A_PRESET: Final = "This file contains no preset. Choose an exported preset."
+NOT_A_PRESET: Final = (
+    "This file contains no preset. Choose one of Cutaway, SillyTavern or text-generation-webui."
+)
 _FORMAT: Final = "cutaway-preset"
 _ALWAYS: Final = ("system_prompt", "stop_strings", "context_policy", "max_tokens")
 
@@ -221,19 +224,25 @@ class Presets:
         content = {"format": _FORMAT, "name": preset.name, "value": preset.value}
         return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
-    def take_text(self, text: str) -> str:
-        """Add the preset of a JSON file beside the others; its id, or nothing."""
+    def take_text(self, text: str, name: str = "") -> str:
+        """Add the preset of a file beside the others; its id, or nothing. `name`: the file's, which
+        another app's preset is called by."""
         try:
             content = json.loads(text) if len(text) <= MAX_FILE_BYTES else None
         except (ValueError, RecursionError):
             content = None
-        if not isinstance(content, dict) or content.get("format") != _FORMAT:
+        left_out: list[Any]
+        if isinstance(content, dict) and content.get("format") == _FORMAT:
+            value = content.get("value")
+            values = as_kept(value) if isinstance(value, dict) else {}
+            left_out = [n for n in value if n not in values] if isinstance(value, dict) else []
+            name = str(content.get("name", ""))
+        elif (found := foreign_presets.read(text[:MAX_FILE_BYTES])) is not None:
+            values, left_out = found.values, list(found.left_out)
+        else:
             self._around.emit(Noticed("error", NOT_A_PRESET))
             return ""
-        value = content.get("value")
-        values = as_kept(value) if isinstance(value, dict) else {}
-        left_out = [name for name in value if name not in values] if isinstance(value, dict) else []
-        preset_id = self.create(str(content.get("name", "")), values)
+        preset_id = self.create(name, values)
         if left_out and preset_id:
             words = ", ".join(str(name)[:40] for name in left_out[:5])
             sentence = f"Some settings of the preset couldn't be read and were skipped: {words}."

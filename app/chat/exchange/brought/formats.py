@@ -10,7 +10,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from app.chat.exchange.brought import chatgpt, claude, jan, lm_studio, open_webui
+from app.chat.exchange.brought import (
+    cards,
+    chatgpt,
+    claude,
+    jan,
+    kobold,
+    lm_studio,
+    open_webui,
+    silly_tavern,
+    text_generation_webui,
+)
 from app.chat.exchange.brought.places import Place
 from app.chat.exchange.brought.told import Brought
 
@@ -26,7 +36,18 @@ class Format:
 
 
 FORMATS: Final = tuple(
-    Format(app.APP, app.claims, app.read) for app in (chatgpt, claude, lm_studio, jan, open_webui)
+    Format(app.APP, app.claims, app.read)
+    for app in (
+        chatgpt,
+        claude,
+        lm_studio,
+        jan,
+        open_webui,
+        silly_tavern,
+        cards,
+        text_generation_webui,
+        kobold,
+    )
 )
 
 

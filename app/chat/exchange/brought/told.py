@@ -30,7 +30,8 @@ class Told:
     _counts: dict[str, int] = field(default_factory=dict)
 
     def of(self, what: str, count: int = 1) -> None:
-        self._counts[what] = self._counts.get(what, 0) + count
+        if count:
+            self._counts[what] = self._counts.get(what, 0) + count
 
     def all(self) -> Iterator[NotUnderstood]:
         for what, count in self._counts.items():

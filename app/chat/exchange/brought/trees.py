@@ -151,12 +151,17 @@ def tool_call(call_id: str, name: str, arguments: object) -> ToolCall:
 
 
 def assembled(
-    chat: Chat, nodes: Sequence[Node], left_out: Callable[[str], object]
+    chat: Chat,
+    nodes: Sequence[Node],
+    left_out: Callable[[str], object],
+    *,
+    may_be_empty: bool = False,
 ) -> WholeConversation | None:
-    """The chat; None where it holds nothing. `left_out` is told what does not come as it was."""
+    """The chat; None where it holds no message, unless it may. `left_out` is told what does not
+    come as it was."""
     made = _Assembly(chat, left_out)
     made.add(_ordered(nodes))
-    return made.whole()
+    return made.whole() if made.has_messages or may_be_empty else None
 
 
 def linked(nodes: Iterable[Node]) -> list[Node]:
@@ -363,9 +368,11 @@ class _Assembly:
             details=details if is_picture else {},
         )
 
-    def whole(self) -> WholeConversation | None:
-        if not self._messages:
-            return None
+    @property
+    def has_messages(self) -> bool:
+        return bool(self._messages)
+
+    def whole(self) -> WholeConversation:
         chat = self._chat
         messages = tuple(self._messages.values())
         times = [message.created_at for message in messages if message.created_at != _NEVER]
@@ -386,11 +393,12 @@ class _Assembly:
         )
         return WholeConversation(conversation, messages, files=self._bytes, is_brought=True)
 
-    def _last(self, messages: Sequence[Message]) -> str:
+    def _last(self, messages: Sequence[Message]) -> str | None:
         """The newest leaf, where the app doesn't say which one was shown."""
         above = {message.parent_id for message in messages}
         leaves = [message for message in messages if message.id not in above]
-        return max(reversed(leaves), key=lambda message: message.created_at).id
+        newest = max(reversed(leaves), key=lambda message: message.created_at, default=None)
+        return None if newest is None else newest.id
 
 
 @dataclass(frozen=True, slots=True)

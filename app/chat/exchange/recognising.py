@@ -13,8 +13,9 @@ from typing import Final
 from app.chat.exchange.json_format import FORMAT
 from app.chat.exchange.refusals import FileRefused
 
-SUFFIXES: Final = (".json", ".jsonl", ".zip", ".db")
-"""What exports are called, where it isn't a folder; all else that has a suffix is attached."""
+SUFFIXES: Final = (".json", ".jsonl", ".zip", ".charx", ".db", ".png")
+"""What exports are called, where it isn't a folder; all else that has a suffix is attached. A PNG
+may hold a character card; others are pictures to attach."""
 
 _FORMAT: Final = re.compile(
     rb'\A(?:\xef\xbb\xbf)?\s*\{[^{}]*?"format"\s*:\s*"%b"' % FORMAT.encode()

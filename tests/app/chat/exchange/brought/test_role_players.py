@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import struct
+import zipfile
 import zlib
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ from each import each
 
 from app.chat.exchange.brought.cards import card_chunk
 from app.chat.exchange.brought.silly_tavern import tavern_time
+from app.chat.exchange.recognising import is_import
 from models.records import ConversationKind
 
 Outline = Callable[[Any], list[str]]
@@ -315,3 +317,13 @@ def test_a_story_of_koboldcpp_is_a_text_document(
     assert chat.conversation.kind is ConversationKind.TEXT
     assert outline(chat) == ["0 user: Once upon a time."]
     assert read(session(tmp_path, prompt="")).missing == {"Sessions without a text": 1}
+
+
+def test_a_picture_with_a_card_in_it_is_an_import_and_others_are_not(tmp_path: Path) -> None:
+    card, plain, archive = (tmp_path / name for name in ("card.PNG", "plain.png", "a.charx"))
+    card.write_bytes(pictured(chunk(b"tEXt", as_text(b"chara", CARD))))
+    plain.write_bytes(pictured())
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("card.json", json.dumps(CARD))
+        file.writestr("assets/icon.png", pictured())
+    assert [is_import(str(path)) for path in (card, plain, archive)] == [True, False, True]

@@ -192,7 +192,7 @@ class ExchangeActs(QObject):
         dialog.setFileMode(QFileDialog.FileMode.ExistingFiles)
         dialog.setNameFilters(
             [
-                "Chats (*.json *.zip *.jsonl *.db *.md *.markdown *.txt)",
+                "Chats (*.json *.zip *.jsonl *.db *.md *.markdown *.txt *.png *.charx)",
                 *(FILTERS[".json"], FILTERS[".md"], "All files (*)"),
             ]
         )

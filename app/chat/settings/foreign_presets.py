@@ -1,4 +1,4 @@
-"""Sampler presets of other apps: SillyTavern's and KoboldAI's (JSON), text-generation-webui's (YAML).
+"""Sampler presets of other apps: SillyTavern, KoboldAI (JSON), text-generation-webui (YAML).
 
 They have one number for each sampler under names of their own, and an order. Here they become
 llama-server's names and from there a chain (`app.server.sampling`). A sampler that llama.cpp hasn't

@@ -86,7 +86,7 @@ def test_a_preset_of_text_generation_webui() -> None:
 def test_values_that_cannot_be_are_left_out_by_name() -> None:
     found = read(json.dumps({"temp": 5000, "top_k": "many", "min_p": 0.1, "top_p": 7}))
     assert found is not None
-    assert [stage["stage"] for stage in found.values["chain"]] == ["min_p", "temperature", "dist"]
+    assert [stage["stage"] for stage in found.values["chain"]] == ["min_p", "dist"]
     assert found.left_out == ("temperature", "top_p")
 
 

@@ -97,7 +97,7 @@ def test_a_chat_of_silly_tavern(read: Any, outline: Outline, tmp_path: Path) -> 
         "Author's notes": 1,
         "Messages hidden from the prompt: as ordinary ones": 1,
         "Lines that can't be read": 2,
-        "Files that the export doesn't contain: their names stand in the messages": 1,
+        "Files missing from the export (named in the messages)": 1,
     }
     alone = read(path).chat
     assert [message.id for message in alone.messages] == [m.id for m in found.chat.messages]

@@ -23,7 +23,7 @@ class UnseenRow(QWidget):
         row = QHBoxLayout(self)
         row.addWidget(self._words, 1)
         row.addWidget(self.button)
-        theme.space(row, 8)
+        theme.space(row, 8, margins=0)
         theme.sheet(self._words, lambda theme: f"color: {theme.colors.warning};")
         self.hide()
 

@@ -21,9 +21,11 @@ ROOT = Path(__file__).parents[3]
 _CHILD = """
 import json, sys
 from pathlib import Path
-from models.records import MessageState, Role
+from models.records import Attachment, MessageState, Role
 from models.store.store import Store
 from store_records import a_conversation, a_message
+
+PICTURE = bytes(range(256)) * 400
 
 def acknowledge(*what):
     sys.stdout.write(json.dumps(what) + "\\n")
@@ -39,6 +41,12 @@ while True:
     )
     store.append_message(question).result()
     acknowledge("sent", question.id, question.content)
+    picture = Attachment(
+        f"{sys.argv[2]}-p{turn}", conversation.id, "ant.png", "", 4, question.created_at,
+        question.id, kind="picture",
+    )
+    store.create_attachment(picture, ("image/png", PICTURE)).result()
+    acknowledge("attached", picture.id, picture.name)
     reply = a_message(
         conversation, question, id=f"{sys.argv[2]}-r{turn}",
         role=Role.ASSISTANT, state=MessageState.STREAMING, content="",
@@ -88,7 +96,11 @@ def test_nothing_that_was_acknowledged_is_lost(
     path = {m.id: m for m in store.load_conversation("c").result()[1]}
     streaming = [m for m in path.values() if m.state is MessageState.INTERRUPTED]
     assert opened.interrupted == len(streaming) <= 1
-    latest = {message_id: (what, text) for what, message_id, text in acknowledged}
+    latest = {own: (what, text) for what, own, text in acknowledged if what != "attached"}
+    attached = {each.id for each in store.list_attachments("c").result()}
+    assert {own for what, own, _ in acknowledged if what == "attached"} <= attached
+    for own in attached:  # one that is there has its bytes
+        assert store.load_file(own).result() == ("image/png", bytes(range(256)) * 400)
     for message_id, (what, text) in latest.items():
         message = path[message_id]
         if what == "streamed":

@@ -20,6 +20,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from app.engine.protocol.cache_messages import CacheMap, CacheSlot, CellPart, LastTurn
+from app.engine.protocol.media_messages import MediaSpan
 from app.engine.protocol.pieces import unpack
 from app.insight.prompt.parts import named
 
@@ -82,6 +83,22 @@ class CellMap:
         position = stretch.position + cell - stretch.first
         ids = self._ids[holder]
         return ids[position] if position < len(ids) else None
+
+    def media_at(self, cell: int) -> tuple[MediaSpan, int] | None:
+        """The picture that a cell is of, and which of its cells it is."""
+        stretch = self.at(cell)
+        if stretch is None:
+            return None
+        position = stretch.position + cell - stretch.first
+        spans = self.slot_of(stretch).media
+        return next(
+            (
+                (span, position - span.start)
+                for span in spans
+                if span.start <= position < span.start + span.count
+            ),
+            None,
+        )
 
     def cells_of(self, message_id: str) -> tuple[int, int] | None:
         """The first and the last cell of a message."""

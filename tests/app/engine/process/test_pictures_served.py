@@ -167,7 +167,7 @@ def test_the_servers_of_llama_cpp_reply_alike(
             "temperature": 0,
             "logprobs": True,
             "top_logprobs": 20,
-            "ignore_eos": True,  # of an end token it tells none
+            "logit_bias": [[40, 100.0]],  # of a token that spells nothing it tells none
         }
         told = urllib.request.Request(
             f"{url}/v1/chat/completions",

@@ -5,11 +5,14 @@ from __future__ import annotations
 import random
 import time
 
+import msgspec
 import pytest
 from each import each
 from made_cache import slot, told
 
 from app.engine.protocol.cache_messages import CellPart, LastTurn
+from app.engine.protocol.frames import Array
+from app.engine.protocol.media_messages import MediaSpan
 from app.insight.cache.cells import CellMap, CellStretch, Grid, grid_for, squares
 
 
@@ -179,3 +182,17 @@ def test_a_full_window_is_laid_out_quickly() -> None:
         took.append(time.thread_time() - began)
     assert cells.n_used == 32_768
     assert min(took) < 0.02
+
+
+def test_cells_of_a_picture_are_known_by_their_place_on_it() -> None:
+    held = slot(0, [(1, 0, 9)], [CellPart(0, 9, "user", "m1")])
+    ids = Array.of("i4", [5, 6, -900, -901, -902, -903, -904, -905, 7])
+    picture = MediaSpan(2, 6, "p", 3, 2)
+    held = msgspec.structs.replace(held, token_ids=ids, media=[picture])
+    cells = CellMap(told(held, n_used=9))
+    assert [cells.media_at(cell) for cell in (1, 2, 7, 8)] == [
+        None,
+        (picture, 0),
+        (picture, 5),
+        None,
+    ]

@@ -38,6 +38,7 @@ class ListActs:
     toggle_folder: Act
     new_folder: Act
     move_folder: Act
+    export_folder: Act
     delete_folder: Act
 
 
@@ -70,6 +71,7 @@ def fill_for_folder(menu: QMenu, row: Row, acts: ListActs) -> None:
     menu.addSeparator()
     _add(menu, "New folder inside", "", acts.new_folder)
     _add(menu, "Move to a folder…", MOVE_KEY, acts.move_folder)
+    _add(menu, "Export its chats…", "", acts.export_folder)
     menu.addSeparator()
     _add(menu, "Delete folder, keep its chats", "Del", acts.delete_folder)
 

@@ -62,6 +62,7 @@ class Sidebar(Plane):
     tags_requested = Signal(object, object, object)
     """Of these chats: tags to put on, and to take off."""
     export_requested = Signal(object)
+    folder_export_requested = Signal(str)
     folder_requested = Signal(object)
     folder_rename_requested = Signal(str, str)
     folder_move_requested = Signal(str, object)
@@ -498,6 +499,7 @@ class Sidebar(Plane):
             toggle_folder=lambda: self._model.toggle(folder_id),
             new_folder=lambda: self.new_folder(folder_id or None),
             move_folder=lambda: self.move_folder(folder_id),
+            export_folder=lambda: self.folder_export_requested.emit(folder_id),
             delete_folder=lambda: self.folder_delete_requested.emit(folder_id),
         )
 

@@ -62,6 +62,9 @@ class ExchangeActs(QObject):
         bridge.on(ImportLooked, self._on_import_looked)
         bridge.on(ImportProgressed, self._on_import_progressed)
         sidebar.export_requested.connect(self.export)
+        sidebar.folder_export_requested.connect(
+            lambda folder_id: self.export(self._chats_in(folder_id))
+        )
 
     def add_actions(self, actions: Actions) -> None:
         desk, sidebar = self._desk, self._sidebar
@@ -100,16 +103,19 @@ class ExchangeActs(QObject):
         ).open()
 
     def _folder_of(self, shown: Conversation | None) -> tuple[str, list[str]]:
-        """The name of the folder around a chat, and the chats in it and in folders below."""
+        """The name of the folder around a chat, and what is in it."""
         folders = {each.id: each for each in self._desk.folders.all}
         if shown is None or shown.folder_id not in folders:
             return "", []
-        inside, found = {shown.folder_id}, 0
+        return folders[shown.folder_id].name, self._chats_in(shown.folder_id)
+
+    def _chats_in(self, folder_id: str) -> list[str]:
+        """In a folder and in those below it."""
+        inside, found = {folder_id}, 0
         while found < len(inside):
             found = len(inside)
-            inside |= {each.id for each in folders.values() if each.parent_id in inside}
-        chats = [c.id for c in self._desk.shelf.conversations if c.folder_id in inside]
-        return folders[shown.folder_id].name, chats
+            inside |= {each.id for each in self._desk.folders.all if each.parent_id in inside}
+        return [c.id for c in self._desk.shelf.conversations if c.folder_id in inside]
 
     def _ask_where(self, ids: Sequence[str] | None, choices: Choices, as_zip: bool) -> None:
         self._choices = choices

@@ -29,6 +29,9 @@ from models.store.store import Store
 NOTHING: Final = "Nothing to export yet: this chat has no saved messages."
 NO_REPLIES: Final = "Nothing to export: none of these chats has a finished reply."
 
+sync: Final = os.fsync
+"""Down to the disk itself, which may be full only then."""
+
 _LONGEST_NAME: Final = 80
 _FORBIDDEN: Final = '<>:"/\\|?*'
 _RESERVED: Final = frozenset(
@@ -299,7 +302,7 @@ def _whole_path(path: Path) -> Iterator[Path]:
         with _part_beside(path) as part:
             yield part
             with part.open("rb+") as file:
-                os.fsync(file.fileno())
+                sync(file.fileno())
             part.replace(path)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,8 @@ from typing import Any
 import pytest
 
 from app.chat import events
+from app.chat.exchange import exporting
+from app.chat.exchange.choices import Choices
 from app.chat.exchange.exporting import file_name
 from models.records import MessageState, Role, Whereabouts
 
@@ -251,3 +255,71 @@ def test_a_temporary_chat_is_exported_when_somebody_asks_for_it(
     desk.exchange.export([desk.shelf.open.id], str(tmp_path / "secret.md"), "markdown")
     told("exported")
     assert "A secret" in (tmp_path / "secret.md").read_text()
+
+
+def test_several_chats_are_files_of_their_own_or_an_archive_of_them(
+    room: Any, told: Told, tmp_path: Path
+) -> None:
+    desk = room.desk
+    for _ in range(2):
+        desk.shelf.open_new()
+        room.ask("What is the capital of France?")
+    archive = tmp_path / "chats.zip"
+    desk.exchange.export(None, str(archive), Choices("html"))
+    told("3 chats were exported to “chats.zip”.")
+    with zipfile.ZipFile(archive) as opened:
+        names = sorted(opened.namelist())
+        pages = [opened.read(name).decode() for name in names]
+    title = "What is the capital of France"
+    assert [name.removeprefix(title) for name in names] == [" (2).html", " (3).html", ".html"]
+    assert all("What is the capital of France?" in page for page in pages)
+    desk.exchange.export(None, str(tmp_path / "folder"), Choices("docx"))
+    told("“folder”")
+    assert sorted(path.name for path in (tmp_path / "folder").iterdir()) == [
+        name.replace(".html", ".docx") for name in names
+    ]
+    desk.exchange.export(None, str(tmp_path / "all.jsonl"), Choices("training"))
+    told("“all.jsonl”")
+    lines = (tmp_path / "all.jsonl").read_text().splitlines()
+    assert [[m["role"] for m in json.loads(line)["messages"]] for line in lines] == [
+        ["user", "assistant"]
+    ] * 3
+    progress = room.of(events.ExportProgressed)
+    assert [each.is_over for each in progress if each.is_over] == [True] * 3
+
+
+def test_a_cancelled_export_leaves_what_was_there(room: Any, told: Told, tmp_path: Path) -> None:
+    desk, target = room.desk, tmp_path / "chat.html"
+    target.write_text("old")
+
+    class Waiting:
+        """A press that is asked for a page, and cancelled while it makes one."""
+
+        def print_chat(self, chat: Any, choices: Choices, path: Path) -> None:
+            desk.exchange.cancel()
+            path.write_bytes(b"half")
+            chat.step()
+
+    desk.exchange.press = Waiting()
+    desk.exchange.export([desk.shelf.open.id], str(target), Choices("pdf"))
+    told("Export cancelled.")
+    assert target.read_text() == "old"
+    assert not list(tmp_path.glob(".cutaway-*"))
+
+
+def test_a_full_disk_is_said_and_the_old_file_stays(
+    room: Any, told: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    for form in ("html", "training", "tokens"):
+        target = tmp_path / f"chat.{form}"
+        target.write_text("old")
+        with monkeypatch.context() as patched:
+            patched.setattr(exporting, "sync", full)
+            room.desk.exchange.export([room.desk.shelf.open.id], str(target), Choices(form))
+            words = told(f"“{target.name}” couldn't be saved (No space left on device).")
+        assert words.endswith("free some space.")
+        assert target.read_text() == "old"
+    assert not list(tmp_path.glob(".cutaway-*"))

@@ -15,6 +15,7 @@ All of it is for a thread: disks sleep, and networks hang.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import re
 import stat
@@ -71,6 +72,10 @@ NOT_ENTERED: Final = frozenset(
     }
 )
 """Trash and what belongs to the file system: nobody keeps weights there to use them."""
+PROJECTORS: Final = ("mmproj", "projector")
+"""What names of projectors have in them."""
+MAX_BESIDE: Final = 4096
+"""Files of a folder that are looked at for what belongs to one of them."""
 JANS_FILE: Final = "model.yml"
 _IMPORTED: Final = re.compile(
     r"^(?:model|mmproj)_path:[ \t]*(?P<path>\S.*?)[ \t\r]*$", re.MULTILINE
@@ -184,13 +189,14 @@ def _take_imported(found: Scan, file: Path) -> None:
 
 
 def _take_one(found: Scan) -> None:
-    """A place that is a file: that file, or the split set that it is a part of."""
+    """A place that is a file: that file, or the split set that it is a part of, and projectors that
+    lie beside it."""
     path = found.place.path
     with contextlib.suppress(OSError):  # parts come and go beside it
         found.folders[path.parent] = path.parent.stat().st_mtime_ns
     split = set_name(path.name)
     names = part_names(split) if split is not None else [path.name]
-    for name in names:
+    for name in (*names, *(each for each in _projectors_in(path.parent) if each not in names)):
         other = path.with_name(name)
         try:
             info = other.stat()
@@ -198,9 +204,27 @@ def _take_one(found: Scan) -> None:
             continue  # a missing part is named by its set
         real = Path(os.path.realpath(other))
         begun = any(is_there(other.with_name(name + e)) for e in PARTIAL_ENDINGS)
-        called = (found.place.name,) if found.place.name else ()
+        called = (found.place.name,) if found.place.name and name in names else ()
         origin, by_name = found.place.origin, _named_by(real)
         found.files.append(SeenFile(other, real, stamp_of(info), origin, called, by_name, begun))
+
+
+def _projectors_in(folder: Path) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in itertools.islice(entries, MAX_BESIDE)]
+    except OSError:
+        return []
+    return sorted(name for name in names if is_projector_name(name) and is_weights_name(name))
+
+
+def is_projector_name(name: str) -> bool:
+    """
+    >>> is_projector_name("mmproj-F16.gguf"), is_projector_name("tiny-Q4_0.gguf")
+    (True, False)
+    """
+    folded = name.casefold()
+    return folded.endswith(ENDING) and any(each in folded for each in PROJECTORS)
 
 
 def _may_enter(name: str) -> bool:

@@ -26,14 +26,12 @@ from typing import Final
 from app.gguf.facts import facts_of
 from app.gguf.header import read_header
 from app.gguf.local.entries import FoundWeights
+from app.gguf.local.finding import MAX_BESIDE, is_projector_name
 from app.gguf.local.ollama_store import layers_beside
 from app.gguf.projector import ProjectorFacts
 from app.gguf.refusal import HeaderRefused
 
-MAX_LISTED: Final = 4096
-"""Files of a folder that are looked at; nobody keeps more models in one."""
 MAX_READ: Final = 32
-_NAMES: Final = ("mmproj", "projector")
 _BITS: Final = ("F16", "BF16", "Q8_0", "F32")
 _WORDS: Final = re.compile(r"[^\w.]+|_")
 _NOISE: Final = re.compile(
@@ -58,15 +56,6 @@ class Projector:
         """What the model can do with it, in words."""
         both = "sees pictures and hears" if self.facts.sees else "hears"
         return both if self.facts.hears else "sees pictures"
-
-
-def is_projector_name(name: str) -> bool:
-    """
-    >>> is_projector_name("mmproj-F16.gguf"), is_projector_name("tiny-Q4_0.gguf")
-    (True, False)
-    """
-    folded = name.casefold()
-    return folded.endswith(".gguf") and any(each in folded for each in _NAMES)
 
 
 # --- beside one file ------------------------------------------------------------------------------
@@ -128,7 +117,7 @@ def _inside(folders: Iterable[Path]) -> Iterator[Path]:
 def _listed(folder: Path) -> list[str]:
     try:
         with os.scandir(folder) as entries:
-            names = itertools.islice((entry.name for entry in entries), MAX_LISTED)
+            names = itertools.islice((entry.name for entry in entries), MAX_BESIDE)
             return sorted(name for name in names if name.casefold().endswith(".gguf"))
     except (OSError, ValueError):
         return []
@@ -137,7 +126,7 @@ def _listed(folder: Path) -> list[str]:
 def _folders(folder: Path) -> list[Path]:
     try:
         with os.scandir(folder) as entries:
-            some = itertools.islice(entries, MAX_LISTED)
+            some = itertools.islice(entries, MAX_BESIDE)
             return sorted(Path(entry.path) for entry in some if entry.is_dir())[:MAX_READ]
     except (OSError, ValueError):
         return []

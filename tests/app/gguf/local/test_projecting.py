@@ -204,6 +204,15 @@ def test_jan_says_what_it_imported_together(tmp_path: Path) -> None:
     assert [each.path for each in projectors_of(entry, found)] == [seeing]
 
 
+def test_beside_a_file_that_was_opened_alone(tmp_path: Path) -> None:
+    weights = put_weights(tmp_path / "tiny-VL-Q4_0.gguf")
+    put_weights(tmp_path / "other-Q4_0.gguf")
+    seeing = put_projector(tmp_path / "mmproj-tiny-VL.gguf")
+    place = Place(Origin.OPENED, weights)
+    assert both(tmp_path, weights, place) == [seeing]
+    assert len(entries(looked_into(place))) == 2  # and nothing else of the folder
+
+
 def test_all_that_could_be_chosen(tmp_path: Path) -> None:
     put_projector(tmp_path / "b" / "one-mmproj.gguf")
     put_projector(tmp_path / "a" / "two-mmproj.gguf", sees=True, hears=True)

@@ -6,9 +6,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from each import each
 from pdfs import PICTURE, pdf
 
 from app.chat import events
+from app.chat.attachments.documents import read_file
 from app.reading.client import Reading
 
 PAGES = "[Page 1]\n\nHello, page one.\n\n[Page 2]\n\nThe answer is 42."
@@ -50,3 +52,27 @@ def test_a_window_that_closes_waits_for_no_document(make_room: Any, tmp_path: Pa
     room.desk.attachments._documents = Reading(command=never)
     room.desk.attachments.add_files([str(path)])
     assert room.until(lambda: room.desk.attachments._documents._children, "the process")
+
+
+@each(
+    ("name", "text"),
+    [
+        ("a.py", "#!/usr/bin/env python\nprint('<html>')\n"),
+        ("index.php", "<!DOCTYPE html>\n<html><?php echo 1 ?></html>\n"),
+        ("App.vue", "<template><p>{{ a }}</p></template>\n"),
+        ("page.html.j2", "<!doctype html>\n{% block a %}{% endblock %}\n"),
+        ("pom.xml", "<?xml version='1.0'?>\n<project/>\n"),
+        ("logo.svg", "<svg xmlns='x'><text>a</text></svg>\n"),
+        ("part.html", "<p>a part, not a page</p>\n"),
+        ("data.csv", "a;b\n1;2\n"),
+        ("data.tsv", "a\tb\n"),
+        ("book.ipynb", '{"cells": []}\n'),
+        ("paper.tex", "\\documentclass{article}\n% PDF-like: %%PDF\n"),
+        ("Makefile", "all:\n\techo PK\n"),
+        ("notes.md", "# PK is no zip\n"),
+    ],
+)
+def test_source_code_and_tables_stay_as_they_are(name: str, text: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text, "utf-8")
+    file = read_file(str(tmp_path / name), Reading(command=["no such program"]))
+    assert (file.kind, file.text) == ("text", text)

@@ -80,6 +80,7 @@ class Composer(QWidget):
     attachment_opened = Signal(str)
     attachment_removed = Signal(str)
     attachment_wanted_as_text = Signal(str)
+    page_source_wanted = Signal(str)
     queued_edit_begun = Signal(str)
     queued_typed = Signal(str, str)
     queued_changed = Signal(str, str)
@@ -207,6 +208,7 @@ class Composer(QWidget):
             self._chips.opened.connect(self.attachment_opened)
             self._chips.removed.connect(self.attachment_removed)
             self._chips.wanted_as_text.connect(self.attachment_wanted_as_text)
+            self._chips.wanted_source.connect(self.page_source_wanted)
             self._inside.insertWidget(0, self._chips)
         return self._chips
 

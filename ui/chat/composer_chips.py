@@ -66,6 +66,7 @@ class Chip(QFrame):
     opened = Signal(str)
     removed = Signal(str)
     wanted_as_text = Signal(str)
+    wanted_source = Signal(str)
 
     def __init__(
         self,
@@ -152,6 +153,10 @@ class Chip(QFrame):
             menu.addAction("Paste into the message instead").triggered.connect(
                 lambda: self.wanted_as_text.emit(own)
             )
+        if self.attachment.details.get("media_type") == HTML:
+            menu.addAction("Attach its source code instead").triggered.connect(
+                lambda: self.wanted_source.emit(own)
+            )
         menu.addAction("Remove").triggered.connect(lambda: self.removed.emit(own))
         menu.popup(event.globalPos())
 
@@ -201,6 +206,7 @@ class ChipRow(ShortArea):
     opened = Signal(str)
     removed = Signal(str)
     wanted_as_text = Signal(str)
+    wanted_source = Signal(str)
     left = Signal()
 
     def __init__(
@@ -250,6 +256,7 @@ class ChipRow(ShortArea):
         chip.opened.connect(self.opened)
         chip.removed.connect(self.removed)
         chip.wanted_as_text.connect(self.wanted_as_text)
+        chip.wanted_source.connect(self.wanted_source)
         self._chips[attachment.id] = chip
         self._flow.addWidget(chip)
         chip.show()

@@ -63,6 +63,7 @@ class Composing(QObject):
         composer.attachment_opened.connect(self.open_attachment)
         composer.attachment_removed.connect(desk.attachments.remove)
         composer.attachment_wanted_as_text.connect(self._put_into_text)
+        composer.page_source_wanted.connect(lambda own: desk.attachments.use_sources([own]))
         chat.transcript.attachment_opened.connect(self.open_attachment)
         composer.queued_edit_begun.connect(desk.queue.edit)
         composer.queued_typed.connect(desk.queue.type_into)
@@ -74,6 +75,14 @@ class Composing(QObject):
 
     def add_actions(self, actions: Actions) -> None:
         actions.add(Action("attach", "Attach files", ATTACH_KEY, self.choose_files))
+        actions.add(
+            Action(
+                "page_source",
+                "Attach the source code of web pages",
+                "Ctrl+Alt+Shift+I",
+                lambda: self._desk.attachments.use_sources(),
+            )
+        )
         self.documents.add_actions(actions)
 
     # --- acts -----------------------------------------------------------------------------------

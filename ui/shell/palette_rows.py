@@ -90,6 +90,8 @@ ALSO: Final[dict[str, tuple[str, ...]]] = {
     "tools": ("mcp", "function calling", "use tools"),
     "tool_servers": ("mcp servers", "add mcp server", "connectors", "plugins"),
     "tool_call": ("approve tool", "allow tool"),
+    "attach": ("upload file", "add document", "PDF", "DOCX", "spreadsheet", "EPUB", "web page"),
+    "page_source": ("HTML source", "view source"),
     "attach_from_server": ("mcp resource", "mcp prompt"),
     "thinking": ("reasoning", "reasoning effort", "think"),
     "limit_reasoning": ("thinking budget", "reasoning budget"),

@@ -39,6 +39,7 @@ from app.chat.attachments.text_files import (
     TextFile,
     guess_words,
     read_as,
+    read_text_file,
     refusal_words,
 )
 from app.chat.conversations.shelf import Shelf, new_id
@@ -87,6 +88,7 @@ class Attachments:
         self._counted_with: dict[str, str] = {}
         self._is_counting = False
         self._guesses: dict[str, Guess] = {}
+        self._sources: dict[str, str] = {}
         self._documents = Reading()
         self.on_counted: Callable[[Attachment, int], None] = lambda attachment, n_tokens: None
 
@@ -243,6 +245,26 @@ class Attachments:
 
         threading.Thread(target=read, name="attached-files", daemon=True).start()
 
+    def use_sources(self, attachment_ids: Sequence[str] = ()) -> None:
+        """Attach the source of web pages in place of what one reads of them: of these, or of all in
+        the draft on screen."""
+        pages = [
+            each
+            for each in self.of_open
+            if each.id in self._sources and (not attachment_ids or each.id in attachment_ids)
+        ]
+        if not pages:
+            self._refuse("There is no page to take the source of. Attach its file again.")
+            return
+
+        def read(page: Attachment) -> TextFile:
+            file = read_text_file(self._sources[page.id])
+            gone = partial(self.remove, page.id, silently=True)
+            self._around.hand_over(gone, lambda: self.find(page.id) is not None)
+            return file
+
+        self._add_beside(pages[0].conversation_id, [partial(read, page) for page in pages])
+
     def change(self, changed: Attachment, *, is_kept: bool = True) -> None:
         """Another choice of what goes in of a document of a draft. `is_kept`: it is stored; what
         was found for half a question need not be."""
@@ -306,6 +328,8 @@ class Attachments:
         )
         if file.guess is not None:
             self._guesses[attachment.id] = file.guess
+        if file.source:
+            self._sources[attachment.id] = file.source
         self._store_and_put(attachment, file.file)
         return True
 

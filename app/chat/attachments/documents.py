@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app.chat.attachments.text_files import FileRefused, TextFile, read_text_file
 from app.reading.client import Reading
-from app.reading.document import DocumentRefused
+from app.reading.document import HTML, DocumentRefused
 from app.reading.files import shown_name
 from app.reading.kinds import is_document
 
@@ -24,4 +24,5 @@ def read_file(path: str, reading: Reading) -> TextFile:
         kind="document",
         details=document.details,
         note=document.note,
+        source=path if document.media_type == HTML else "",
     )

@@ -92,7 +92,7 @@ class Guess:
 class TextFile:
     """`guess`: where the text may not be what its author wrote. `kind` and `details` as its
     attachment has them; `note`: what to know about a document; `file`: the bytes of a picture or
-    a sound, which has no text."""
+    a sound, which has no text; `source`: the path of a web page, whose source may be wanted."""
 
     name: str
     text: str
@@ -102,6 +102,7 @@ class TextFile:
     details: dict[str, Any] = field(default_factory=dict)
     note: str = ""
     file: File | None = None
+    source: str = ""
 
 
 def read_text_file(path: str) -> TextFile:

@@ -76,3 +76,22 @@ def test_source_code_and_tables_stay_as_they_are(name: str, text: str, tmp_path:
     (tmp_path / name).write_text(text, "utf-8")
     file = read_file(str(tmp_path / name), Reading(command=["no such program"]))
     assert (file.kind, file.text) == ("text", text)
+
+
+def test_the_source_of_a_web_page_can_be_attached_instead(make_room: Any, tmp_path: Path) -> None:
+    source = "<!doctype html>\n<h1>Title</h1>\n<p>Text\n"
+    (tmp_path / "page.html").write_text(source, "utf-8")
+    room = make_room().start_ready()
+    held = room.desk.attachments
+    held.use_sources()
+    said = room.until(lambda: room.of(events.Noticed))[-1]
+    assert said.sentence.startswith("There is no page")
+    held.add_files([str(tmp_path / "page.html")])
+    (page,) = room.until(lambda: held.of_open, "the page")
+    assert (page.kind, page.text) == ("document", "# Title\n\nText")
+    held.use_sources([page.id])
+    room.until(lambda: held.of_open and held.of_open[0].kind == "text", "its source")
+    assert [each.text for each in held.of_open] == [source]
+    (tmp_path / "page.html").unlink()
+    held.use_sources()
+    assert [each.text for each in held.of_open] == [source], "it is no page any more"

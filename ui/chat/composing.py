@@ -79,7 +79,7 @@ class Composing(QObject):
             Action(
                 "page_source",
                 "Attach the source code of web pages",
-                "Ctrl+Alt+Shift+I",
+                "Ctrl+Alt+9",
                 lambda: self._desk.attachments.use_sources(),
             )
         )

@@ -36,9 +36,11 @@ PICTURE_SENTENCE = "This picture couldn't be read. Save it as a file and drop th
 
 
 class Composing(QObject):
-    """`projector_wanted`: one is to be found for these weights; `model_wanted`: another model."""
+    """`projector_wanted`: one is to be had for these weights; `projector_choice_wanted`: one is to
+    be chosen; `model_wanted`: another model."""
 
     projector_wanted = Signal(str)
+    projector_choice_wanted = Signal(str)
     model_wanted = Signal()
 
     def __init__(self, desk: Desk, bridge: Bridge, theme: Theme, chat: ChatColumn) -> None:
@@ -117,8 +119,10 @@ class Composing(QObject):
             if taking.way == "use":
                 self._desk.defaults.change(path, PROJECTOR, "")
             self._desk.loader.load(path)
-        elif taking.way in ("get", "choose"):
+        elif taking.way == "get":
             self.projector_wanted.emit(path)
+        elif taking.way == "choose":
+            self.projector_choice_wanted.emit(path)
         else:
             self.model_wanted.emit()
 

@@ -312,7 +312,10 @@ class MainWindow(QMainWindow):
         self.message_acts.settings_requested.connect(lazy.show_reply)
         chat.header.library_requested.connect(lazy.show_library)
         chat.empty.library_requested.connect(lazy.show_library)
-        self.composing.projector_wanted.connect(lazy.show_defaults)
+        self.composing.projector_wanted.connect(lazy.find_projector)
+        self.composing.projector_choice_wanted.connect(
+            lambda path: lazy.show_defaults(path, "projector")
+        )
         self.composing.model_wanted.connect(lambda: chat.header.weights_button.showMenu())
         chat.header.defaults_requested.connect(lazy.show_defaults)
         self._engine_menu = EngineMenu(desk, chat.header, lambda: self.show_settings("engine"))

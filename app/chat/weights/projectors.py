@@ -154,13 +154,20 @@ class Projectors:
             if loaded.remote is not None:
                 return Taking(why, "other")
             if loaded.projector is not None:
-                return Taking(why, "choose" if loaded.projector.why else "other")
+                return Taking(why, self._way_out(path) if loaded.projector.why else "other")
         if not path or is_remote(path):
             return Taking()
         self._look()
         if path not in self._by_path:  # the library doesn't know it yet
             return Taking() if loaded is None else Taking(why_not_taken(loaded, kind), "choose")
         return self._of_file(path, kind, is_loaded=loaded is not None)
+
+    def _way_out(self, path: str) -> Way:
+        """Where the projector could not be loaded: another one is there by now, or one has to be
+        chosen."""
+        offer = self._loader.loaded.projector if self._loader.loaded is not None else None
+        best = "" if self._loader.projector_of(path) else self.beside(path)
+        return "reload" if offer is not None and best not in ("", offer.path) else "choose"
 
     def _of_file(self, path: str, kind: MediaKind, *, is_loaded: bool) -> Taking:
         words = {"name": self._loader.name_of(path), "does": _DOES[kind]}

@@ -177,6 +177,8 @@ class FakeDesk:
         self.tools.offered = lambda _chat: ()
         self.next_reply.changes = lambda _chat: {}
         self.tool_calls.asked = None
+        self.aloud.is_possible = True
+        self.aloud.is_reading = False
         self.engines.all = ()
         self.engines.follow = lambda follower: lambda: None
         for part, method in (

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from app.chat.alarms import Alarms
+from app.chat.aloud.aloud import Aloud
 from app.chat.attachments.attachments import Attachments
 from app.chat.conversations.edits import Edits
 from app.chat.conversations.folders import Folders
@@ -267,6 +268,7 @@ class Desk:
             around, shelf, self.replies.give_up, self._on_deleted_for_good
         )
         self.tagging: Final = Tagging(around, shelf)
+        self.aloud: Final = Aloud(around, shelf)
         self.levels: Final = Levels(around, shelf, loader, self.settings.set, count_soon)
         self.thinking: Final = Thinking(
             around, shelf, loader, self.questions, self.levels, self.next_reply
@@ -414,6 +416,7 @@ class Desk:
             self.replies.close()
             if self._is_opened:
                 self.folders.see_clock()
+        self.aloud.close()
         self._last_chat.close()
         self.downloads.close()
         self.vectors.close()
@@ -568,6 +571,7 @@ class Desk:
     def _on_opened_path(self) -> None:
         self._last_chat.on_shown()
         self.step.on_opened()
+        self.aloud.on_opened()
         self.summaries.on_opened()
         open_id = self.shelf.open.id
         if open_id != self._read_draft_of:

@@ -539,6 +539,16 @@ class PageSaved:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadingChanged:
+    """What is read aloud: a message, and the sentence that is being said. Without any: nothing."""
+
+    conversation_id: str = ""
+    message_id: str = ""
+    sentence: str = ""
+    is_paused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class StepModeChanged:
     """Whether replies wait at each token."""
 
@@ -672,6 +682,7 @@ Event = (
     | PageProgressed
     | PageSaved
     | MemoryChanged
+    | ReadingChanged
     | StepModeChanged
     | ReplyingChanged
     | TokenHeld

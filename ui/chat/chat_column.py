@@ -29,6 +29,7 @@ from ui.widgets.click_focus import leave_focus
 from ui.widgets.plane import Plane
 
 if TYPE_CHECKING:
+    from ui.chat.aloud_bar import AloudBar
     from ui.chat.find_bar import FindBar
     from ui.tokens.step_bar import StepBar
     from ui.tokens.token_bar import TokenBar
@@ -67,7 +68,7 @@ class ChatColumn(Plane):
         self._find_bar: FindBar | None = None
         self._token_bar: TokenBar | None = None
         self._is_token_bar_wanted = False
-        self._bars: list[StepBar | CallBar] = []
+        self._bars: list[StepBar | CallBar | AloudBar] = []
         self.composer = composer
         self.status = StatusLine(theme, self)
         self._column = QVBoxLayout(self)
@@ -140,9 +141,9 @@ class ChatColumn(Plane):
         self._is_token_bar_wanted = bar is not None
         self._choose()
 
-    def add_bar(self, bar: StepBar | CallBar) -> None:
-        """A bar above the composer, of step mode or for calls of tools; it shows and hides
-        itself."""
+    def add_bar(self, bar: StepBar | CallBar | AloudBar) -> None:
+        """A bar above the composer, of step mode, for calls of tools or reading aloud; it shows and
+        hides itself."""
         from ui.shell.tab_order import put_in_order
 
         self._bars.append(bar)

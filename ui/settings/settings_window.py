@@ -33,6 +33,7 @@ from ui.settings.engine_list import EngineRows
 from ui.settings.fields import (
     ChoiceField,
     FontField,
+    LineField,
     LinesField,
     ListField,
     NumberField,
@@ -233,6 +234,31 @@ class SettingsWindow(WindowBeside):
                 "Text between these is shown as reasoning. One pair per line. Common tags are "
                 "built in.",
                 LinesField("<think>…</think>"),
+            ),
+        )
+        aloud = self._desk.aloud
+        voice = LineField(self)
+        voice.setPlaceholderText("System voice")
+        page.add_card(
+            self._row(
+                "read_aloud",
+                "Read replies aloud",
+                "Sentence by sentence, as they are written."
+                if aloud.is_possible
+                else aloud.why_not(),
+                SwitchField(self._theme, self),
+            ),
+            self._row(
+                "voice",
+                "Voice",
+                "As your system's speech program calls it. Empty: its own.",
+                voice,
+            ),
+            self._row(
+                "voice_rate",
+                "Speed",
+                "Percent: 50 to 300.",
+                NumberField(is_whole=True, step=10),
             ),
         )
         page.add_card(

@@ -50,6 +50,8 @@ ALSO: Final[dict[str, tuple[str, ...]]] = {
     "manage_tags": ("rename tag", "delete tag", "labels"),
     "backups": ("restore backup", "recover chats", "restore chats"),
     "back_up_now": ("make a backup", "save a copy"),
+    "read_aloud": ("text to speech", "TTS", "speak", "voice"),
+    "read_replies": ("text to speech", "TTS", "speak", "voice"),
     "trash_chat": ("delete chat", "remove chat"),
     "import_chats": ("ChatGPT", "Claude", "Open WebUI", "restore chats", "move from another app"),
     "import_folder": ("LM Studio", "Jan", "move from another app"),

@@ -106,6 +106,7 @@ class MainWindow(QMainWindow):
     def complete(self, desk: Desk, bridge: Bridge) -> None:
         """Build the rest around the composer. What was typed and sent meanwhile counts."""
         from app.chat.events import ConversationOpened, LastChatStays, SettingsChanged
+        from ui.chat.aloud_acts import AloudActs
         from ui.chat.composing import Composing
         from ui.chat.drafting_acts import add_drafting_actions
         from ui.chat.message_acts import MessageActs
@@ -154,6 +155,7 @@ class MainWindow(QMainWindow):
         self.thinking = ThinkingControl(desk, bridge, theme, self.chat)
         look_again = self.following.look_whether_generating
         self.call_acts = CallActs(desk, bridge, theme, self.chat, look_again)
+        self.aloud_acts = AloudActs(desk, bridge, theme, self.chat, self._hear_stop)
         self.tools_control = ToolsControl(
             desk, bridge, theme, self.chat, self.composing, lambda: self.show_settings("tools")
         )
@@ -199,6 +201,7 @@ class MainWindow(QMainWindow):
         self.thinking.add_actions(self.action_registry)
         self.tools_control.add_actions(self.action_registry)
         self.call_acts.add_actions(self.action_registry)
+        self.aloud_acts.add_actions(self.action_registry)
         add_drafting_actions(desk, self.action_registry)
         self.text_following.add_actions(self.action_registry)
         self.temporary.add_actions(self.action_registry)
@@ -420,8 +423,13 @@ class MainWindow(QMainWindow):
         self.focus_composer()
 
     def _on_generating_changed(self, is_generating: bool) -> None:
-        self.action_registry.hear("stop", is_generating)
+        self._hear_stop()
         self.text_following.set_generating(is_generating)
+
+    def _hear_stop(self) -> None:
+        """Escape stops what is read aloud, then the reply."""
+        is_reading, is_generating = self._desk.aloud.is_reading, self._desk.replies.is_generating
+        self.action_registry.hear("stop", is_reading or is_generating)
 
     def zoom(self, direction: int) -> None:
         """A step larger (1) or smaller (-1), or back to 100 % (0)."""

@@ -112,7 +112,11 @@ def _of_chats(
             lambda: following.can_undo,
         ),
         Action(
-            "stop", "Stop the reply", "Esc", desk.replies.stop, lambda: desk.replies.is_generating
+            "stop",
+            "Stop the reply",
+            "Esc",
+            lambda: desk.aloud.stop() if desk.aloud.is_reading else desk.replies.stop(),
+            lambda: desk.replies.is_generating or desk.aloud.is_reading,
         ),
         Action(
             "find",

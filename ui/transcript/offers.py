@@ -48,6 +48,7 @@ _PICTURE = (
     Offer("copy_picture", "Copy as a picture"),
     Offer("save_picture", "Save as a picture…", "P"),
 )
+READ_ALOUD = Offer("read_aloud", "Read aloud", "L", is_lasting=True)
 _RAW = Offer("toggle_raw", "Show plain text", "U", is_lasting=True)
 _SHAPED = Offer("toggle_raw", "Show as Markdown", "U", is_lasting=True)
 _REPLY = (
@@ -93,7 +94,7 @@ def offers(message: Message, *, is_last: bool, is_raw: bool = False) -> list[Off
     is_reply = message.role is Role.ASSISTANT
     found = [COPY, *_PICTURE]
     if is_reply:
-        found.append(_SHAPED if is_raw else _RAW)
+        found += [READ_ALOUD, _SHAPED if is_raw else _RAW]
     if message.state is not MessageState.UNREADABLE:
         asks = _SUMMARY if stands_of(message) is not None else _QUESTION
         found += [Offer("edit", "Edit…", "E"), LINE, *(_REPLY if is_reply else asks)]
@@ -163,6 +164,7 @@ _KEYS = {
     (Qt.Key.Key_U, False): "toggle_raw",
     (Qt.Key.Key_X, False): "run_again",
     (Qt.Key.Key_G, False): "settings",
+    (Qt.Key.Key_L, False): "read_aloud",
     (Qt.Key.Key_Delete, False): "trash",
     (Qt.Key.Key_Delete, True): "trash_alone",
 }

@@ -97,6 +97,8 @@ class Settings:
     numbers from `temperature` to `repeat_last_n`. Fonts are families, empty the system's; sizes
     are pixels at 100 %. `trash_days` 0: the trash is never emptied by itself. `picture_side`: how
     long a side of an attached picture may be, in pixels; larger ones are made smaller.
+    `read_aloud`: each reply is read as it is written; `voice`: as the system's speech program calls
+    it, empty: its usual one; `voice_rate`: in percent.
     `write_titles`: the weights write titles of new chats when nothing else runs;
     `write_titles_remote`: those of a server do, too.
     `hub_endpoint` empty: the usual hub. `hub_tokens_kept`: for which hubs the system's keyring has
@@ -165,6 +167,9 @@ class Settings:
     hub_tokens_kept: tuple[str, ...] = ()
     trash_days: int = 30
     picture_side: int = 1536
+    read_aloud: bool = False
+    voice: str = ""
+    voice_rate: int = 100
     write_titles: bool = True
     write_titles_remote: bool = False
     window_geometry: str = ""
@@ -615,6 +620,9 @@ _CHECKS: Final[dict[str, Callable[[object], Any]]] = {
     "offline": _flag("Offline"),
     "hub_endpoint": _hub_endpoint,
     "hub_tokens_kept": _texts("Hubs with a token", "A hub's address", MAX_HUBS),
+    "read_aloud": _flag("Reading aloud"),
+    "voice": _text("The voice", 80),
+    "voice_rate": _whole("The speed of the voice", 50, 300),
     "write_titles": _flag("Titles by the model"),
     "write_titles_remote": _flag("Titles by servers' models"),
     "trash_days": _whole("The number of days in the trash", 0, 3650),

@@ -132,7 +132,7 @@ def test_keys_do_nothing_before_the_keyboard_is_on_a_message(qtbot):
 def test_while_a_reply_grows_only_what_changes_no_path_is_offered(qtbot, view):
     view.is_locked = True
     left = [offer.name for offer in view.offers_of(1) if offer is not LINE]
-    assert left == ["copy_message", "toggle_raw", "settings", "map"]
+    assert left == ["copy_message", "read_aloud", "toggle_raw", "settings", "map"]
     asked: list[str] = []
     view.act_requested.connect(lambda name, _id: asked.append(name))
     QTest.keyClick(view, Qt.Key.Key_Delete)

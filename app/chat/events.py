@@ -352,6 +352,16 @@ class AttachmentsChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class DocumentReached:
+    """How far a document is read that is coming to the open conversation's draft."""
+
+    conversation_id: str
+    name: str
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
 class PartsFound:
     """Parts of documents of earlier messages that would go along with what is typed now."""
 
@@ -665,6 +675,7 @@ Event = (
     | TrashedBranchesListed
     | AttachmentsChanged
     | QueueChanged
+    | DocumentReached
     | PartsFound
     | PartsSought
     | LevelsChanged

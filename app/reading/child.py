@@ -10,23 +10,25 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
+from collections.abc import Callable
 from typing import Final
 
 from app.engine.protocol import wire
 from app.engine.protocol.frames import ProtocolError
-from app.reading.document import MAX_FILE_BYTES, Document, DocumentRefused
+from app.reading.document import MAX_FILE_BYTES, Document, DocumentRefused, Progress
 from app.reading.files import opened
 from app.reading.kinds import reader_of
 from app.reading.limits import limit_process
 from app.reading.messages import (
     DocumentNotRead,
     DocumentRead,
+    PagesRead,
     ReadDocument,
-    ReadingReply,
     decode_request,
 )
 
-OUT_OF_MEMORY: Final = 3
+_PACE_S: Final = 0.2
 
 
 def main() -> int:
@@ -39,7 +41,8 @@ def main() -> int:
             return 0
         request = decode_request(payload)
         threading.Thread(target=_end_with_parent, args=(requests,), daemon=True).start()
-        wire.FrameWriter(events).write(answer(request))
+        writer = wire.FrameWriter(events)
+        writer.write(answer(request, _Pace(writer.write)))
     except (ProtocolError, OSError) as error:
         print(f"the process that reads documents ends: {error}", file=sys.stderr)  # noqa: T201
         return 2
@@ -53,9 +56,22 @@ def _end_with_parent(requests: wire.FrameReader) -> None:
         os._exit(2)
 
 
-def answer(request: ReadDocument) -> ReadingReply:
+class _Pace:
+    """Tells how far the reading is, a few times a second."""
+
+    def __init__(self, write: Callable[[PagesRead], None]) -> None:
+        self._write = write
+        self._next = time.monotonic() + _PACE_S
+
+    def __call__(self, done: int, total: int) -> None:
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + _PACE_S
+            self._write(PagesRead(done, total))
+
+
+def answer(request: ReadDocument, progress: Progress) -> DocumentRead | DocumentNotRead:
     try:
-        document = read(request.path, request.name)
+        document = read(request.path, request.name, progress)
     except DocumentRefused as refused:
         return DocumentNotRead(refused.kind, refused.sentence)
     except MemoryError:
@@ -73,10 +89,10 @@ def answer(request: ReadDocument) -> ReadingReply:
     )
 
 
-def read(path: str, name: str) -> Document:
+def read(path: str, name: str, progress: Progress) -> Document:
     """In this process, under its limits from now on. Raises DocumentRefused, or whatever a parser
     stumbles over."""
     with opened(path, name, MAX_FILE_BYTES) as file:
-        reader = reader_of(file, name)
+        reader = reader_of(file, name, progress)
         limit_process()
         return reader(file, name)

@@ -23,9 +23,15 @@ from app.engine.client.process import (
 )
 from app.engine.protocol.frames import WireMessage
 from app.engine.protocol.wire import encode_frame
-from app.reading.document import Document, DocumentRefused, Place
+from app.reading.document import Document, DocumentRefused, Place, Progress
 from app.reading.files import shown_name
-from app.reading.messages import DocumentNotRead, DocumentRead, ReadDocument, decode_reply
+from app.reading.messages import (
+    DocumentNotRead,
+    DocumentRead,
+    PagesRead,
+    ReadDocument,
+    decode_reply,
+)
 
 DEADLINE_S: Final = 120.0
 
@@ -45,14 +51,14 @@ class Reading:
         self._children: set[ChildProcess] = set()
         self._is_ended = False
 
-    def read(self, path: str) -> Document:
+    def read(self, path: str, progress: Progress = lambda done, total: None) -> Document:
         """The text of a document, or DocumentRefused. Waits for it, `deadline_s` at most."""
         name = shown_name(path)
         reports: queue.SimpleQueue[WireMessage | ChildReport] = queue.SimpleQueue()
         child = self._start(name, reports)
         try:
             child.send(ReadDocument(path, name))
-            reply = self._reply(name, reports)
+            reply = self._reply(name, reports, progress)
         finally:
             with self._lock:
                 self._children.discard(child)
@@ -90,7 +96,10 @@ class Reading:
         return child
 
     def _reply(
-        self, name: str, reports: queue.SimpleQueue[WireMessage | ChildReport]
+        self,
+        name: str,
+        reports: queue.SimpleQueue[WireMessage | ChildReport],
+        progress: Progress,
     ) -> DocumentRead | DocumentNotRead:
         until = time.monotonic() + self._deadline_s
         while True:
@@ -100,6 +109,8 @@ class Reading:
                 raise self._too_slow(name) from None
             if isinstance(report, DocumentRead | DocumentNotRead):
                 return report
+            if isinstance(report, PagesRead):
+                progress(report.done, report.total)
             if isinstance(report, Exited | BrokenFrames):
                 raise _failed(name)
 

@@ -8,6 +8,7 @@ it is (`[Page 12]`, `# Sheet1`, a chapter's heading), for those that read the te
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -41,6 +42,10 @@ PLACES: Final = {PDF: "page", XLSX: "sheet", ODS: "sheet", EPUB: "chapter"}
 """What its places are; of others sections, or pages where they are called so."""
 
 _NOT_STORED: Final = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
+
+
+Progress = Callable[[int, int], None]
+"""Told how many pages are read, and of how many."""
 
 
 class DocumentRefused(Refusal):

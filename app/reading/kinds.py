@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import PurePath
 from typing import BinaryIO, Final
 
-from app.reading.document import MAX_FILE_BYTES, Document, DocumentRefused
+from app.reading.document import MAX_FILE_BYTES, Document, DocumentRefused, Progress
 from app.reading.files import opened, shown_name
 
 Reader = Callable[[BinaryIO, str], Document]
@@ -49,14 +49,15 @@ def _family(head: bytes, name: str) -> str:
     return "pdf" if b"%PDF-" in head[:_PDF_WITHIN] else ""
 
 
-def reader_of(file: BinaryIO, name: str) -> Reader:
-    """Who reads this file. Raises DocumentRefused."""
+def reader_of(file: BinaryIO, name: str, progress: Progress) -> Reader:
+    """Who reads this file, telling how far it is where that may take long. Raises
+    DocumentRefused."""
     family = _family(file.read(_HEAD_BYTES), name)
     file.seek(0)
     if family == "pdf":
         from app.reading.pdf import read_pdf
 
-        return read_pdf
+        return partial(read_pdf, progress=progress)
     if family == "html":
         from app.reading.html import read_html
 

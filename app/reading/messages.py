@@ -44,6 +44,13 @@ class DocumentRead(WireMessage, frozen=True, tag=True):
             raise ProtocolError("the places of a document are not in its text")
 
 
+class PagesRead(WireMessage, frozen=True, tag=True):
+    """How far it is, now and then."""
+
+    done: Count
+    total: Count
+
+
 class DocumentNotRead(WireMessage, frozen=True, tag=True):
     """See DocumentRefused."""
 
@@ -51,7 +58,7 @@ class DocumentNotRead(WireMessage, frozen=True, tag=True):
     sentence: Sentence
 
 
-ReadingReply = DocumentRead | DocumentNotRead
+ReadingReply = DocumentRead | DocumentNotRead | PagesRead
 
 _requests: msgspec.msgpack.Decoder[ReadDocument] = msgspec.msgpack.Decoder(ReadDocument)
 _replies: msgspec.msgpack.Decoder[ReadingReply] = msgspec.msgpack.Decoder(ReadingReply)

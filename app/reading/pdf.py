@@ -15,7 +15,7 @@ from typing import BinaryIO, Final
 import pypdfium2 as pdfium
 import pypdfium2.raw as pdfium_c
 
-from app.reading.document import MAX_FILE_BYTES, PDF, Document, DocumentRefused
+from app.reading.document import MAX_FILE_BYTES, PDF, Document, DocumentRefused, Progress
 from app.reading.files import too_large
 from app.reading.writing import TextWriter, no_text
 
@@ -32,7 +32,7 @@ _FORMS: Final = re.compile("[\ufb00-\ufb06\ufb13-\ufb17\ufb1d-\ufdff\ufe70-\ufef
 """Ligatures and letters in the forms of their place in a word."""
 
 
-def read_pdf(file: BinaryIO, name: str) -> Document:
+def read_pdf(file: BinaryIO, name: str, progress: Progress) -> Document:
     raw = file.read(MAX_FILE_BYTES + 1)
     if len(raw) > MAX_FILE_BYTES:
         raise too_large(name, len(raw), MAX_FILE_BYTES)
@@ -47,6 +47,7 @@ def read_pdf(file: BinaryIO, name: str) -> Document:
             pictures.append(number)
         has_text |= bool(text)
         writer.write(text)
+        progress(number, n_pages)
     if not has_text:
         raise _no_text(name, len(pictures))
     return writer.document(PDF, len(raw), _note(name, pictures, n_pages))

@@ -95,6 +95,7 @@ class Composer(QWidget):
         self._is_temporary = False
         self._is_setting = False
         self._is_coming = False
+        self._reading = ""
         self._asked: list[int] = []
         self._asked_text = ""
         self._history: Callable[[], Sequence[str]] = tuple
@@ -243,6 +244,8 @@ class Composer(QWidget):
         """What goes along. `is_coming`: more is on its way; `is_refused`: one that was will not
         come, so that whoever has pressed Enter by now may want to write otherwise."""
         self._is_coming = is_coming
+        if not is_coming:
+            self._reading = ""
         if attachments or self._chips is not None:
             self.chips.set_attachments(attachments)
             self.put_in_order()
@@ -250,6 +253,11 @@ class Composer(QWidget):
             self._asked = []
         if self._asked and not is_coming:
             self._send_asked()
+        self._update_state()
+
+    def set_reading(self, words: str) -> None:
+        """How far what is coming is read."""
+        self._reading = words
         self._update_state()
 
     def set_thumbnails(self, thumbnails: Thumbnails) -> None:
@@ -454,8 +462,10 @@ class Composer(QWidget):
 
     def _hint_text(self, can_send: bool) -> str:
         is_enter = self._edit.send_key == "enter"
-        if self._asked:
-            return "Sends as soon as the attachment is ready"
+        if self._asked and self._reading:
+            return f"{self._reading} · Sends when it is ready"
+        if self._asked or self._reading:
+            return self._reading or "Sends as soon as the attachment is ready"
         if self._is_generating:
             queues = f"{'Enter' if is_enter else 'Ctrl+Enter'} to queue · " if can_send else ""
             return f"{queues}Esc to stop"

@@ -13,7 +13,8 @@ from PySide6.QtWidgets import QFileDialog
 
 from app.chat.attachments.kinds import MEDIA
 from app.chat.attachments.sight import sense_of
-from app.chat.events import AttachmentsChanged, QueueChanged
+from app.chat.attachments.text_files import short_name
+from app.chat.events import AttachmentsChanged, DocumentReached, QueueChanged
 from app.chat.weights.load_settings import PROJECTOR
 from app.chat.weights.projectors import Taking
 from models.records import Attachment, Role
@@ -73,6 +74,7 @@ class Composing(QObject):
         composer.queued_removed.connect(desk.queue.remove)
         composer.send_next_requested.connect(desk.queue.send_next)
         bridge.on(AttachmentsChanged, self._on_attachments_changed)
+        bridge.on(DocumentReached, self._on_document_reached)
         bridge.on(QueueChanged, self._on_queue_changed)
 
     def add_actions(self, actions: Actions) -> None:
@@ -209,6 +211,10 @@ class Composing(QObject):
         for attachment in event.attachments:
             if attachment.id in self._readers:
                 self._readers[attachment.id].show_attachment(attachment)
+
+    def _on_document_reached(self, event: DocumentReached) -> None:
+        pages = f"page {event.done:,} of {event.total:,}"
+        self._chat.composer.set_reading(f"Reading {short_name(event.name)}: {pages}")
 
     def _show_unseen(self, sentence: str) -> None:
         taking = self._taking()

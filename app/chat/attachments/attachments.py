@@ -43,7 +43,7 @@ from app.chat.attachments.text_files import (
     refusal_words,
 )
 from app.chat.conversations.shelf import Shelf, new_id
-from app.chat.events import AttachmentsChanged, Noticed
+from app.chat.events import AttachmentsChanged, DocumentReached, Noticed
 from app.chat.inspection.questions import Questions
 from app.chat.replies.prompts import clean_message
 from app.chat.surroundings import ALWAYS, Surroundings, now
@@ -52,6 +52,7 @@ from app.engine.protocol.loading_messages import Loaded
 from app.engine.protocol.messages import CountPrompt, PromptCount
 from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt, TextPrompt
 from app.reading.client import Reading
+from app.reading.files import shown_name
 from models.records import Attachment, File, Message
 from models.store.store import Store
 
@@ -139,7 +140,8 @@ class Attachments:
         if not paths or not self._has_room(len(paths), conversation_id):
             return False
         longest = self._around.settings.picture_side
-        self._add_beside(conversation_id, [partial(self._read, path, longest) for path in paths])
+        read = partial(self._read, conversation_id, longest)
+        self._add_beside(conversation_id, [partial(read, path) for path in paths])
         return True
 
     def add_picture(self, data: bytes, raw_size: tuple[int, int] = (0, 0)) -> bool:
@@ -156,9 +158,19 @@ class Attachments:
         self._add_beside(conversation_id, [read])
         return True
 
-    def _read(self, path: str, longest: int) -> TextFile:
+    def _read(self, conversation_id: str, longest: int, path: str) -> TextFile:
         found = read_media(path, self._shelf.files.pictures, longest)
-        return found if found is not None else read_file(path, self._documents)
+        if found is not None:
+            return found
+
+        def reached(done: int, total: int) -> None:
+            event = DocumentReached(conversation_id, shown_name(path), done, total)
+            self._around.hand_over(partial(self._around.emit, event), is_shown)
+
+        def is_shown() -> bool:
+            return conversation_id == self._shelf.open.id and self._coming[conversation_id] > 0
+
+        return read_file(path, self._documents, reached)
 
     def _add_beside(self, conversation_id: str, readers: Sequence[Callable[[], TextFile]]) -> None:
         """Each reads one on a thread of its own, or raises FileRefused."""

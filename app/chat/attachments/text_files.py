@@ -137,7 +137,7 @@ def _by_kind(files: Iterable[tuple[str, str]]) -> list[str]:
     """
     names: dict[str, list[str]] = {}
     for kind, name in files:
-        names.setdefault(kind, []).append(f"“{_short(name)}”")
+        names.setdefault(kind, []).append(f"“{short_name(name)}”")
     return [
         f"{kind}: {', '.join(own[:_MOST_NAMES])}"
         + (f" and {len(own) - _MOST_NAMES:,} more" if len(own) > _MOST_NAMES else "")
@@ -145,7 +145,7 @@ def _by_kind(files: Iterable[tuple[str, str]]) -> list[str]:
     ]
 
 
-def _short(name: str) -> str:
+def short_name(name: str) -> str:
     """With its end, which says what it is."""
     return name if len(name) <= 40 else f"{name[:26]}…{name[-12:]}"
 

@@ -16,6 +16,6 @@ from app.reading.kinds import reader_of
 def read_here() -> Callable[[Path], Document]:
     def read(path: Path) -> Document:
         with opened(str(path), path.name, MAX_FILE_BYTES) as file:
-            return reader_of(file, path.name)(file, path.name)
+            return reader_of(file, path.name, lambda done, total: None)(file, path.name)
 
     return read

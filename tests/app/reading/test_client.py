@@ -7,6 +7,7 @@ from pdfs import pdf
 
 from app.reading.client import Reading, read_document
 from app.reading.document import Document, DocumentRefused, Place
+from app.reading.messages import DocumentRead, PagesRead, ReadDocument
 
 
 def test_a_document_is_a_text_with_its_places(tmp_path):
@@ -29,3 +30,15 @@ def test_what_cannot_be_read_costs_a_sentence(tmp_path):
     reading.end()
     with pytest.raises(DocumentRefused, match="couldn't be read"):
         reading.read(str(tmp_path / "gone.pdf"))
+
+
+def test_it_says_how_far_it_is(tmp_path, monkeypatch):
+    from app.reading import child
+
+    said = []
+    monkeypatch.setattr(child, "limit_process", lambda: None)
+    monkeypatch.setattr(child, "_PACE_S", 0.0)
+    (tmp_path / "a.pdf").write_bytes(pdf(["one", "two", "three"]))
+    request = ReadDocument(str(tmp_path / "a.pdf"), "a.pdf")
+    assert isinstance(child.answer(request, child._Pace(said.append)), DocumentRead)
+    assert said == [PagesRead(1, 3), PagesRead(2, 3), PagesRead(3, 3)]

@@ -30,6 +30,10 @@ DRM = {"META-INF/encryption.xml": '<e><EncryptionMethod Algorithm="aes"/></e>'}
 CATALOG = b"<</Type/Catalog/Pages 2 0 R>>"
 
 
+def unheard(done: int, total: int) -> None:
+    pass
+
+
 @pytest.fixture(autouse=True)
 def without_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """This process goes on."""
@@ -96,7 +100,7 @@ def without_limits(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_it_is_refused_in_words(name: str, raw: bytes, kind: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(raw)
-    reply = answer(ReadDocument(str(tmp_path / name), name))
+    reply = answer(ReadDocument(str(tmp_path / name), name), unheard)
     assert isinstance(reply, DocumentNotRead), reply
     assert reply.kind == kind
     assert name in reply.sentence
@@ -144,7 +148,7 @@ def test_it_is_refused_in_words(name: str, raw: bytes, kind: str, tmp_path: Path
 )
 def test_its_text_is_read(name: str, raw: bytes, text: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(raw)
-    reply = answer(ReadDocument(str(tmp_path / name), name))
+    reply = answer(ReadDocument(str(tmp_path / name), name), unheard)
     assert isinstance(reply, DocumentRead), reply
     assert reply.text.startswith(text)
     assert len(reply.text) < len(text) + 10, "nothing was put in"
@@ -160,7 +164,7 @@ def test_what_is_no_plain_file_is_refused_at_once(tmp_path: Path) -> None:
     (tmp_path / "zero.pdf").symlink_to("/dev/zero")
     kinds = {}
     for name in ("pipe.pdf", "large.pdf", "zero.pdf", "gone.pdf", "."):
-        reply = answer(ReadDocument(str(tmp_path / name), name))
+        reply = answer(ReadDocument(str(tmp_path / name), name), unheard)
         assert isinstance(reply, DocumentNotRead)
         kinds[name] = reply.kind
     assert kinds == {

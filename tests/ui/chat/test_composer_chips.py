@@ -81,6 +81,18 @@ def test_a_documents_chip_says_what_it_is(
     composer.set_attachments([])
 
 
+def test_the_hint_says_how_far_a_document_is_read(composer: Composer) -> None:
+    hint = composer._hint
+    usual = hint.text()
+    composer.set_attachments([], is_coming=True)
+    composer.set_reading("Reading long.pdf: page 3 of 900")
+    assert hint.text() == "Reading long.pdf: page 3 of 900"
+    composer.send()
+    assert hint.text() == "Reading long.pdf: page 3 of 900 · Sends when it is ready"
+    composer.set_attachments([], is_refused=True)
+    assert hint.text() == usual
+
+
 def test_its_icons_grow_with_the_zoom(composer: Composer) -> None:
     composer.set_attachments([attached(1)])
     (chip,) = chips_of(composer)

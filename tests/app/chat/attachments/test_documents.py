@@ -95,3 +95,20 @@ def test_the_source_of_a_web_page_can_be_attached_instead(make_room: Any, tmp_pa
     (tmp_path / "page.html").unlink()
     held.use_sources()
     assert [each.text for each in held.of_open] == [source], "it is no page any more"
+
+
+def test_how_far_it_is_read_is_told_of_the_chat_on_screen(make_room: Any, tmp_path: Path) -> None:
+    room = make_room().start_ready()
+    held = room.desk.attachments
+
+    class Slow(Reading):
+        def read(self, path: str, progress: Any = None) -> Any:
+            progress(2, 9)
+            return super().read(path)
+
+    (tmp_path / "slow.pdf").write_bytes(pdf(["Hello"]))
+    held._documents = Slow()
+    held.add_files([str(tmp_path / "slow.pdf")])
+    room.until(lambda: held.of_open, "the document")
+    (reached,) = room.of(events.DocumentReached)
+    assert (reached.name, reached.done, reached.total) == ("slow.pdf", 2, 9)

@@ -48,7 +48,7 @@ class Documents(QObject):
             Action(
                 "search_documents_again",
                 "Search the documents again",
-                "",
+                "Ctrl+Alt+4",
                 self._search_last_again,
                 lambda: self._last_with_parts() is not None and not desk.replies.is_generating,
                 "Chat",
@@ -58,7 +58,7 @@ class Documents(QObject):
             Action(
                 "documents_by_words",
                 "Search documents by words, without waiting",
-                "",
+                "Ctrl+Alt+5",
                 lambda: desk.parts.hurry(desk.shelf.open.id),
                 lambda: bool(self._sought_at),
                 "Chat",

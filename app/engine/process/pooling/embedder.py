@@ -84,8 +84,9 @@ class Embedder:
     def set_threads(self, n_threads: int) -> None:
         llama.llama_set_n_threads(self._context, n_threads, n_threads)
 
-    def vector(self, text: str, *, is_question: bool) -> tuple[Vector, bool]:
-        """[n_embd], of length 1; and whether the text was cut to the window."""
+    def vector(self, text: str, *, is_question: bool) -> tuple[Vector, int, bool]:
+        """[n_embd], of length 1; how many tokens were read; whether the text was cut to the
+        window."""
         ids = self._ids(self._prefixes[is_question] + text)
         is_cut = len(ids) > self.n_ctx
         if is_cut:  # what ends a text for the model stays at its end
@@ -105,7 +106,7 @@ class Embedder:
         length = float(np.linalg.norm(found))
         if not np.isfinite(length):
             raise Refusal("no_candidate", f"“{self._name}” computes no numbers for this text.")
-        return (found / length if length else found), is_cut
+        return (found / length if length else found), len(ids), is_cut
 
     def _ids(self, text: str) -> list[int]:
         """With what the file puts around a text; nothing in it acts as a control token."""

@@ -1,7 +1,9 @@
 """Passages and questions as vectors, one text after the other, resting while a reply is written.
 
 What must hold: nothing here touches a slot, a cell or the context of the loaded weights; a text
-whose step takes longer than people notice waits until no reply is written.
+whose step takes longer than people notice waits until no reply is written. Threads are steered as
+those of replies: beside a busy program a text of 200 tokens took 1.4 s on both of two cores, and
+0.13 s on one.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import numpy as np
 
 from app.engine.process.native.native import NativeLog
 from app.engine.process.pooling.embedder import Embedder, Vector, opened
+from app.engine.process.scheduling.governor import Governor
 from app.engine.process.scheduling.slices import Slices
 from app.engine.protocol.frames import Array, clean_text
 from app.engine.protocol.loading_messages import MemoryPart
@@ -24,6 +27,10 @@ from app.engine.protocol.passage_messages import (
     EmbedPassages,
     PassagesEmbedded,
 )
+
+_TELLING: Final = 64
+"""Tokens of a text from which its time tells how the threads do."""
+_USUAL: Final = 200
 
 IDLE_S: Final = 600.0
 """After the last text, before the model is given back."""
@@ -59,6 +66,8 @@ class PassageRoom:
         self._is_of = ""
         self._used_at = 0.0
         self._took_s = 0.0
+        self._governor = Governor(1, growth=0.0)
+        self._ceiling = 0
 
     def ask(self, command: EmbedPassages) -> None:
         """Queue it; it ends by Finished, Stopped or Failed."""
@@ -111,13 +120,19 @@ class PassageRoom:
         for text in command.texts:
             yield None
             began = self._clock()
-            embedder.set_threads(self._n_threads())
+            if self._ceiling != self._n_threads():
+                self._ceiling = self._n_threads()
+                self._governor = Governor(self._ceiling, growth=0.0)
+            embedder.set_threads(self._governor.n_threads)
             text = clean_text(text)[:MAX_PASSAGE_CHARACTERS]
-            vector, is_cut = embedder.vector(text, is_question=command.are_questions)
+            vector, n_tokens, is_cut = embedder.vector(text, is_question=command.are_questions)
             found.append(vector)
             n_cut += is_cut
             self._used_at = self._clock()
             self._took_s = self._used_at - began
+            if n_tokens >= _TELLING:
+                took_s = self._took_s * _USUAL / n_tokens
+                self._governor.after_step(1, 0, took_s, self._used_at)
             self._emit(Progress(command.id, "passages", len(found), len(command.texts)))
         self._used_at = self._clock()
         flat: np.ndarray[Any, np.dtype[np.float32]] = np.array(found, np.float32).reshape(-1)

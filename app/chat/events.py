@@ -372,11 +372,12 @@ class PartsFound:
 @dataclass(frozen=True, slots=True)
 class PartsSought:
     """Documents are being searched for a message that waits for its reply: what is done, in a
-    sentence; empty: no more."""
+    sentence; empty: no more. `is_slow`: searching by words would be done at once."""
 
     conversation_id: str
     message_id: str
     sentence: str = ""
+    is_slow: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from app.chat.attachments.document_parts import (
 from app.chat.events import AttachmentsChanged, PartsFound, PartsSought
 from models.records import Attachment, Message, Role
 from ui.shell.actions import Action, Actions
+from ui.shell.keys import with_key
 from ui.shell.notices import Notice
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from ui.chat.document_window import DocumentWindow
     from ui.look.theme import Theme
 
+BY_WORDS_KEY = "Ctrl+Alt+5"
 GONE = "The document that these parts are from is no longer in this chat."
 
 
@@ -58,7 +60,7 @@ class Documents(QObject):
             Action(
                 "documents_by_words",
                 "Search documents by words, without waiting",
-                "Ctrl+Alt+5",
+                BY_WORDS_KEY,
                 lambda: desk.parts.hurry(desk.shelf.open.id),
                 lambda: bool(self._sought_at),
                 "Chat",
@@ -164,5 +166,7 @@ class Documents(QObject):
         """What a message waits for."""
         if event.conversation_id != self._desk.shelf.open.id:
             return
-        self._chat.transcript.set_progress(event.message_id, event.sentence)
+        hint = with_key("By words instead", BY_WORDS_KEY) if event.is_slow else ""
+        sentence = " · ".join(filter(None, (event.sentence, hint)))
+        self._chat.transcript.set_progress(event.message_id, sentence)
         self._sought_at = event.message_id if event.sentence else ""

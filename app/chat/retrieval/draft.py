@@ -93,8 +93,7 @@ class DraftParts:
         elif mode == PARTS:
             changed = with_sent(changed, [])
         self._attachments.change(changed)
-        self._asked = ""
-        self.refresh_soon()
+        self._ask_again()
         return ""
 
     def _on_counted(self, attachment: Attachment, n_tokens: int) -> None:
@@ -113,8 +112,7 @@ class DraftParts:
             self._around.emit(Noticed("info", sentence))
             changed = with_sent(changed, [])
         self._attachments.change(changed)
-        self._asked = ""
-        self.refresh_soon()
+        self._ask_again()
 
     def stop_asking(self, attachment_id: str, *, is_on: bool = False) -> None:
         """A document of an earlier message is searched for later ones no more, or again."""
@@ -133,8 +131,7 @@ class DraftParts:
                         self._around.store.update_attachment(each.id, details=details)  # type: ignore[union-attr]
                     )
                     self._shelf.update(dataclasses.replace(message, attachments=attached))
-        self._asked = ""
-        self.refresh_soon()
+        self._ask_again()
 
     # --- what would go in -------------------------------------------------------------------------
 
@@ -188,9 +185,16 @@ class DraftParts:
                     found.append(with_sent(part, answer.parts, question=question, by=answer.by))
                 next_one()
 
-            self._search.find(document, question, budget, take, still=is_newest)
+            self._search.find(
+                document, question, budget, take, still=is_newest, when_ready=self._ask_again
+            )
 
         next_one()
+
+    def _ask_again(self) -> None:
+        """By meaning now, where it was by words."""
+        self._asked = ""
+        self.refresh_soon()
 
     def _put(self, document: Attachment, answer: Found, question: str) -> None:
         now = self._attachments.find(document.id)

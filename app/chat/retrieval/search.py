@@ -123,18 +123,27 @@ class PartsSearch:
         still: Still,
         told: Told = lambda done, total: None,
         by_words: Still = lambda: False,
+        when_ready: Callable[[], None] | None = None,
     ) -> None:
         """`budget`: tokens, about. `told`: how many vectors are made, of how many. `by_words`:
-        asked between two steps whether somebody would rather not wait for them."""
+        asked between two steps whether somebody would rather not wait for them. `when_ready`: then
+        nobody waits at all: where vectors are missing the answer is by words, they are made
+        meanwhile, and this is called when it is worth asking again."""
 
         def search(cut: _Cut) -> None:
             if not still():
                 return
             path = self._around.settings.embedding_model
             why = self._no_vectors() if path else ""
-            if not path or why or not question or not cut.chunks:
+            is_missing = cut.path != path or len(cut.vectors) < len(cut.chunks)
+            if not path or why or not cut.chunks or (not question and when_ready is None):
                 self._say(why)
                 then(_by_words(document, cut, question, budget, why))
+                return
+            if when_ready is not None and (is_missing or not question):
+                then(_by_words(document, cut, question, budget))
+                again = when_ready if question else lambda: None
+                self._embed(cut, path, again, self._say, still, told, by_words)
                 return
 
             def give_up(why: str) -> None:

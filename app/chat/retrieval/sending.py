@@ -18,6 +18,7 @@ from typing import Final
 
 from app.chat.attachments.attached_text import block_of
 from app.chat.attachments.document_parts import (
+    BY_MEANING,
     PARTS,
     follow_up,
     is_of_another,
@@ -105,8 +106,10 @@ class PartsBeforeReply:
                 next_one()
 
             kept = sent_of(document) if document.details.get("question") == question else None
-            if document in work and kept:  # found while it was typed
-                take(Found(kept, str(document.details.get("by", ""))))
+            by = str(document.details.get("by", ""))
+            is_best = by == BY_MEANING or not self._around.settings.embedding_model
+            if document in work and kept and is_best:  # found while it was typed
+                take(Found(kept, by))
                 return
             self._tell(message, SEARCHING.format(name=document.name), still)
 
@@ -117,17 +120,23 @@ class PartsBeforeReply:
                 take,
                 still=still,
                 told=lambda done, total: self._tell(
-                    message, READING.format(name=document.name, done=done, total=total), still
+                    message,
+                    READING.format(name=document.name, done=done, total=total),
+                    still,
+                    is_slow=True,
                 ),
                 by_words=lambda: message.conversation_id in self._hurried,
             )
 
         next_one()
 
-    def _tell(self, message: Message, sentence: str, still: Still) -> None:
+    def _tell(
+        self, message: Message, sentence: str, still: Still, *, is_slow: bool = False
+    ) -> None:
         if still():
             self._running[message.conversation_id] = message
-            self._around.emit(PartsSought(message.conversation_id, message.id, sentence))
+            sought = PartsSought(message.conversation_id, message.id, sentence, is_slow)
+            self._around.emit(sought)
 
     def _keep(
         self,

@@ -166,3 +166,77 @@ def test_without_vectors_it_is_searched_by_words_and_said(make_room: Any, asked:
     said = [event.sentence for event in room.of(events.Noticed)]
     assert "Documents are searched by words. No such model." in said
     assert room.stored()[0].role is Role.USER
+
+
+def ask_of(page: int) -> str:
+    return f"How many metres deep is the harbour of {TOWNS[page - 1]}?"
+
+
+def fact_of(page: int) -> str:
+    return f"The harbour of {TOWNS[page - 1]} is {depth(page)} metres deep."
+
+
+def test_edits_branches_and_reopened_chats(make_room: Any, asked: Any) -> None:
+    room = make_room(SCRIPT).start_ready()
+    prompts = asked(room)
+    attach(room, n_pages=30)
+    room.ask(ask_of(7))
+    room.ask(ask_of(8))
+    assert fact_of(8) in prompts[-1]
+    # Another question in its place: other parts; the version before keeps its own.
+    second = room.desk.shelf.path[2]
+    assert room.desk.tree.edit_and_send(second.id, ask_of(21))
+    room.until(lambda: len(prompts) == 3 and not room.desk.replies.is_generating)
+    assert fact_of(21) in prompts[-1]
+    assert fact_of(8) not in prompts[-1]
+    first = room.desk.shelf.path[0]
+    assert room.desk.tree.edit_and_send(first.id, ask_of(12))
+    room.until(lambda: len(prompts) == 4 and not room.desk.replies.is_generating)
+    assert fact_of(12) in prompts[-1]
+    assert fact_of(7) not in prompts[-1]
+    # What was saved alone keeps what went in.
+    first = room.desk.shelf.path[0]
+    assert room.desk.tree.edit(first.id, "Other words", keep_following=True)
+    room.until(lambda: room.desk.shelf.path[0].content == "Other words")
+    assert labels(room.desk.shelf.path[0].attachments[0]) == labels(first.attachments[0])
+    # In a chat of its own, and after a restart, it is still searched.
+    before = room.desk.shelf.open.id
+    room.desk.tree.branch_off(room.desk.shelf.path[-1].id)
+    room.until(lambda: room.desk.shelf.open.id != before and room.desk.shelf.path)
+    branch = room.desk.shelf.open.id
+    room.ask(ask_of(25))
+    assert fact_of(25) in prompts[-1]
+    room.close()
+    again = make_room(SCRIPT).start_ready()
+    prompts = asked(again)
+    again.desk.shelf.open_stored(branch)
+    again.until(lambda: again.desk.shelf.open.id == branch and again.desk.shelf.path)
+    again.ask(ask_of(3))
+    assert fact_of(3) in prompts[-1]
+    part = again.desk.shelf.path[-2].attachments[0]
+    source = source_of(part, again.desk.shelf.path)
+    assert source is not None
+    assert fact_of(3) in source.text
+
+
+def test_who_would_not_wait_has_it_searched_by_words(make_room: Any, asked: Any) -> None:
+    slow = {"passages": {"ms": 300}}
+    room = make_room(SCRIPT | slow).start_ready()
+    prompts = asked(room)
+    room.desk.settings.set("embedding_model", "/models/tiny.gguf")
+    attach(room, n_pages=200)
+    assert room.desk.replies.send(QUESTION)
+    room.until(lambda: any(event.is_slow for event in room.of(events.PartsSought)), "a slow search")
+    room.desk.parts.hurry(room.desk.shelf.open.id)
+    room.until(lambda: prompts, "the prompt")
+    assert FACT in prompts[0]
+    room.until(lambda: not room.desk.replies.is_generating)
+    assert room.stored()[0].attachments[0].details["by"] == "words"
+    # Stopped, nothing is asked, and the message stays.
+    assert room.desk.replies.send("Who keeps the light of Nowhere in the north of the coast?")
+    room.until(lambda: room.of(events.PartsSought)[-1].sentence, "another search")
+    room.desk.replies.stop()
+    assert room.of(events.PartsSought)[-1].sentence == ""
+    assert not room.desk.replies.is_generating
+    assert len(prompts) == 1
+    assert room.last.role is Role.USER

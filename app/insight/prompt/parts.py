@@ -16,6 +16,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from app.engine.protocol.cache_messages import CellPart
+from app.engine.protocol.media_messages import MediaSpan
 from app.engine.protocol.messages import PromptScores
 from app.engine.protocol.pieces import unpack
 from app.engine.protocol.prompt_messages import PromptShown, ShownPart
@@ -74,7 +75,10 @@ class PromptTokens:
         attributes: Sequence[int],
         controls: Sequence[int],
         parts: Sequence[ShownPart],
+        media: Sequence[MediaSpan] = (),
     ) -> None:
+        """`media`: which of them are cells of pictures and sounds."""
+        self.media = tuple(media)
         self.ids = array("i", ids)
         self.blob = blob
         self.parts = tuple(parts)
@@ -118,6 +122,7 @@ def tokens_of(shown: PromptShown) -> PromptTokens:
         shown.attributes.numbers(),
         shown.controls.numbers(),
         named(shown.parts),
+        shown.media,
     )
 
 

@@ -486,6 +486,7 @@ class CachePanel(Panel):
                 self._piece(cells.token_id(cell)),
                 self._message_at(cell),
                 self._others_at(cell),
+                {a.id: a.name for m in self._desk.shelf.path for a in m.attachments},
             )
         self.where.set_text(where)
         self.whose.set_text(whose)

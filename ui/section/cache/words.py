@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,6 +20,8 @@ from app.insight.cache.cells import CellMap, Grid
 from app.insight.cache.sizes import copy_size
 from app.insight.prompt.parts import origin_words
 from app.insight.trace.tokens_shown import visible
+
+NO_NAMES: Final[Mapping[str, str]] = {}
 
 TITLE: Final = 25
 """Characters of a chat's title in a legend."""
@@ -54,9 +56,10 @@ def cell_lines(
     piece: bytes | None,
     message: str = "",
     titles: Sequence[str] = (),
+    names: Mapping[str, str] = NO_NAMES,
 ) -> tuple[str, str]:
     """Which cell it is and what it holds; then whose it is. `message`: the text that its message
-    begins with; `titles`: of other chats that hold it."""
+    begins with; `titles`: of other chats that hold it; `names`: of pictures and sounds."""
     which = f"cell {cell:,}"
     if per_square > 1:
         which = f"cells {cell:,}–{cell + per_square - 1:,}, of the first"
@@ -66,7 +69,7 @@ def cell_lines(
     parts = [which, f"position {stretch.position + cell - stretch.first:,}"]
     token_id = cells.token_id(cell)
     if token_id is not None and token_id < -1:
-        parts.append(_of_media(cells.media_at(cell)))
+        parts.append(_of_media(cells.media_at(cell), names))
     elif token_id is not None:
         parts += [*([visible(piece)] if piece is not None else []), f"ID {token_id}"]
     origin = origin_words(stretch.origin)
@@ -80,7 +83,7 @@ def cell_lines(
     return " · ".join(parts), " · ".join(whose)
 
 
-def _of_media(found: tuple[MediaSpan, int] | None) -> str:
+def _of_media(found: tuple[MediaSpan, int] | None, names: Mapping[str, str] = NO_NAMES) -> str:
     """Which part of a picture or a sound a cell holds.
 
     >>> _of_media((MediaSpan(5, 6, "p", 3, 2), 4)), _of_media((MediaSpan(5, 6, "p"), 4))
@@ -89,7 +92,7 @@ def _of_media(found: tuple[MediaSpan, int] | None) -> str:
     if found is None:
         return "part of a picture or sound"
     span, at = found
-    what = "a picture" if span.kind == "image" else "a sound"
+    what = names.get(span.media_id, "a picture" if span.kind == "image" else "a sound")
     if not span.columns:
         return f"part {at + 1:,} of {span.count:,} of {what}"
     return f"row {at // span.columns + 1:,}, column {at % span.columns + 1:,} of {what}"

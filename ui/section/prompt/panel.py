@@ -9,9 +9,9 @@ a time, and an answer that comes too late is dropped.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from PySide6.QtGui import QColor, QGuiApplication
+from PySide6.QtGui import QColor, QGuiApplication, QImage
 from PySide6.QtWidgets import (
     QButtonGroup,
     QFrame,
@@ -34,6 +34,7 @@ from app.chat.replies.adapters import adapters_of
 from app.chat.surroundings import ALWAYS
 from app.engine.protocol.adapter_messages import Adapters
 from app.engine.protocol.messages import PromptScores
+from app.insight.prompt.media import block_words
 from app.insight.prompt.parts import (
     PromptTokens,
     Surprise,
@@ -46,8 +47,9 @@ from ui.section.looking import GROWN_MS
 from ui.section.panel import Panel, Tools
 from ui.section.prompt.card import PromptCard, small_words
 from ui.section.prompt.strips import ChangedStrip, WordStrip
-from ui.section.prompt.text import Look, PromptText
+from ui.section.prompt.text import Block, Look, PromptText
 from ui.section.prompt.words import (
+    NO_NAMES,
     REPLAYED,
     difference_words,
     mean_words,
@@ -60,6 +62,9 @@ from ui.tokens.token_bar import Legend
 from ui.widgets.elided import PartsLabel
 from ui.widgets.icon_button import IconButton
 from ui.widgets.kit import push_button, rest_timer
+
+if TYPE_CHECKING:
+    from ui.pictures.thumbnails import Thumbnails
 
 OF_REPLY: Final = "Prompt of the reply"
 OF_NEXT: Final = "Prompt of the next message"
@@ -88,6 +93,7 @@ class PromptPanel(Panel):
         self._surprise: Surprise | None = None
         self._changed: ChangedStrip | None = None
         self._way = 0
+        self._thumbnails: Thumbnails | None = None
         self._numbers: dict[str, int] = {}
         self._scores_timer = rest_timer(self, self._say_scores, GROWN_MS)
         self._make_widgets()
@@ -333,7 +339,35 @@ class PromptPanel(Panel):
 
             return Look(tint, tokens.is_control)
         tones = {part.origin: origin_tone(colors, part.origin) for part in tokens.parts}
-        return Look(lambda place: tones[tokens.part(place).origin], tokens.is_control)
+        return Look(
+            lambda place: tones[tokens.part(place).origin],
+            tokens.is_control,
+            blocks=self._blocks(tokens),
+            picture=self._picture,
+        )
+
+    def _blocks(self, tokens: PromptTokens) -> tuple[Block, ...]:
+        """The cells of pictures, which are looked at in one or several pieces."""
+        names = self._names
+        return tuple(
+            Block(span.start, span.start + span.count, span.media_id, block_words(span, names))
+            for span in tokens.media
+        )
+
+    @property
+    def _names(self) -> dict[str, str]:
+        """Of pictures and sounds, by their ids."""
+        desk = self._tools.desk
+        sent = (each for message in desk.shelf.path for each in message.attachments)
+        return {each.id: each.name for each in (*sent, *desk.attachments.of_open)}
+
+    def _picture(self, media_id: str, width: float, height: float) -> QImage | None:
+        if self._thumbnails is None:
+            from ui.pictures.thumbnails import Thumbnails
+
+            self._thumbnails = Thumbnails(self._tools.desk.media.draw, self)
+            self._thumbnails.arrived.connect(self.text.viewport().update)
+        return self._thumbnails.find(media_id, width, height)
 
     def _changed_look(self, tokens: PromptTokens, changed: ChangedStrip) -> Look:
         same, new = QColor(self._theme.colors.hover), QColor(self._theme.colors.accent_tone)
@@ -365,7 +399,8 @@ class PromptPanel(Panel):
             if place is None:
                 said = (GONE, "", "")
             else:
-                said = token_words(tokens, place, self._numbers, self._surprise)
+                names = self._names if tokens.media else NO_NAMES
+                said = token_words(tokens, place, self._numbers, self._surprise, names)
         for label, words in zip((self.whence, self.token, self.bytes), said, strict=True):
             label.set_text(words)
             label.setVisible(tokens is not None)

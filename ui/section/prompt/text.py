@@ -17,6 +17,7 @@ from PySide6.QtGui import (
     QFocusEvent,
     QFont,
     QFontMetricsF,
+    QImage,
     QKeyEvent,
     QMouseEvent,
     QPainter,
@@ -35,6 +36,7 @@ BOX_HEIGHT: Final = 1.4
 FONT_PX: Final = 12.0
 AIR_PX: Final = 0.6
 GAP_PX: Final = 2
+BLOCK_PX: Final = 150
 MOST_KEPT_LINES: Final = 400
 _STEPS: Final = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}
 _BY_KEY: Final = (Qt.FocusReason.TabFocusReason, Qt.FocusReason.BacktabFocusReason)
@@ -58,15 +60,33 @@ def _no(_token: int) -> bool:
     return False
 
 
+def _no_picture(_id: str, _width: float, _height: float) -> QImage | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Tokens [start, end) are the cells of one picture or sound, which `words` name."""
+
+    start: int
+    end: int
+    media_id: str
+    words: str
+
+
 @dataclass(frozen=True, slots=True)
 class Look:
     """How tokens are shown, by number: the tone behind (None: none), whether it is framed as a
-    control token, whether it is struck through. `has_borders`: tokens are told from each other."""
+    control token, whether it is struck through. `has_borders`: tokens are told from each other;
+    `blocks`: the pictures and sounds among them."""
 
     tone: Callable[[int], QColor | None] = field(default=_nothing)
     is_control: Callable[[int], bool] = field(default=_no)
     is_struck: Callable[[int], bool] = field(default=_no)
     has_borders: bool = True
+    blocks: tuple[Block, ...] = ()
+    picture: Callable[[str, float, float], QImage | None] = field(default=_no_picture)
+    """Finds the picture of a block as it fits into so many device pixels."""
 
 
 class PromptText(QAbstractScrollArea):
@@ -253,6 +273,8 @@ class PromptText(QAbstractScrollArea):
         for line in range(first, end):
             self._paint_tones(painter, line)
         self._paint_words(painter, first, end)
+        for block in self._look.blocks:
+            self._paint_block(painter, block)
         if self._look.is_struck is not _no:
             self._strike(painter, first, end)
         self._paint_frames(painter)
@@ -307,6 +329,47 @@ class PromptText(QAbstractScrollArea):
         for y, runs in found:
             for x, text in runs.letters:
                 painter.drawText(QPointF(x, y), text)
+
+    def block_rect(self, block: Block) -> QRectF:
+        """The whole lines that are nothing but this block's; empty where there is none."""
+        lines = self._lines
+        first, last = lines.boxes_of_token(block.start), lines.boxes_of_token(block.end - 1)
+        if not first:
+            return QRectF()
+        top = lines.line_of_box(first.start)
+        if lines.tokens_of_box(lines.boxes_of_line(top).start).start < block.start:
+            top += 1
+        bottom = lines.line_of_box(last.start) if last else lines.n_lines
+        y, room = top * self._step, self.viewport().width() - 2 * self._margin
+        return QRectF(0, y, room, max(0, bottom - top) * self._step)
+
+    def _paint_block(self, painter: QPainter, block: Block) -> None:
+        """Over its cells: the picture, and what it is."""
+        rect, px = self.block_rect(block), self._theme.px
+        if rect.height() < 2 * self._step:
+            return
+        painter.save()
+        sharp = self.devicePixelRatioF()
+        high = min(rect.height() - 4, float(px(BLOCK_PX)))
+        image = self._look.picture(block.media_id, 2 * high * sharp, high * sharp)
+        x = rect.left() + 2
+        if image is not None:
+            wide = high * image.width() / image.height()
+            target = QRectF(x, rect.top() + 2, min(wide, rect.width() / 2), high)
+            painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform)
+            painter.fillRect(target.adjusted(-2, -2, 2, 2), QColor(self._theme.colors.card))
+            painter.drawImage(target, image)
+            x = target.right() + 6
+        font = self._theme.font_small()
+        metrics = QFontMetricsF(font)
+        room = rect.right() - x - 2 * px(6)
+        words = metrics.elidedText(block.words, Qt.TextElideMode.ElideMiddle, room)
+        label = QRectF(x, rect.top() + 2, metrics.horizontalAdvance(words) + 2 * px(6), px(24))
+        painter.fillRect(label, QColor(self._theme.colors.card))
+        painter.setFont(font)
+        painter.setPen(QColor(self._theme.colors.ink))
+        painter.drawText(label, Qt.AlignmentFlag.AlignCenter, words)
+        painter.restore()
 
     def _strike(self, painter: QPainter, first: int, end: int) -> None:
         lines, ink = self._lines, QColor(self._theme.colors.ink)

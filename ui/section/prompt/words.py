@@ -8,6 +8,7 @@ from typing import Final
 from app.chat.inspection.prompt_reading import PromptOf
 from app.engine.protocol.pieces import kind_of
 from app.engine.protocol.prompt_messages import ShownPart
+from app.insight.prompt.media import cell_words, fill_words, span_at
 from app.insight.prompt.parts import (
     Difference,
     OriginCount,
@@ -21,6 +22,9 @@ from models.records import MessageCounts
 
 MOST_BYTES: Final = 24
 """So many of a token's bytes are spelled out."""
+
+VECTOR: Final = "No token: a vector that the projector made of this part."
+NO_NAMES: Final[Mapping[str, str]] = {}
 
 UNKNOWN: Final = (
     "This chat template rewrites messages, so their places in the prompt can't be told."
@@ -82,11 +86,12 @@ def unknown_words(of: PromptOf) -> str:
 
 
 def reply_words(of: PromptOf) -> str:
-    """How earlier replies entered it."""
+    """What pictures take of it, and how earlier replies entered it."""
     if of.shown is None:
         return ""
+    seen = fill_words(of.shown.media)
     own, again = len(of.shown.returned), len(of.shown.retokenized)
-    said = []
+    said = [seen] if seen else []
     if own:
         which = "1 reply is included" if own == 1 else f"{own:,} replies are included"
         said.append(f"{which} with its original token IDs.")
@@ -104,9 +109,19 @@ def part_words(part: ShownPart, numbers: Mapping[str, int]) -> str:
 
 
 def token_words(
-    tokens: PromptTokens, place: int, numbers: Mapping[str, int], surprise: Surprise | None
+    tokens: PromptTokens,
+    place: int,
+    numbers: Mapping[str, int],
+    surprise: Surprise | None,
+    names: Mapping[str, str] = NO_NAMES,
 ) -> tuple[str, str, str]:
-    """Three lines about a token: where it is from, what it is, its bytes."""
+    """Three lines about a token: where it is from, what it is, its bytes. `names`: of pictures and
+    sounds."""
+    if (span := span_at(tokens.media, place)) is not None:
+        whose = (
+            f"{part_words(tokens.part(place), numbers)} · token {place + 1:,} of {len(tokens):,}"
+        )
+        return whose, cell_words(span, place, names), VECTOR
     piece = tokens.piece(place)
     kind = "control" if tokens.is_control(place) else kind_of(tokens.attribute(place))
     whence = [part_words(tokens.part(place), numbers), f"token {place + 1:,} of {len(tokens):,}"]

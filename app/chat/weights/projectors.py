@@ -196,7 +196,8 @@ def _with_repository(weights: FoundWeights, came: dict[str, str]) -> FoundWeight
 
 
 def _named_repository(path: Path, weights: FoundWeights | None) -> str:
-    """By Hugging Face's cache, and by the folders of LM Studio and Jan."""
+    """By Hugging Face's cache, and by folders that are called as repositories are: LM Studio's and
+    ours, and whoever else keeps to it."""
     from app.gguf.local.places import Origin
     from app.gguf.local.projecting import repository_of
 
@@ -204,7 +205,8 @@ def _named_repository(path: Path, weights: FoundWeights | None) -> str:
     if top is not None:
         name = top.name.removeprefix("models--").replace("--", "/", 1)
         return name if _REPO.fullmatch(name) else ""
-    if weights is not None and weights.origin == Origin.LM_STUDIO:
+    is_named_so = path.parent.name.casefold().endswith("gguf")
+    if is_named_so or (weights is not None and weights.origin == Origin.LM_STUDIO):
         name = "/".join(path.parts[-3:-1])
         return name if _REPO.fullmatch(name) else ""
     return ""

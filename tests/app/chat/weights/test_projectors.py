@@ -97,6 +97,7 @@ def test_the_best_is_used_unless_another_or_none_is_chosen(here: Here) -> None:
         used = found.used(weights)
         assert (used.path if used is not None else None) == expected
     assert found.repository(weights) == REPO
+    assert here.look(Origin.FOLDER).repository(weights) == REPO
     assert (found.of("/gone.gguf"), found.beside("/gone.gguf")) == ((), "")
 
 

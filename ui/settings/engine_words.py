@@ -44,8 +44,17 @@ def model_lines(offer: EngineOffer) -> list[str]:
 
 def can_words(offer: EngineOffer) -> str:
     """What is there, in one line."""
-    there = [words for ability, words in SHOWN.items() if offer.can(ability)]
+    there = [words for ability, words in SHOWN.items() if _is_told(offer, ability)]
     return f"Offers {_listed(there)}." if there else ""
+
+
+def _is_told(offer: EngineOffer, ability: Ability) -> bool:
+    """Pictures and sounds are a model's: of most nobody says whether it takes them."""
+    if ability == "images":
+        return offer.can(ability) and any(each.has_images for each in offer.models)
+    if ability == "audio":
+        return offer.can(ability) and any(each.has_audio for each in offer.models)
+    return offer.can(ability)
 
 
 def cannot_lines(offer: EngineOffer) -> list[str]:

@@ -15,6 +15,7 @@ from app.engine.protocol.remote_messages import EngineAddress, EngineOffer, Lack
 from ui.look.theme import Theme
 from ui.settings.engine_dialog import EngineDialog
 from ui.settings.engine_list import EngineRow
+from ui.settings.engine_words import can_words, cannot_lines
 from ui.settings.settings_window import SettingsWindow
 
 BOX = EngineAddress("e1", "Box", "http://box.example.org:8000/v1")
@@ -141,3 +142,12 @@ def test_on_this_machine_nothing_is_said_of_encryption(
         dialog.url.setText(text)
         assert dialog.plain.isVisibleTo(dialog) is is_said, text
     dialog.reject()
+
+
+def test_pictures_are_offered_where_a_model_is_known_to_take_them() -> None:
+    unknown = EngineOffer("e1", "Mine", "openai", models=[RemoteModel("m")])
+    assert "pictures" not in can_words(unknown)
+    assert not any(line.startswith("Pictures") for line in cannot_lines(unknown))
+    seeing = EngineOffer("e1", "Mine", "openai", models=[RemoteModel("m", has_images=True)])
+    assert "pictures" in can_words(seeing)
+    assert "sounds" not in can_words(seeing)

@@ -254,7 +254,7 @@ def _renamed(chat: WholeConversation, attempt: int) -> WholeConversation:
         return str(uuid.uuid5(NAMESPACE, f"{salt} {old}"))
 
     names = {message.id: new(message.id) for message in chat.messages}
-    files = {new(own): file for own, file in chat.files.items()}
+    files = _Renamed({new(own): own for own in chat.files}, chat.files)
     conversation_id = new(chat.conversation.id)
 
     def attached(attachment: Attachment) -> Attachment:
@@ -291,12 +291,32 @@ def _renamed(chat: WholeConversation, attempt: int) -> WholeConversation:
     )
 
 
+class _Renamed(Mapping[str, File]):
+    """The same files by other ids. They may be read only when they are asked for."""
+
+    def __init__(self, names: dict[str, str], files: Mapping[str, File]) -> None:
+        self._names = names
+        self._files = files
+
+    def __getitem__(self, new: str) -> File:
+        return self._files[self._names[new]]
+
+    def __contains__(self, new: object) -> bool:
+        return new in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
 def _digest_of(chat: WholeConversation, attempt: int) -> str:
     """Part by part: the text of a whole long chat would stop everybody else for a while."""
     digest = blake2b(f"{attempt} {chat.conversation!r}".encode("utf-8", "replace"))
     for part in (*chat.messages, *chat.traces.items(), *chat.draft_attachments):
         digest.update(repr(part).encode("utf-8", "replace"))
-    for own, (media_type, data) in chat.files.items():
+    for own, (media_type, data) in () if chat.is_brought else chat.files.items():
         digest.update(f"{own} {media_type}".encode("utf-8", "replace"))
         digest.update(data)
     return digest.hexdigest()

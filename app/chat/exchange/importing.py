@@ -21,8 +21,9 @@ from app.chat.exchange.brought.formats import recognised
 from app.chat.exchange.brought.places import Place, Stamp, opened_place
 from app.chat.exchange.brought.told import Brought, NotUnderstood
 from app.chat.exchange.json_format import folders_of, presets_of
-from app.chat.exchange.recognising import is_own
+from app.chat.exchange.recognising import own_in
 from app.chat.exchange.refusals import FileRefused
+from app.reading.files import shown_name
 from models.records import Folder, Preset, Whereabouts, WholeConversation
 from models.store.store import Store
 
@@ -180,28 +181,43 @@ def _looked(store: Store, chat: WholeConversation, app: str, file: str, seen: se
 
 def _contents(place: Place, now: datetime) -> Iterator[tuple[str, Brought]]:
     """All that a place holds, with the app that wrote it ("": Cutaway, or a person)."""
-    name = place.entries[0].name if place.kind == "file" else ""
-    if not name or not is_own(place.head(name)):
-        apps = recognised(place)
-        for app in apps:
-            for brought in app.read(place):
-                yield app.format.app, brought
-        if apps:
-            claimed = {name for app in apps for name in app.claimed}
-            yield from (("", each) for each in _unclaimed(place, claimed))
-            return
-    if not name:
+    own = own_in(place)
+    for name in own:
+        yield from (("", each) for each in _own(place, name, now))
+    claimed = set(own)
+    for app in recognised(place) if not (own and place.kind == "file") else ():
+        claimed.update(app.claimed)
+        for brought in app.read(place):
+            yield app.format.app, brought
+    if claimed:
+        yield from (("", each) for each in _unclaimed(place, claimed))
+    elif place.kind == "file":  # Markdown of anybody's, or what is refused in words
+        yield from (("", each) for each in _own(place, place.entries[0].name, now))
+    else:
         what = "a folder" if place.kind == "folder" else "an archive"
         raise FileRefused(f"{place.name} is {what} without chats that Cutaway can read.")
-    own = ImportPreview(now)
-    with place.open(name) as file:
-        chats = _own_chats(cast(BinaryIO, file), place.head(name, 64), name, now, own)
-        yield from (("", each) for each in own.folders)
-        yield from (("", each) for each in own.presets)
-        yield from (("", chat) for chat in chats)
+
+
+def _own(place: Place, name: str, now: datetime) -> Iterator[Brought]:
+    """Of a file that Cutaway wrote. In a folder or archive a bad one costs a sentence."""
+    found = ImportPreview(now)
+    try:
+        with place.open(name) as file:
+            shown = place.name if place.kind == "file" else shown_name(name)
+            chats = _own_chats(cast(BinaryIO, file), place.head(name, 64), shown, now, found)
+            yield from found.folders
+            yield from found.presets
+            yield from chats
+    except FileRefused as refused:
+        if place.kind == "file":
+            raise
+        yield NotUnderstood(str(refused), place.name)
 
 
 def _unclaimed(place: Place, claimed: set[str]) -> Iterator[NotUnderstood]:
+    for name in place.named(".json"):
+        if name not in claimed:
+            yield NotUnderstood("Files without chats", name)
     if place.is_cut:
         yield NotUnderstood("Files beyond the first 200,000, or too deep in folders", place.name)
 

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from app.chat.exchange.json_format import FORMAT
 from app.chat.exchange.refusals import FileRefused
+
+if TYPE_CHECKING:
+    from app.chat.exchange.brought.places import Place
 
 SUFFIXES: Final = (".json", ".jsonl", ".zip", ".charx", ".db", ".png")
 """What exports are called, where it isn't a folder; all else that has a suffix is attached. A PNG
@@ -20,6 +23,9 @@ may hold a character card; others are pictures to attach."""
 _FORMAT: Final = re.compile(
     rb'\A(?:\xef\xbb\xbf)?\s*\{[^{}]*?"format"\s*:\s*"%b"' % FORMAT.encode()
 )
+
+
+_MARKED: Final = b'<!-- cutaway {"part": "chat"'
 
 
 def may_be_import(path: str) -> bool:
@@ -33,6 +39,14 @@ def is_own(head: bytes) -> bool:
     return _FORMAT.match(head[:4096]) is not None
 
 
+def own_in(place: Place) -> list[str]:
+    """Cutaway's own exports among what was given, Markdown in a folder or archive too."""
+    found = [name for name in place.named(".json") if is_own(place.head(name, 4096))]
+    if place.kind != "file":
+        found += [name for name in place.named(".md") if _MARKED in place.head(name, 4096)]
+    return found
+
+
 def is_import(path: str) -> bool:
     """False also where it cannot be read. Never waits for a pipe."""
     if not may_be_import(path):
@@ -42,7 +56,6 @@ def is_import(path: str) -> bool:
 
     try:
         with opened_place(Path(path)) as place:
-            is_file = place.kind == "file"
-            return bool((is_file and is_own(place.head(place.name))) or recognised(place))
+            return bool(own_in(place) or recognised(place))
     except FileRefused:
         return False

@@ -26,6 +26,8 @@ from app.reading.files import shown_name
 
 MAX_ENTRIES: Final = 200_000
 MAX_DEPTH: Final = 12
+MAX_LOOKS: Final = 20_000
+"""So many files are looked into, to find those that hold chats."""
 MAX_DIRECTORY_BYTES: Final = 64 * 1024 * 1024
 MAX_MEMBER_BYTES: Final = 64 * 1024**3
 MOST_EXPANDED: Final = 200
@@ -115,6 +117,9 @@ class Place:
 
     def look(self, name: str) -> Look:
         """What it begins with, as JSON. Asked once."""
+        if name not in self._looks and len(self._looks) >= MAX_LOOKS:
+            self.is_cut = True
+            return Look()
         if name not in self._looks:
             self._looks[name] = look_at(self.head(name))
         return self._looks[name]

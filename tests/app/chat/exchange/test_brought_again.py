@@ -13,6 +13,7 @@ import pytest
 from foreign_exports import gpt_chat, said, tree
 
 from app.chat import events
+from app.chat.exchange.choices import Choices
 from models.records import Whereabouts
 
 Told = Callable[[str], str]
@@ -62,6 +63,8 @@ def test_again_adds_nothing_and_newer_adds_what_is_new(
     assert bring(first, "Nothing is new; 2 were there already.") == [Whereabouts.THERE] * 2
     assert room.store.list_conversations().result(20) == before
 
+    pictures = whole(room, "Branches").files.values()
+    assert list(pictures) == [("image/png", exports.PNG)]
     there = whole(room, "Why")
     own = there.conversation.id
     desk.shelf.open_stored(own)
@@ -152,5 +155,31 @@ def test_every_app_says_what_does_not_come(looked: Looked, tmp_path: Path) -> No
     }
     assert {each.where for each in found.left_out} == {("Weather",)}
     nothing = exports.archive(tmp_path / "photos.zip", {"a.txt": "x"})
+    assert looked(exports.gpt_archive(tmp_path / "gpt.zip")).left_out[-1].where == (
+        "user.json",
+        "message_feedback.json",
+    )
     (sentence,) = looked(nothing).refusals
     assert sentence == "photos.zip is an archive without chats that Cutaway can read."
+
+
+@pytest.mark.parametrize("kind", ["folder", "archive"])
+def test_exports_of_cutaway_itself_come_out_of_folders_and_archives(
+    room: Any, told: Told, looked: Looked, kind: str, tmp_path: Path
+) -> None:
+    title = room.desk.shelf.open.title
+    folder = tmp_path / "backup"
+    folder.mkdir()
+    room.desk.exchange.export(None, str(folder / "all.json"), Choices("json"))
+    told("exported")
+    (folder / "bad.json").write_text('{"format":"cutaway-chats","version":1,"conversations":[\n{')
+    place = folder
+    if kind == "archive":
+        place = exports.archive(
+            tmp_path / "backup.zip", {each.name: each.read_bytes() for each in folder.iterdir()}
+        )
+    found = looked(place)
+    assert [(c.title, c.whereabouts, c.app) for c in found.chats] == [
+        (title, Whereabouts.THERE, "")
+    ]
+    assert ["damaged" in each.what for each in found.left_out] == [True]

@@ -204,7 +204,8 @@ def test_bad_files_cost_a_sentence_each_and_change_nothing(
     }
     for name, raw in bad.items():
         (tmp_path / name).write_bytes(raw)
-    names = [*bad, "pipe.json", "gone.json", "", "nul\0.json"]
+    (tmp_path / "folder").mkdir()
+    names = [*bad, "pipe.json", "gone.json", "folder", "nul\0.json"]
     preview = looked(*(tmp_path / name for name in names))
     assert preview.chats == ()
     assert len(preview.refusals) == len(names)

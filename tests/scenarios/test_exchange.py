@@ -98,7 +98,8 @@ def test_an_archive_that_is_dropped_moves_house_and_what_does_not_come_is_said(
     person.window.composing.give_files([str(archive)])
     preview = dialog(person, "import_dialog")
     assert preview.rows.index(0, 0).data() == "Branches"
-    assert preview.left_out.topLevelItemCount() == 1
+    kinds = [preview.left_out.topLevelItem(row).text(0) for row in (0, 1)]
+    assert kinds == ["Files missing from the export (named in the messages)", "Files without chats"]
     press_return(person, preview)
     toast(person, "1 chat was imported.")
     person.wait(lambda: [c.title for c in desk.shelf.conversations] == ["Branches"])

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from typing import Any, Final
 
 from app.engine.protocol.media_messages import Media
@@ -16,12 +17,25 @@ from app.media_types import media_type_of
 from app.refusal import Refusal
 
 _SOUNDS: Final = {"audio/wav": "wav", "audio/mpeg": "mp3"}
+_OF_MEDIA: Final = re.compile(r"image|picture|vision|audio|multi-?modal|mmproj|modalit", re.I)
 _NO_SOUND: Final = "Sounds are sent to servers as WAV or MP3 only. Attach one of these."
 _UNREADABLE: Final = "An attached picture can't be read, so it can't be sent. Remove it."
 
 
 def has_media(prompt: Prompt) -> bool:
     return isinstance(prompt, ChatPrompt) and any(each.media for each in prompt.messages)
+
+
+def refused_media(name: str, prompt: Prompt, evidence: str) -> Refusal | None:
+    """What a server's refusal means that speaks of the pictures, or sounds, of this prompt."""
+    said = evidence.partition(": ")[2].rstrip(".")
+    if not has_media(prompt) or not _OF_MEDIA.search(said):
+        return None
+    sentence = (
+        f"“{name}” refused the chat with its pictures or sounds. It says: “{said}”. Remove "
+        "them, or use a model that takes them."
+    )
+    return Refusal("unsupported", sentence, evidence)
 
 
 def with_media(message: ChatMessage, offer: EngineOffer) -> list[dict[str, Any]]:

@@ -18,6 +18,7 @@ from app.engine.protocol.request_rules import check_request
 from app.engine.remote import questions
 from app.engine.remote.answer import ReplyReader
 from app.engine.remote.asking import Asked, asked_for, refused_fields, without
+from app.engine.remote.media import refused_media
 from app.engine.remote.target import Target
 from app.refusal import Refusal
 
@@ -81,7 +82,12 @@ def reply_to(
                         reply.leave_out(found[1])
                     continue
             names = refused_fields(asked, fault.evidence)
-            if reply.has_begun or not 400 <= fault.status <= 500 or not names:
+            if reply.has_begun or not 400 <= fault.status <= 501:
+                raise
+            told = refused_media(server.name, generate.prompt, fault.evidence)
+            if told is not None:
+                raise told from fault
+            if not names or fault.status > 500:
                 raise
             refused[", ".join(sorted(names))] = fault.evidence
             asked = without(asked, names)

@@ -95,7 +95,9 @@ class LocalModel(TableModel):
 
     def _show(self) -> None:
         words = self._words
-        shown = [each for each in self._all if not words or matches(each, words)]
+        shown = [
+            each for each in self._all if not words or matches(each, words, self._senses_of(each))
+        ]
         if self._column != NAME:
             shown.sort(key=self._key, reverse=self._is_down)
         elif self._is_down:

@@ -102,10 +102,10 @@ def folded(text: str) -> str:
     return unicodedata.normalize("NFC", text.casefold())
 
 
-def matches(weights: FoundWeights, words: list[str]) -> bool:
+def matches(weights: FoundWeights, words: list[str], senses: str = "") -> bool:
     """Whether each word (folded) stands in something that is known of the weights."""
     facts = weights.facts
-    known = [weights.name, weights.origin, *map(str, weights.all_paths)]
+    known = [weights.name, weights.origin, senses, *map(str, weights.all_paths)]
     if facts is not None:
         known += [facts.architecture, facts.quantisation, facts.name, facts.licence]
         known.append(parameters_text(facts.n_parameters))

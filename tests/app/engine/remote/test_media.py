@@ -6,10 +6,11 @@ import base64
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 import scripted_servers as servers
 from each import each
-from remote_talk import CHAT, Talk
+from remote_talk import CHAT, HI, Talk
 from scripted_servers import DONE, Reply, Stream, delta, finish, sse
 
 from app.engine.protocol.media_messages import Media
@@ -125,10 +126,24 @@ def test_what_a_server_says_its_model_takes(
         assert not one.server.asked(CHAT)
 
 
-def test_what_nobody_told_is_tried_and_the_refusal_is_said(talk: Talks) -> None:
-    said = b'{"error": {"message": "image input is not supported"}}'
-    one = talk({**servers.plain(), CHAT: Reply(400, said)})
-    assert "image input is not supported" in one.failed(PICTURE).evidence
+@each(
+    ("status", "said", "is_of_it"),
+    [
+        (400, "m is not a multimodal model", True),
+        (500, "image input is not supported - hint: you may need to provide the mmproj", True),
+        (501, "This server does not support images", True),
+        (400, "temperature must be at most 2", False),
+    ],
+)
+def test_what_nobody_told_is_tried_and_the_refusal_is_said(
+    status: int, said: str, is_of_it: bool, talk: Talks
+) -> None:
+    body = msgspec.json.encode({"error": {"message": said}})
+    one = talk({**servers.plain(), CHAT: Reply(status, body)})
+    failed = one.failed(PICTURE)
+    assert said in failed.sentence
+    assert ("use a model that takes them" in failed.sentence) == is_of_it
+    assert "takes them" not in one.failed(HI).sentence
 
 
 def test_what_no_server_takes_is_said_before(talk: Talks) -> None:

@@ -138,6 +138,9 @@ def test_what_a_model_sees_by_and_what_a_projector_is_for(
     assert page.model.words_of(lacking) == "/models"
     assert page.model.words_of(projector) == "projector · lets a model see pictures · /models"
     assert (eyes.can_load, projector) == (False, eyes)  # C13: no chat model
+    page.search.setText("sees pictures")
+    assert names(page) == ["seeing"]
+    page.search.clear()
     choose(page, 1)
     tip = page.model.index(1, NAME).data(Qt.ItemDataRole.ToolTipRole)
     assert "Sees pictures: mmproj.gguf, 900 MB." in tip

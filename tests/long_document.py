@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 import re
+from functools import cache
 from typing import Any
 
 N_PAGES = 200
@@ -34,6 +35,7 @@ def page_text(page: int, words: int = 260) -> str:
     return f"{' '.join(sea[:half])}\n\n{facts}\n\n{' '.join(sea[half:])}"
 
 
+@cache
 def long_text(n_pages: int = N_PAGES) -> tuple[str, list[list[Any]]]:
     """As a document that was read: the text, and where its pages begin."""
     text, places = "", []

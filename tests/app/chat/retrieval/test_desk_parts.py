@@ -52,6 +52,14 @@ def attach(room: Any, n_pages: int = N_PAGES, name: str = "towns.pdf") -> Attach
     return held.of_open[0]
 
 
+def ask_of(page: int) -> str:
+    return f"How many metres deep is the harbour of {TOWNS[page - 1]}?"
+
+
+def fact_of(page: int) -> str:
+    return f"The harbour of {TOWNS[page - 1]} is {depth(page)} metres deep."
+
+
 def labels(attachment: Attachment) -> list[str]:
     return [part.label for part in sent_of(attachment) or []]
 
@@ -98,12 +106,12 @@ def test_a_long_document_is_searched_for_each_question(make_room: Any, asked: An
 def test_enter_is_never_slower_and_the_parts_are_stored(make_room: Any, asked: Any) -> None:
     room = make_room(SCRIPT).start_ready()
     prompts = asked(room)
-    attach(room)
-    room.desk.replies.send(QUESTION)
-    assert room.desk.shelf.path[0].content == QUESTION  # on screen at once
+    attach(room, n_pages=60)
+    room.desk.replies.send(ask_of(37))
+    assert room.desk.shelf.path[0].content == ask_of(37)  # on screen at once
     assert not prompts
     room.until(lambda: prompts, "the prompt")
-    assert FACT in prompts[0]
+    assert fact_of(37) in prompts[0]
     sought = [event.sentence for event in room.of(events.PartsSought)]
     assert sought == ["Searching “towns.pdf”…", ""]
     room.until(lambda: not room.desk.replies.is_generating)
@@ -168,14 +176,6 @@ def test_without_vectors_it_is_searched_by_words_and_said(make_room: Any, asked:
     assert room.stored()[0].role is Role.USER
 
 
-def ask_of(page: int) -> str:
-    return f"How many metres deep is the harbour of {TOWNS[page - 1]}?"
-
-
-def fact_of(page: int) -> str:
-    return f"The harbour of {TOWNS[page - 1]} is {depth(page)} metres deep."
-
-
 def test_edits_branches_and_reopened_chats(make_room: Any, asked: Any) -> None:
     room = make_room(SCRIPT).start_ready()
     prompts = asked(room)
@@ -224,12 +224,12 @@ def test_who_would_not_wait_has_it_searched_by_words(make_room: Any, asked: Any)
     room = make_room(SCRIPT | slow).start_ready()
     prompts = asked(room)
     room.desk.settings.set("embedding_model", "/models/tiny.gguf")
-    attach(room, n_pages=200)
-    assert room.desk.replies.send(QUESTION)
+    attach(room, n_pages=60)
+    assert room.desk.replies.send(ask_of(33))
     room.until(lambda: any(event.is_slow for event in room.of(events.PartsSought)), "a slow search")
     room.desk.parts.hurry(room.desk.shelf.open.id)
     room.until(lambda: prompts, "the prompt")
-    assert FACT in prompts[0]
+    assert fact_of(33) in prompts[0]
     room.until(lambda: not room.desk.replies.is_generating)
     assert room.stored()[0].attachments[0].details["by"] == "words"
     # Stopped, nothing is asked, and the message stays.

@@ -231,7 +231,13 @@ class Desk:
         self.search: Final = PartsSearch(around, loader, self.questions)
         self.parts: Final = PartsBeforeReply(around, shelf, self.search, self.questions)
         self.draft_parts: Final = DraftParts(
-            around, shelf, loader, self.questions, self.attachments, self.search
+            around,
+            shelf,
+            loader,
+            self.questions,
+            self.attachments,
+            self.search,
+            lambda: self.meter.count_soon(),
         )
         self.step: Final = StepMode(around, shelf, loader, self.growing)
         self.next_reply: Final = NextReply(around, shelf)

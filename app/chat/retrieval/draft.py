@@ -7,6 +7,7 @@ would be sent, as far as it is known; a choice of a person's is kept and never c
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -55,7 +56,10 @@ class DraftParts:
         questions: Questions,
         attachments: Attachments,
         search: PartsSearch,
+        on_changed: Callable[[], None],
     ) -> None:
+        """`on_changed`: what would go along is something else."""
+        self._on_changed = on_changed
         self._around = around
         self._shelf = shelf
         self._loader = loader
@@ -210,6 +214,7 @@ class DraftParts:
         chat_id = self._shelf.open.id
         self._found = chat_id, found
         self._around.emit(PartsFound(chat_id, found))
+        self._on_changed()
         self._count_each(found)
 
     def _count_each(self, found: tuple[Attachment, ...]) -> None:

@@ -17,11 +17,12 @@ from datetime import UTC, date, datetime, timedelta
 
 from models.records import Role
 
-FILTERS = ("in:title", "role:", "before:", "after:", "folder:", "tag:", "has:reasoning")
+FILTERS = ("in:title", "role:", "before:", "after:", "folder:", "tag:", "file:", "has:reasoning")
 """What can be typed, as the filter menu offers it."""
 
 _FILTER = re.compile(
-    r'(?:^|(?<=\s))(in|role|before|after|folder|tag|has):("[^"]*"|[^\s"]+)(?=\s|$)', re.IGNORECASE
+    r'(?:^|(?<=\s))(in|role|before|after|folder|tag|file|has):("[^"]*"|[^\s"]+)(?=\s|$)',
+    re.IGNORECASE,
 )
 _DATE = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?$")
 _FOLDER_PATTERN_LIMIT = 200
@@ -32,7 +33,8 @@ _HASH_TAG = re.compile(r'(?:^|(?<=\s))#("[^"]+"|[^\s"#]+)(?=\s|$)')
 class SearchQuery:
     """`words` is what is left for the index. `before` is earlier than that moment, `after` is
     that moment and later, both in UTC. `folders` are casefolded names; chats in folders below
-    them count. `tags`: a chat has all of them."""
+    them count. `tags`: a chat has all of them. `files`: a message has attachments whose names hold
+    these."""
 
     words: str = ""
     in_title: bool = False
@@ -43,6 +45,7 @@ class SearchQuery:
     tags: tuple[str, ...] = ()
     has_reasoning: bool = False
     problems: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -53,13 +56,14 @@ class SearchQuery:
             or self.after
             or self.folders
             or self.tags
+            or self.files
             or self.has_reasoning
         )
 
     @property
     def wants_titles(self) -> bool:
         """Whether chats are looked for too: not where a filter speaks of messages."""
-        return not (self.roles or self.has_reasoning)
+        return not (self.roles or self.files or self.has_reasoning)
 
 
 def parse(typed: str, today: date | None = None) -> SearchQuery:
@@ -84,6 +88,7 @@ def parse(typed: str, today: date | None = None) -> SearchQuery:
         tags=tuple(reading.tags),
         has_reasoning=reading.has_reasoning,
         problems=tuple(reading.problems),
+        files=tuple(reading.files),
     )
 
 
@@ -92,7 +97,7 @@ def with_hash_tags(query: SearchQuery, is_tag: Callable[[str], bool]) -> SearchQ
 
     >>> with_hash_tags(parse("#work #include"), lambda name: name == "work")
     SearchQuery(words='#include', in_title=False, roles=frozenset(), before=None, after=None, \
-folders=(), tags=('work',), has_reasoning=False, problems=())
+folders=(), tags=('work',), has_reasoning=False, problems=(), files=())
     """
     found: list[str] = []
 
@@ -133,6 +138,7 @@ class _Reading:
         self.after: datetime | None = None
         self.folders: list[str] = []
         self.tags: list[str] = []
+        self.files: list[str] = []
         self.problems: list[str] = []
 
     def take(self, name: str, value: str) -> None:
@@ -149,6 +155,8 @@ class _Reading:
                 self._take_role(value, role)
             case "folder", folder:
                 self.folders.append(folder[:_FOLDER_PATTERN_LIMIT])
+            case "file", _:
+                self.files.append(value[:_FOLDER_PATTERN_LIMIT])
             case "tag", _:
                 self.tags.append(value[:_FOLDER_PATTERN_LIMIT])
             case _, day:

@@ -127,6 +127,11 @@ def leaf_through(connection: Connection, message_id: str) -> str:
 # --- what is asked of the tables ----------------------------------------------------------------
 
 
+def _as_pattern(text: str) -> str:
+    """For LIKE, as it is written."""
+    return re.sub(r"[\\%_]", r"\\\g<0>", text)
+
+
 class _Scope:
     """A query together with what it means in this database."""
 
@@ -153,6 +158,7 @@ class _Scope:
             or query.after
             or query.folders
             or query.tags
+            or query.files
             or query.has_reasoning
         )
 
@@ -183,6 +189,12 @@ class _Scope:
             bound["match"] = query_for(self.query.words, last_words) if last_words else self.match
         if self.query.roles:
             conditions.append(_one_of("m.role", "role", sorted(self.query.roles), bound))
+        for number, name in enumerate(self.query.files):
+            bound[f"file_{number}"] = f"%{_as_pattern(name)}%"
+            conditions.append(
+                "m.row_id IN (SELECT message_row_id FROM attachment "
+                f"WHERE name LIKE :file_{number} ESCAPE '\\')"
+            )
         if self.query.has_reasoning:
             conditions.append("m.reasoning <> '' AND m.role <> 'tool'")
         self._add_literals(("m.content", "m.reasoning"), conditions, bound)
@@ -201,8 +213,7 @@ class _Scope:
     ) -> None:
         """LIKE finds ASCII letters in either case, and nothing else of what `fold` makes equal."""
         for number, piece in enumerate(self.literals):
-            pattern = re.sub(r"[\\%_]", r"\\\g<0>", piece)
-            bound[f"sign_{number}"] = f"%{pattern}%"
+            bound[f"sign_{number}"] = f"%{_as_pattern(piece)}%"
             found = (f"{column} LIKE :sign_{number} ESCAPE '\\'" for column in columns)
             conditions.append(f"({' OR '.join(found)})")
 

@@ -277,6 +277,15 @@ class SettingsWindow(WindowBeside):
         )
         page.add_card(
             self._row(
+                "picture_side",
+                "Longest side of pictures",
+                "Pixels. Larger pictures are made smaller when they are attached, and cost fewer "
+                "tokens.",
+                NumberField(is_whole=True, step=128),
+            ),
+        )
+        page.add_card(
+            self._row(
                 "system_prompt",
                 "System prompt",
                 "Instructions given to the model at the start of new chats.",

@@ -22,7 +22,7 @@ SEARCH_KEY = "Ctrl+Shift+F"
 HINT = (
     "Search titles, messages and reasoning.\n"
     "“exact words” · in:title · role:user · has:reasoning\n"
-    "before:2026-05-31 · after:2026-05 · folder:name · #tag"
+    "before:2026-05-31 · after:2026-05 · folder:name · file:name · #tag"
 )
 
 

@@ -38,6 +38,7 @@ from ui.widgets.kit import push_button
 
 if TYPE_CHECKING:
     from ui.chat.composer_chips import ChipRow
+    from ui.pictures.thumbnails import Thumbnails
     from ui.transcript.view import TranscriptView
 
 SEND_KEY = "Ctrl+Return"
@@ -88,9 +89,16 @@ class MessageEditor(QFrame):
     changed = Signal()
     grown = Signal()
 
-    def __init__(self, theme: Theme, task: Task, parent: QWidget | None = None) -> None:
+    def __init__(
+        self,
+        theme: Theme,
+        task: Task,
+        parent: QWidget | None = None,
+        thumbnails: Thumbnails | None = None,
+    ) -> None:
         super().__init__(parent)
         self._theme = theme
+        self.thumbnails = thumbnails
         self._shared: tuple[bool, bool] | None = None
         self._last_hint = QSize()
         self.task = task
@@ -195,7 +203,7 @@ class MessageEditor(QFrame):
         # Imported here: few messages have attachments.
         from ui.chat.composer_chips import ChipRow
 
-        row = ChipRow(self._theme, self)
+        row = ChipRow(self._theme, self, self.thumbnails)
         row.setAccessibleName("Attachments of this message")
         row.set_attachments(self.task.attachments)
         row.opened.connect(self.attachment_opened)
@@ -423,7 +431,7 @@ class Editing(QObject):
         if self._view.rows.index_of(message_id) is None:
             return
         self._message_id, self._decide = message_id, decide
-        editor = MessageEditor(self._view.theme, task, self._view.viewport())
+        editor = MessageEditor(self._view.theme, task, self._view.viewport(), self._view.thumbnails)
         kept = self._edits.of(task.name, message_id)
         if kept is not None:
             editor.restore(kept)

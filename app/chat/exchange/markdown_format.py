@@ -32,6 +32,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta, Struct
 
+from app.chat.attachments.kinds import AUDIO, PICTURE
 from app.chat.exchange.json_format import Id, Time
 from app.chat.exchange.refusals import FileRefused
 from app.chat.replies.calls import answered_by, as_answer, calls_of, with_calls
@@ -70,12 +71,14 @@ _OPENINGS: Final = {
     "call": ("*", "", "`"),
 }
 """What the lines before a part's text begin with; "": an empty line."""
+_MEDIA: Final = {PICTURE: " picture", AUDIO: " sound"}
 
 
 class Marker(Struct, omit_defaults=True):
     """part: chat, system_prompt, message, reasoning, text, call, attachment. key: "" in files of an
     older Cutaway, which had none. summary: what a summary stands for. call_id, name: of a call, and
-    of a tool's message that answers one."""
+    of a tool's message that answers one. what: the kind of an attachment whose bytes are not in
+    the file."""
 
     part: str = ""
     key: str = ""
@@ -91,6 +94,7 @@ class Marker(Struct, omit_defaults=True):
     name: str = ""
     call_id: str = ""
     created_at: Time | None = None
+    what: str = ""
     skip: Annotated[int, Meta(ge=0, le=10)] = 0
     chars: Annotated[int, Meta(ge=0)] = 0
 
@@ -204,7 +208,8 @@ def _message_pieces(message: Message, key: str) -> Iterator[str]:
         )
     for attachment in message.attachments:
         fence = _fence(attachment.text)
-        opening = [f"**Attached: {one_line(attachment.name)}**", "", f"{fence}text"]
+        what = _MEDIA.get(attachment.kind, "")
+        opening = [f"**Attached{what}: {one_line(attachment.name)}**", "", f"{fence}text"]
         yield _part(
             attachment.text,
             opening,
@@ -214,6 +219,7 @@ def _message_pieces(message: Message, key: str) -> Iterator[str]:
             id=attachment.id,
             name=attachment.name,
             created_at=attachment.created_at.isoformat(),
+            **({"what": attachment.kind} if what else {}),
         )
 
 
@@ -431,4 +437,5 @@ def _attachment(part: _Part, message: Message, made: str) -> Attachment:
         created_at=part.marker.created_at or message.created_at,
         message_id=message.id,
         position=len(message.attachments),
+        kind=part.marker.what if part.marker.what in _MEDIA else "text",
     )

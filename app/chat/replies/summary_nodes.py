@@ -100,7 +100,7 @@ def _digest(plain: Sequence[Message], last: int, kept: frozenset[int]) -> str:
     for place in range(last + 1):
         if place not in kept:
             message = plain[place]
-            attached = (attachment.text for attachment in message.attachments)
+            attached = (a.text or a.name for a in message.attachments)
             for part in (message.role.value, message.content, *attached):
                 data = part.encode("utf-8", "replace")
                 digest.update(len(data).to_bytes(8, "little") + data)

@@ -86,8 +86,15 @@ def test_a_chosen_filter_takes_the_place_of_one_of_its_kind() -> None:
 
 
 def test_every_filter_that_is_offered_is_understood() -> None:
-    values = {"role:": "user", "before:": "2026", "after:": "2026", "folder:": "x", "tag:": "x"}
+    values = {"role:": "user", "before:": "2026", "after:": "2026"}
+    values |= dict.fromkeys(("folder:", "tag:", "file:"), "x")
     for name in FILTERS:
         query = parse(name + values.get(name, ""), TODAY)
         assert query.words == "", name
         assert query.problems == (), name
+
+
+def test_names_of_attachments_are_a_filter_of_messages() -> None:
+    query = parse('file:ant.png legs file:"my notes"')
+    assert (query.words, query.files) == ("legs", ("ant.png", "my notes"))
+    assert not query.wants_titles

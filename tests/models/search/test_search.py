@@ -9,11 +9,19 @@ from typing import Any
 
 import pytest
 from hypothesis import example, given, strategies as st
-from store_records import START, a_conversation, a_message
+from store_records import START, a_conversation, a_message, next_time
 
 from models.conversations import writing
 from models.migrations.migrating import create_tables
-from models.records import Conversation, Folder, Message, MessageState, Role, SearchPage
+from models.records import (
+    Attachment,
+    Conversation,
+    Folder,
+    Message,
+    MessageState,
+    Role,
+    SearchPage,
+)
 from models.search.index import create_search_index, cut, query_for
 from models.search.search import FIRST_SPAN, find
 from models.store.connecting import close, connect_in_memory
@@ -284,6 +292,22 @@ def test_filters_narrow_the_search(store: Store, chat: Conversation) -> None:
     assert found(store, "capitals in:title") == [None]
     assert found(store, "rain in:title") == []
     assert found(store, "role:system rain") == []
+
+
+def test_a_message_is_found_by_the_name_of_its_picture(store: Store) -> None:
+    chat = a_conversation()
+    store.create_conversation(chat)
+    attached = Attachment(
+        "p", chat.id, "Holiday_100%.png", "", 4, next_time(), kind="picture", details={"width": 4}
+    )
+    question = a_message(chat, content="What is this?", attachments=(attached,))
+    other = a_message(chat, question, content="What is this?")
+    for message in (question, other):
+        store.append_message(message)
+    for typed in ("file:holiday", "this file:100%", 'file:"y_1"'):
+        assert found(store, typed) == [question.id], typed
+    assert found(store, "file:hol_day") == []
+    assert found(store, "there file:holiday") == []
 
 
 def test_the_folder_filter_takes_the_folders_inside_too(store: Store) -> None:

@@ -3,7 +3,7 @@ one without a file of a picture."""
 
 from __future__ import annotations
 
-from PySide6.QtCore import QRectF
+from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QCheckBox, QStyle, QStyleOptionButton, QWidget
 
@@ -25,7 +25,11 @@ class CheckBox(QCheckBox):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         super().paintEvent(event)
-        if self.isChecked():
-            edge = self._theme.px(2)
-            box = self.box_rect().adjusted(edge, edge, -edge, -edge)
-            paint_icon(QPainter(self), box, "check-bold", QColor(self._theme.colors.on_accent))
+        state, colors = self.checkState(), self._theme.colors
+        if state is Qt.CheckState.Unchecked:
+            return
+        is_on = state is Qt.CheckState.Checked
+        name, color = ("check-bold", colors.on_accent) if is_on else ("minus-bold", colors.accent)
+        edge = self._theme.px(2)
+        box = self.box_rect().adjusted(edge, edge, -edge, -edge)
+        paint_icon(QPainter(self), box, name, QColor(color))

@@ -17,6 +17,7 @@ from PySide6.QtWidgets import (
     QHeaderView,
     QLabel,
     QLineEdit,
+    QScrollArea,
     QTableView,
     QTreeWidget,
     QTreeWidgetItem,
@@ -113,8 +114,9 @@ class ImportDialog(QDialog):
         self.rows = ImportRows(preview.chats)
         counts = Counter(chat.whereabouts for chat in preview.chats)
         n_new = counts.total() - counts[Whereabouts.THERE]
-        self._column = QVBoxLayout(self)
-        theme.space(self._column, 10, margins=20)
+        inside = QWidget(self)  # where the window is low, all of it is scrolled
+        self._column = QVBoxLayout(inside)
+        theme.space(self._column, 10, margins=(20, 20, 20, 4))
         self.summary = self._label(_summary(counts), "title")
         self.summary.setObjectName("import_summary")
         for app, chats in _by_app(preview.chats).items():
@@ -130,6 +132,13 @@ class ImportDialog(QDialog):
         if (n_more := len(preview.refusals) - MOST_REFUSALS) > 0:
             self._label(f"… and {n_more:,} more files with nothing to import.", "error")
         self.left_out = self._add_left_out(preview.left_out)
+        area = QScrollArea(self)
+        area.setWidget(inside)
+        area.setWidgetResizable(True)
+        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        inside.setAutoFillBackground(False)
+        area.viewport().setAutoFillBackground(False)
         buttons = QDialogButtonBox(self)
         self.import_button = push_button("", self, "import_button", kind="primary")
         buttons.addButton(self.import_button, QDialogButtonBox.ButtonRole.AcceptRole)
@@ -139,7 +148,13 @@ class ImportDialog(QDialog):
         (self.import_button if n_new else last).setDefault(True)
         buttons.accepted.connect(self.accept)
         buttons.rejected.connect(self.reject)
-        self._column.addWidget(buttons)
+        below = QVBoxLayout()
+        below.addWidget(buttons)
+        whole = QVBoxLayout(self)
+        whole.addWidget(area, 1)
+        whole.addLayout(below)
+        theme.space(whole, 0, margins=0)
+        theme.space(below, 0, margins=(20, 8, 20, 20))
         self._wanted = accepted
         self.accepted.connect(self._on_accepted)
         self.rejected.connect(rejected)

@@ -22,11 +22,13 @@ TITLE, MESSAGES, DATE, RESULT = range(4)
 _HAPPENS: Final = {
     Whereabouts.NEW: "Added",
     Whereabouts.OTHER: "Added next to yours",
-    Whereabouts.MORE: "New messages added",
+    Whereabouts.MORE: "New messages",
     Whereabouts.THERE: "Already here",
 }
-IN_TRASH: Final = "Added; yours is in the trash"
-"""Of a chat out of another app, which is never changed there."""
+IN_TRASH: Final = "Copy added"
+"""Of a chat out of another app that came before, and lies in the trash here."""
+
+TRASH_HINT: Final = "An earlier import of it is in your trash."
 
 
 def happens(chat: ChatLooked) -> str:
@@ -137,7 +139,8 @@ class ImportRows(TableModel):
             case _Role.ToolTipRole:
                 when = f"{chat.updated_at.astimezone():%Y-%m-%d %H:%M}"
                 source = f"{chat.app}, {chat.file}" if chat.app else chat.file
-                return tip_text(f"{self._titles[number]}\n{when}, from {source}")
+                trash = f"\n{TRASH_HINT}" if happens(chat) == IN_TRASH else ""
+                return tip_text(f"{self._titles[number]}\n{when}, from {source}{trash}")
         return None
 
     def setData(

@@ -142,8 +142,8 @@ def test_what_another_app_brings_and_what_does_not_come(
     qtbot.addWidget(dialog)
     assert [row[2] for row in rows(dialog)] == [
         "Added",
-        "Added; yours is in the trash",
-        "New messages added",
+        "Copy added",
+        "New messages",
         "Already here",
     ]
     assert dialog.import_button.text() == "Import 2 chats"  # not what was thrown away here

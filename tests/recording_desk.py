@@ -165,6 +165,7 @@ class FakeDesk:
         self.loader.log_lines = lambda: self.log
         self.settings.now = Settings()
         self.embedder.known = tuple
+        self.draft_parts.of_earlier = tuple
         self.settings.is_read = True
         self.settings.set = self._set
         self.downloads.all = ()

@@ -81,7 +81,7 @@ def test_the_parts_are_chosen_shown_sent_and_opened(open_window: Any, tmp_path: 
     transcript = person.window.chat.transcript
     person.wait(lambda: len(transcript.rows) == 2)
     pills = [a for a in transcript.rows.item(0).actions(0, 1e6) if a.name == "open_part"]
-    (best,) = [pill for pill in pills if pill.label.startswith(f"page {PAGE} · ")]
+    (best,) = [pill for pill in pills if pill.label.startswith(f"Open page {PAGE} · ")]
     assert best.payload.endswith("#100")
     # A click opens the document there; the part is marked.
     at = best.rect.center() + transcript.item_origin(0)

@@ -14,7 +14,7 @@ from app.chat.attachments.document_parts import (
     sent_of,
     source_of,
 )
-from app.chat.events import AttachmentsChanged, PartsFound, PartsSought
+from app.chat.events import AttachmentsChanged, ConversationOpened, PartsFound, PartsSought
 from models.records import Attachment, Message, Role
 from ui.shell.actions import Action, Actions
 from ui.shell.keys import with_key
@@ -42,6 +42,7 @@ class Documents(QObject):
         chat.transcript.part_opened.connect(self.open_part)
         bridge.on(AttachmentsChanged, self._on_attachments_changed)
         bridge.on(PartsFound, self._on_found)
+        bridge.on(ConversationOpened, lambda _: self._show_earlier())
         bridge.on(PartsSought, self._on_sought)
 
     def add_actions(self, actions: Actions) -> None:
@@ -157,9 +158,13 @@ class Documents(QObject):
             self._chat.composer.put_in_order()
 
     def _on_found(self, event: PartsFound) -> None:
-        is_here = event.conversation_id == self._desk.shelf.open.id
-        if self._rows is not None or (event.parts and is_here):
-            self.rows.set_earlier(event.parts if is_here else ())
+        if event.conversation_id == self._desk.shelf.open.id:
+            self._show_earlier()
+
+    def _show_earlier(self) -> None:
+        parts = self._desk.draft_parts.of_earlier()
+        if self._rows is not None or parts:
+            self.rows.set_earlier(parts)
             self._chat.composer.put_in_order()
 
     def _on_sought(self, event: PartsSought) -> None:

@@ -66,7 +66,7 @@ def _line(
     x = width - sum(w for w, *_ in line) - gap * (len(line) - 1)
     found = []
     for pill_width, name, words, payload in line:
-        found.append(Pressable(QRectF(x, top, pill_width, height), name, words, payload))
+        found.append(Pressable(QRectF(x, top, pill_width, height), name, f"Open {words}", payload))
         x += pill_width + gap
     return found
 
@@ -86,7 +86,7 @@ def paint_pill(painter: QPainter, pill: Pressable, styles: Styles, *, is_hovered
         painter.drawRect(QRectF(rail.left(), rail.top(), rail.width() * share, rail.height()))
     room = rect.adjusted(px(7), 0, -px(7), -px(3) if share else 0)
     words = QFontMetricsF(styles.small).elidedText(
-        pill.label, Qt.TextElideMode.ElideRight, room.width()
+        pill.label.removeprefix("Open "), Qt.TextElideMode.ElideRight, room.width()
     )
     painter.setFont(styles.small)
     painter.setPen(QColor(colors.ink))

@@ -32,13 +32,14 @@ from app.chat.surroundings import Surroundings
 from app.chat.weights.loading import Loader
 from app.engine.protocol.messages import CountPrompt, PromptCount
 from app.engine.protocol.prompt_messages import TextPrompt
+from app.insight.retrieval.chunks import tokens_about
 from app.refusal import Refusal
 from models.records import Attachment, ConversationKind, Role
 
 SEARCH_DELAY_S: Final = 0.4
 TOO_LONG: Final = (
-    "“{name}” has {tokens:,} tokens, {size}, so only the parts that fit your question are sent. "
-    "You can change that above the message."
+    "“{name}” has {about}{tokens:,} tokens, {size}, so only the parts that fit your question are "
+    "sent. You can change that above the message."
 )
 LARGER: Final = "more than the context window holds"
 OVER_HALF: Final = "more than half of the context window"
@@ -102,17 +103,23 @@ class DraftParts:
 
     def _on_counted(self, attachment: Attachment, n_tokens: int) -> None:
         """The whole of a document was counted: whether that leaves room to talk."""
-        loaded = self._loader.loaded
-        if mode_of(attachment) != WHOLE or attachment.kind != "document" or loaded is None:
+        if mode_of(attachment) != WHOLE or attachment.kind != "document":
             return
-        known = attachment.details.get(WHOLE_TOKENS) == n_tokens
-        changed = decided(dataclasses.replace(attachment, tokens=n_tokens), loaded.n_ctx)
-        if known and changed.details == attachment.details:
+        counted = dataclasses.replace(
+            attachment, tokens=n_tokens, details=attachment.details | {WHOLE_TOKENS: n_tokens}
+        )
+        self._decide(attachment, counted, n_tokens)
+
+    def _decide(
+        self, attachment: Attachment, counted: Attachment, n_tokens: int, about: str = ""
+    ) -> None:
+        n_ctx = self._search.n_ctx
+        changed = decided(counted, n_ctx)
+        if changed.details == attachment.details:
             return
-        changed = dataclasses.replace(changed, details=changed.details | {WHOLE_TOKENS: n_tokens})
         if mode_of(changed) == PARTS:
-            size = LARGER if n_tokens > loaded.n_ctx else OVER_HALF
-            sentence = TOO_LONG.format(name=changed.name, tokens=n_tokens, size=size)
+            size = LARGER if n_tokens > n_ctx else OVER_HALF
+            sentence = TOO_LONG.format(name=changed.name, about=about, tokens=n_tokens, size=size)
             self._around.emit(Noticed("info", sentence))
             changed = with_sent(changed, [])
         self._attachments.change(changed)
@@ -152,6 +159,10 @@ class DraftParts:
         chat = self._shelf.open
         if chat.kind is ConversationKind.TEXT or self._around.is_closing:
             return
+        for each in self._attachments.of_open:
+            is_open = each.kind == "document" and CHOSEN not in each.details
+            if is_open and self._loader.remote is not None:  # it counts nothing that is not sent
+                self._decide(each, each, tokens_about(each.text), "about ")
         own = [each for each in self._attachments.of_open if mode_of(each) == PARTS]
         draft = self._shelf.draft
         later = searched_in(self._shelf.path) if draft.strip() else []

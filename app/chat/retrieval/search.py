@@ -45,6 +45,8 @@ NEARLY: Final = 0.3
 NEAR: Final = 0.2
 """Below the best cosine: models give texts that have nothing to do with each other 0.1 to 0.7, so
 only the distance tells."""
+QUESTION_END: Final = 1_000
+"""Characters of a long message's beginning and end that are searched for."""
 MOST_KEPT: Final = 12
 """Documents whose parts are held ready."""
 BY_WORDS_INSTEAD: Final = "Documents are searched by words. {why}"
@@ -87,11 +89,17 @@ def question_of(asked: list[str]) -> str:
     'How deep is the harbour of Vell?'
     """
     taken: list[str] = []
-    for text in reversed(asked[-3:]):
+    for text in map(_ends_of, reversed(asked[-3:])):
         taken.insert(0, text)
         if sum(not term.endswith("*") for term in terms("\n".join(taken))) >= FULL_QUESTION:
             break
     return "\n".join(taken).strip()
+
+
+def _ends_of(text: str) -> str:
+    if len(text) <= 2 * QUESTION_END:
+        return text
+    return f"{text[:QUESTION_END]}\n{text[-QUESTION_END:]}"
 
 
 def budget_of(n_ctx: int) -> int:

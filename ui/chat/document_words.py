@@ -79,6 +79,15 @@ def part_text(part: Part, by: str, place: int = 0) -> str:
     return " · ".join(filter(None, (where, score_text(part.score, by))))
 
 
+def parts_text(attachments: Sequence[Attachment]) -> list[str]:
+    """The parts of all of them, in the order of a prompt."""
+    return [
+        f"{part.label or f'part {place + 1}'} of {each.name}"
+        for each in attachments
+        for place, part in enumerate(sent_of(each) or [])
+    ]
+
+
 def by_of(attachment: Attachment) -> str:
     return str(attachment.details.get("by", ""))
 

@@ -15,6 +15,7 @@ from models.records import MessageCounts
 from ui.look.theme import Theme
 from ui.section.prompt.shares import PartsBar, Swatch
 from ui.section.prompt.words import (
+    NO_PASSAGES,
     cache_words,
     context_words,
     count_words,
@@ -73,8 +74,10 @@ class PromptCard(QFrame):
         of: PromptOf,
         figures: MessageCounts | None,
         numbers: Mapping[str, int],
+        passages: Mapping[int, str] = NO_PASSAGES,
     ) -> None:
-        """`figures`: of the reply to it. `numbers`: the place of each message in the chat."""
+        """`figures`: of the reply to it. `numbers`: the place of each message in the chat;
+        `passages`: what parts of documents are."""
         self.heading.setText(heading)
         self.figure.set_text(size_words(of))
         self.sentence.setText(of.sentence)
@@ -86,7 +89,7 @@ class PromptCard(QFrame):
 
         def words_of(part: ShownPart) -> str:
             n_own = part.end - part.start
-            return f"{part_words(part, numbers)}: {n_own:,} of {n_tokens:,} tokens"
+            return f"{part_words(part, numbers, passages)}: {n_own:,} of {n_tokens:,} tokens"
 
         self.bar.show_parts(of.tokens.parts if of.tokens is not None else (), words_of)
         self._show_counts(counts(of.tokens) if of.tokens is not None else ())

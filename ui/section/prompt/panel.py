@@ -41,6 +41,7 @@ from app.insight.prompt.parts import (
     difference,
 )
 from models.records import Message, MessageCounts, Role
+from ui.chat.document_words import parts_text
 from ui.look.theme import Theme
 from ui.look.tints import N_LEVELS, tint_colors
 from ui.section.looking import GROWN_MS
@@ -53,6 +54,7 @@ from ui.section.prompt.words import (
     REPLAYED,
     difference_words,
     mean_words,
+    passage_words,
     reading_words,
     token_words,
 )
@@ -95,6 +97,7 @@ class PromptPanel(Panel):
         self._way = 0
         self._thumbnails: Thumbnails | None = None
         self._numbers: dict[str, int] = {}
+        self._passages: dict[int, str] = {}
         self._scores_timer = rest_timer(self, self._say_scores, GROWN_MS)
         self._make_widgets()
         self._build()
@@ -298,7 +301,8 @@ class PromptPanel(Panel):
         tokens = of.tokens
         self._numbers = {m.id: n for n, m in enumerate(self._tools.desk.shelf.path, 1)}
         heading = OF_NEXT if self.is_next else OF_REPLY
-        self.card.show_prompt(heading, of, self._figures(), self._numbers)
+        self._passages = passage_words(tokens.parts, self._sent()) if tokens is not None else {}
+        self.card.show_prompt(heading, of, self._figures(), self._numbers, self._passages)
         has_text = tokens is not None or bool(of.text)
         self.copy_text_button.setEnabled(has_text)
         self.copy_ids_button.setEnabled(tokens is not None)
@@ -383,6 +387,17 @@ class PromptPanel(Panel):
 
         return Look(tone, is_control, changed.is_gone)
 
+    def _sent(self) -> dict[str | None, list[str]]:
+        """The parts of documents that went in with each message, and would with the next."""
+        desk = self._tools.desk
+        found: dict[str | None, list[str]] = {
+            message.id: parts_text(message.attachments)
+            for message in desk.shelf.path
+            if message.attachments
+        }
+        going = (*desk.attachments.of_open, *desk.draft_parts.of_earlier())
+        return found | {None: parts_text(going)}
+
     def _refresh_look(self) -> None:
         self.text.set_look(self._look())
 
@@ -400,7 +415,9 @@ class PromptPanel(Panel):
                 said = (GONE, "", "")
             else:
                 names = self._names if tokens.media else NO_NAMES
-                said = token_words(tokens, place, self._numbers, self._surprise, names)
+                said = token_words(
+                    tokens, place, self._numbers, self._surprise, names, self._passages
+                )
         for label, words in zip((self.whence, self.token, self.bytes), said, strict=True):
             label.set_text(words)
             label.setVisible(tokens is not None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from app.chat.inspection.prompt_reading import PromptOf
@@ -25,6 +25,7 @@ MOST_BYTES: Final = 24
 
 VECTOR: Final = "No token: a vector that the projector made of this part."
 NO_NAMES: Final[Mapping[str, str]] = {}
+NO_PASSAGES: Final[Mapping[int, str]] = {}
 
 UNKNOWN: Final = (
     "This chat template rewrites messages, so their places in the prompt can't be told."
@@ -101,9 +102,25 @@ def reply_words(of: PromptOf) -> str:
     return " ".join(said)
 
 
-def part_words(part: ShownPart, numbers: Mapping[str, int]) -> str:
-    """Whose a part is. `numbers`: the place of each message in the chat, from 1."""
-    words = origin_words(part.origin)
+def passage_words(
+    parts: Sequence[ShownPart], sent: Mapping[str | None, Sequence[str]]
+) -> dict[int, str]:
+    """What each part of a document is, by the token that it begins at. `sent`: of each message, in
+    order; None: of what is not sent yet."""
+    found: dict[int, str] = {}
+    left = {owner: list(words) for owner, words in sent.items()}
+    for part in parts:
+        if part.origin == "passage" and (words := left.get(part.message_id)):
+            found[part.start] = words.pop(0)
+    return found
+
+
+def part_words(
+    part: ShownPart, numbers: Mapping[str, int], passages: Mapping[int, str] = NO_PASSAGES
+) -> str:
+    """Whose a part is. `numbers`: the place of each message in the chat, from 1; `passages`: what
+    parts of documents are (`passage_words`)."""
+    words = passages.get(part.start) or origin_words(part.origin)
     number = numbers.get(part.message_id or "")
     return f"{words}, message {number:,}" if number else words
 
@@ -114,6 +131,7 @@ def token_words(
     numbers: Mapping[str, int],
     surprise: Surprise | None,
     names: Mapping[str, str] = NO_NAMES,
+    passages: Mapping[int, str] = NO_PASSAGES,
 ) -> tuple[str, str, str]:
     """Three lines about a token: where it is from, what it is, its bytes. `names`: of pictures and
     sounds."""
@@ -124,7 +142,10 @@ def token_words(
         return whose, cell_words(span, place, names), VECTOR
     piece = tokens.piece(place)
     kind = "control" if tokens.is_control(place) else kind_of(tokens.attribute(place))
-    whence = [part_words(tokens.part(place), numbers), f"token {place + 1:,} of {len(tokens):,}"]
+    whence = [
+        part_words(tokens.part(place), numbers, passages),
+        f"token {place + 1:,} of {len(tokens):,}",
+    ]
     if surprise is not None:
         whence.append(surprise_words(surprise, place))
     what = [visible(piece) or "no bytes", f"ID {tokens.ids[place]}", kind]

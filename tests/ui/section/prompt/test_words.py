@@ -118,3 +118,19 @@ def test_the_mean_of_all_and_of_each_origin() -> None:
 )
 def test_a_difference(found: Difference, figures: MessageCounts | None, words: str) -> None:
     assert say.difference_words(found, figures) == words
+
+
+def test_parts_of_documents_say_where_they_stand() -> None:
+    parts = [
+        ShownPart(0, 4, "attachment", "u"),
+        ShownPart(4, 9, "passage", "u"),
+        ShownPart(9, 10, "attachment", "u"),
+        ShownPart(10, 12, "passage", "u"),
+        ShownPart(12, 13, "passage", "gone"),
+    ]
+    named = say.passage_words(parts, {"u": ["page 2 of a.pdf", "page 7 of a.pdf"], None: []})
+    said = [say.part_words(part, {"u": 3}, named) for part in parts]
+    assert said[1] == "page 2 of a.pdf, message 3"
+    assert said[3] == "page 7 of a.pdf, message 3"
+    assert said[0] == "attachment, message 3"
+    assert said[4] == "part of a document"

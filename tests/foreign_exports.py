@@ -17,6 +17,7 @@ PNG = (
     b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1\x08\6\0\0\0\x1f\x15\xc4\x89\0\0\0\nIDATx\x9cc\0\1"
     b"\0\0\5\0\1\r\n-\xb4\0\0\0\0IEND\xaeB`\x82"
 )
+PICTURE = "data:image/png;base64," + base64.b64encode(PNG).decode()
 T0 = 1_700_000_000.0
 
 
@@ -422,7 +423,6 @@ def jan_said(key: str, role: str, text: Any, at: int, **about: Any) -> dict[str,
 def jan_folder(folder: Path) -> Path:
     thread = folder / "threads" / "t1"
     thread.mkdir(parents=True)
-    image = "data:image/png;base64," + base64.b64encode(PNG).decode()
     (thread / "thread.json").write_text(
         json.dumps(
             {
@@ -455,7 +455,7 @@ def jan_folder(folder: Path) -> Path:
             "user",
             [
                 {"type": "text", "text": {"value": "Hi"}},
-                {"type": "image_url", "image_url": {"url": image}},
+                {"type": "image_url", "image_url": {"url": PICTURE}},
             ],
             int(T0) + 1,
         ),
@@ -546,6 +546,7 @@ def webui_branches() -> dict[str, Any]:
                 sources=[{"source": {}}],
             ),
             webui_said("b", "q", "assistant", "", model="phi", error={"content": "Out of memory"}),
+            webui_said("c", "q", "assistant", "Here.", files=[{"type": "image", "url": PICTURE}]),
             webui_said("q2", "a", "user", "Thanks"),
         ],
         "a",

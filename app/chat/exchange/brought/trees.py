@@ -6,7 +6,8 @@ no message is lost; ids are made of the app's own, so the same chat brought agai
 
 A node without a role, or with nothing to say, is no message: what stands below it moves up, and its
 reasoning goes to the first reply below. One whose parent is not there is a beginning of its own; a
-circle is cut where it is first met.
+circle is cut where it is first met. What a reply had with it (a picture that was made) is the
+result of a call beside it, which is where such things are shown here.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any, Final
 
 from app.chat.exchange.refusals import FileRefused
 from app.chat.replies.calls import as_answer, with_calls
-from app.engine.protocol.tool_messages import ToolCall
+from app.engine.protocol.tool_messages import MAX_CALLS, ToolCall
 from models.records import (
     Attachment,
     Conversation,
@@ -295,6 +296,9 @@ class _Assembly:
         above = self._messages.get(parent or "")
         if len(node.content) > MAX_TEXT or len(node.reasoning) > MAX_TEXT:
             self._left_out(f"The rest of messages longer than {MAX_TEXT:,} characters")
+        if len(node.calls) > MAX_CALLS:
+            self._left_out(f"Calls of tools beyond {MAX_CALLS} in one reply")
+            node.calls = node.calls[:MAX_CALLS]
         settings: dict[str, Any] = with_calls({}, node.calls)
         said_by = {"author": node.author} if node.author else {}
         role = node.role or Role.ASSISTANT
@@ -318,12 +322,20 @@ class _Assembly:
             or _NEVER
         )
         files = [file for file in node.files if file.text or file.read]
-        missing = [file for file in node.files if file not in files]
+        missing = [file for file in node.files if not (file.text or file.read)]
         content = node.content[:MAX_TEXT]
         if missing:
             self._left_out("Files missing from the export (named in the messages)")
             names = "\n".join(f"[Attached: {file.name}]" for file in missing)
             content = f"{content}\n\n{names}" if content.strip() else names
+        shown_by: ToolCall | None = None
+        if role is Role.ASSISTANT and files:  # a reply has no attachments here; a result may
+            shown_by = tool_call(f"{message_id} files", "show_files", {})
+            settings = with_calls({}, [*node.calls, shown_by])
+        attached = message_id if shown_by is None else made_id(message_id, "files")
+        attachments = tuple(
+            self._attachment(file, attached, place, created_at) for place, file in enumerate(files)
+        )
         self._messages[message_id] = Message(
             id=message_id,
             conversation_id=self._id,
@@ -338,12 +350,21 @@ class _Assembly:
             settings=settings | said_by,
             weights_name=(node.weights_name or None) if role is Role.ASSISTANT else None,
             counts=MessageCounts(reasoning_s=node.seconds) if node.seconds else MessageCounts(),
-            attachments=tuple(
-                self._attachment(file, message_id, place, created_at)
-                for place, file in enumerate(files)
-            ),
+            attachments=() if shown_by else attachments,
         )
-        self._kept[node.key] = message_id
+        if shown_by is not None:
+            self._open[attached] = self._open.get(message_id, [])
+            self._messages[attached] = Message(
+                id=attached,
+                conversation_id=self._id,
+                parent_id=message_id,
+                role=Role.TOOL,
+                content=", ".join(each.name for each in attachments),
+                created_at=created_at,
+                settings=as_answer(shown_by),
+                attachments=attachments,
+            )
+        self._kept[node.key] = attached
 
     def _attachment(
         self, file: File, message_id: str, place: int, created_at: datetime

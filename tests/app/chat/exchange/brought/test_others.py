@@ -157,8 +157,12 @@ def test_open_webui(read: Any, outline: Outline, tmp_path: Path) -> None:
         f"3 assistant: {rest}",
         "4 user: Thanks",
         "1 assistant: ",
+        "1 assistant: Here.",
+        "2 tool: Picture",
     ]
-    called, failed = chat.messages[1], chat.messages[-1]
+    called, failed, made = chat.messages[1], chat.messages[-3], chat.messages[-1]
+    assert found.files[0] == {made.attachments[0].id: ("image/png", exports.PNG)}
+    assert answered_by(made).id == calls_of(chat.messages[-2])[0].id
     assert (called.reasoning, called.counts.reasoning_s) == ("First line\nSecond", 3)
     assert calls_of(called)[0].arguments == '{"city": "Oslo"}'
     assert (failed.state, failed.error) == (MessageState.FAILED, "Out of memory")

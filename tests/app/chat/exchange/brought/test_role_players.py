@@ -78,15 +78,16 @@ def test_a_chat_of_silly_tavern(read: Any, outline: Outline, tmp_path: Path) -> 
         "1 user: Hi",
         "2 assistant: Nothing",
         "2 assistant: Hello",
-        "3 assistant: Aside",
-        "4 system: Night.",
-        "5 user: [Attached: cat.png]",
+        "3 tool: Picture",
+        "4 assistant: Aside",
+        "5 system: Night.",
+        "6 user: [Attached: cat.png]",
         "0 assistant: Hail.",
     ]
     answer = told(found.chat, "Hello")
     assert (answer.reasoning, answer.counts.reasoning_s) == ("Think.\n\nHm.", 1.5)
     assert (answer.author, answer.weights_name) == ("Seraphina", "m-2")
-    assert [each.kind for each in answer.attachments] == ["picture"]
+    assert [each.kind for each in told(found.chat, "Picture").attachments] == ["picture"]
     assert answer.created_at == datetime(2023, 11, 4, 22, 1, 2, 3000, UTC)
     assert told(found.chat, "Hail.").weights_name == "m-1"
     assert told(found.chat, "Hi").author == ""

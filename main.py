@@ -79,6 +79,7 @@ REST: Final = (
     "ui.shell.columns",
     "ui.shell.following",
     "ui.shell.place",
+    "ui.chat.aloud_acts",
     "ui.chat.composing",
     "ui.chat.drafting_acts",
     "ui.windows.exchange_acts",

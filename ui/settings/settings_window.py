@@ -13,6 +13,7 @@ from PySide6.QtWidgets import (
     QPushButton,
     QStackedWidget,
     QTabBar,
+    QToolButton,
     QVBoxLayout,
     QWidget,
 )
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
     from app.bridge import Bridge
     from app.chat.desk import Desk
 
-SIZE_PX = (680, 580)
+SIZE_PX = (740, 580)
 ENGINES_WORDS = (
     "Models run on this computer, or on servers that speak OpenAI's protocol. Their models stand "
     "in the model menu beside those on this computer."
@@ -99,6 +100,8 @@ class SettingsWindow(WindowBeside):
         self.tabs.setDrawBase(False)
         self.tabs.setExpanding(False)
         self.tabs.setUsesScrollButtons(True)
+        for button in self.tabs.findChildren(QToolButton):  # the arrows go from tab to tab
+            button.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self._pages = QStackedWidget(self)
         self._page_names: list[str] = []
         self.log_view = LogView(theme, self)

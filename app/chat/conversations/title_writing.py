@@ -209,6 +209,8 @@ class TitleWriting:
                 self._around.emit(Noticed("warning", sentence))
             elif self._loader.loaded is None or self._loader.is_loading:
                 self._missing.setdefault(conversation_id)  # they were unloaded: later, then
+            else:
+                self._tried.add(conversation_id)  # a window too small for it, say
             self._end()
 
         self._request_id = self._questions.ask(

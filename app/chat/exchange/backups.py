@@ -40,8 +40,8 @@ class Backups:
         if not self._around.may_write() or self._around.store is None:
             return
 
-        def tell(path: Path) -> None:
-            self._around.emit(Noticed("info", f"Backup made and checked: {path.name}."))
+        def tell(_: Path) -> None:
+            self._around.emit(Noticed("info", "Backup made and checked."))
             then()
 
         def fail(sentence: str) -> None:

@@ -29,7 +29,7 @@ def test_one_is_made_looked_into_and_a_chat_comes_back_out_of_it(make_room: Any)
     room.desk.shelf.show_list(room.store.list_conversations().result())
     room.desk.backups.make(lambda: made.append(True))
     room.until(lambda: made)
-    assert notices(room)[-1].startswith("Backup made and checked: cutaway-")
+    assert notices(room)[-1] == "Backup made and checked."
     (backup,) = listed(room).backups
     assert backup.why == "by_hand"
     looked: list[Any] = []

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Final
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QGuiApplication, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QDialog,
@@ -75,6 +75,10 @@ class ImportTable(QTableView):
         for column in range(MESSAGES, RESULT + 1):
             header.setSectionResizeMode(column, QHeaderView.ResizeMode.ResizeToContents)
 
+    def sizeHint(self) -> QSize:
+        """No more than it needs at least, so that a dialog of the usual size shows all."""
+        return QSize(super().sizeHint().width(), self.minimumHeight())
+
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self.setColumnHidden(DATE, self.width() < self._theme.px(NARROW_PX))
@@ -88,6 +92,13 @@ class ImportTable(QTableView):
         is_on = any(Qt.CheckState(i.data(role)) is Qt.CheckState.Unchecked for i in chosen)
         for index in chosen:
             self._rows.setData(index, _STATES[is_on], role)
+
+
+class LeftOutTree(QTreeWidget):
+    """Kinds of things that do not come, with their numbers; below each, the chats that had them."""
+
+    def sizeHint(self) -> QSize:
+        return QSize(super().sizeHint().width(), self.minimumHeight())
 
 
 class ImportDialog(QDialog):
@@ -222,7 +233,7 @@ class ImportDialog(QDialog):
         head.addStretch(1)
         head.addWidget(self.copy_button)
         self._column.addLayout(head)
-        tree = QTreeWidget(self)
+        tree = LeftOutTree(self)
         tree.setObjectName("import_left_out")
         tree.setAccessibleName("What isn't imported")
         tree.setHeaderHidden(True)

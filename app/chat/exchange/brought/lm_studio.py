@@ -9,6 +9,7 @@ known by what they say.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
@@ -98,6 +99,9 @@ class _Files:
         self._place = place
         self._files = files
 
+    def changed_at(self, name: str) -> datetime | None:
+        return self._place.changed_at(name)
+
     def file(self, part: dict[str, Any]) -> File:
         entry = self._files.get(shapes.text(part.get("fileIdentifier")))
         name = shapes.line(part.get("fileName") or part.get("fileIdentifier")) or "File"
@@ -119,7 +123,7 @@ def _chat(
         APP,
         shapes.key(created) or name.rpartition("/")[2],
         shapes.line(value.get("name")),
-        shapes.time(created),
+        shapes.time(created) or files.changed_at(name),
         max((time for time in times if time is not None), default=None),
         shapes.text(value.get("systemPrompt")) or shapes.text(own),
         is_pinned=value.get("pinned") is True,

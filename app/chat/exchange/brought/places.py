@@ -16,6 +16,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from hashlib import blake2b
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, Final
@@ -99,6 +100,15 @@ class Place:
                 return file.read(size)
         except FileRefused:
             return b""
+
+    def changed_at(self, name: str) -> datetime | None:
+        """When an entry was last written, for apps that tell no time."""
+        known = self._files[name]
+        with contextlib.suppress(OSError, ValueError, OverflowError):
+            if isinstance(known, Path):
+                return datetime.fromtimestamp(known.lstat().st_mtime, UTC)
+            return datetime(*known.date_time).astimezone(UTC)  # an archive's times are local
+        return None
 
     def path_of(self, name: str) -> Path:
         """Where an entry lies, for readers that need a file. None does in an archive."""

@@ -29,7 +29,7 @@ from ui.widgets.elided import ElidedLabel, tip_text
 from ui.widgets.flow import ShortArea
 from ui.widgets.kit import plain_label, push_button, rest_timer
 
-MAX_HEIGHT_PX: Final = 132
+MAX_HEIGHT_PX: Final = 96
 PAGES_PX: Final = 150
 TYPED_MS: Final = 400
 
@@ -48,7 +48,7 @@ class DocumentRow(QFrame):
     ) -> None:
         super().__init__(parent)
         self._choose, self.attachment = choose, attachment
-        self._is_pending = False
+        self._is_pending = self._is_alone = False
         """A mode is chosen here that still lacks its pages."""
         self.setObjectName("document_row")
         self._name = ElidedLabel(attachment.name, self)
@@ -82,13 +82,15 @@ class DocumentRow(QFrame):
         theme.at_least(self.pages, 60)
         self.show_attachment(attachment)
 
-    def show_attachment(self, attachment: Attachment) -> None:
-        """The same one: what goes in, or its cost, may be known now."""
-        self.attachment = attachment
+    def show_attachment(self, attachment: Attachment, *, is_alone: bool = False) -> None:
+        """The same one: what goes in, or its cost, may be known now. `is_alone`: its chip alone
+        says which it is."""
+        self.attachment, self._is_alone = attachment, is_alone
         facts = facts_text(attachment)
         whole = whole_cost(attachment)
         cost = "" if whole is None else f"whole {tokens_text(whole)}"
-        said = " · ".join(filter(None, (attachment.name, facts, cost)))
+        name = "" if self._is_alone and (facts or cost) else attachment.name
+        said = " · ".join(filter(None, (name, facts, cost)))
         self._name.setText(said)
         self._name.setToolTip(tip_text(said))
         mode = mode_of(attachment)
@@ -188,12 +190,14 @@ class ComposerDocuments(ShortArea):
 
     def set_documents(self, attachments: Sequence[Attachment]) -> None:
         wanted = {a.id: a for a in attachments if has_choice(a) or is_parts(a)}
+        is_alone = len(attachments) == 1
         self._drop(self._rows, wanted)
         for own_id, attachment in wanted.items():
             if own_id in self._rows:
-                self._rows[own_id].show_attachment(attachment)
+                self._rows[own_id].show_attachment(attachment, is_alone=is_alone)
                 continue
             row = DocumentRow(self._theme, attachment, self._choose, self.widget())
+            row.show_attachment(attachment, is_alone=is_alone)
             row.resized.connect(self.fit)
             self._rows[own_id] = row
             self._column.insertWidget(len(self._rows) - 1, row)

@@ -18,7 +18,7 @@ from app.reading.document import KINDS, PLACES
 from models.records import Attachment
 
 MODES: Final = {"whole": "Whole", "pages": "Pages", "parts": "Parts that fit"}
-MOST_NAMED: Final = 8
+MOST_NAMED: Final = 4
 LONG_TEXT: Final = 20_000
 """Characters of a plain text from which a choice is offered."""
 _HOW: Final = {"meaning": "by meaning", "words": "by words"}

@@ -295,6 +295,18 @@ class SettingsWindow(WindowBeside):
                 TextField("None (the template's own, if any)"),
             )
         )
+        self.embedding_label = plain_label("", self, "small", name="embedding_words", wraps=True)
+        self.embedding_label.hide()
+        page.add_card(
+            self._row(
+                "embedding_model",
+                "Embedding model",
+                "Finds the parts of long documents that fit a question by their meaning. Without "
+                "one they are found by the words they share.",
+                EmbeddingField(self._theme, self._desk.embedder.known, self),
+            ),
+            self.embedding_label,
+        )
         return page
 
     def _sampling(self) -> Page:
@@ -531,18 +543,6 @@ class SettingsWindow(WindowBeside):
                 "again. 0: never.",
                 NumberField(is_whole=True, step=5),
             ),
-        )
-        self.embedding_label = plain_label("", self, "small", name="embedding_words", wraps=True)
-        self.embedding_label.hide()
-        page.add_card(
-            self._row(
-                "embedding_model",
-                "Embedding model",
-                "Finds the parts of long documents that fit a question by their meaning. Without "
-                "one they are found by the words they share.",
-                EmbeddingField(self._theme, self._desk.embedder.known, self),
-            ),
-            self.embedding_label,
         )
         self.tabs.currentChanged.connect(lambda _: self._measure_saved())
         if self._desk.offline:

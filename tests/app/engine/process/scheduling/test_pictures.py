@@ -7,11 +7,13 @@ import ctypes
 import importlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from native_session import GREEDY, NativeSession, load_in_float32
+from saved_session import PATIENCE_S, SavedSession
 from small_networks import small_network
 from small_projectors import IMAGE_KINDS, axes_network, png, small_projector, wav
 
@@ -98,6 +100,17 @@ class Session(NativeSession):
         """How many parts were encoded, of how many, each time one was."""
         found = (event for event in self.of(request_id) if isinstance(event, Progress))
         return [(event.done, event.total) for event in found if event.phase == "seeing"]
+
+
+class Saved(Session, SavedSession):
+    def run(self) -> None:
+        """Waits for the disk where the scheduler does."""
+        while True:
+            self._news.clear()
+            super().run()
+            if not self.scheduler.open_ids:
+                return
+            assert self._news.wait(PATIENCE_S)
 
 
 @pytest.fixture
@@ -206,6 +219,27 @@ def test_forks_and_parked_chats_have_their_pictures(session: Session, eyes: Weig
     (held,) = (slot for slot in session.map().slots if slot.conversation == "a")
     assert held.token_ids.size == prompt.media[0].start
     assert apart(session.scores(prompt)[0], expected) < 1e-4
+
+
+def test_a_saved_chat_has_its_pictures_in_another_run(
+    eyes: Weights, native_log: NativeLog, tmp_path: Path
+) -> None:
+    prompt = built(eyes, RED, text="Hello world, look at this and tell me")
+    first = Saved(eyes, native_log, tmp_path)
+    expected, _ = first.scores(prompt, is_stored=True)
+    first.save()
+    first.end()
+    second = Saved(eyes, native_log, tmp_path)
+    second.wait_for_scan()
+    found, summary = second.scores(prompt, is_stored=True)
+    assert summary.reuse_source == "saved"
+    assert summary.reused == len(prompt.ids) - 1
+    assert apart(found, expected) < 1e-4
+    longer = built(eyes, RED, text="Hello world, look at this and tell them")
+    found, summary = second.scores(longer, is_stored=True)
+    assert summary.reused > prompt.media[0].start + prompt.media[0].count
+    assert apart(found, by_llama_cpp(eyes, longer, RED)) < 1e-4
+    second.end()
 
 
 # --- beside others --------------------------------------------------------------------------------

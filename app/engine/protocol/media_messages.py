@@ -72,8 +72,8 @@ class ProjectorOffer(WireMessage, frozen=True, tag=True):
     """What became of `LoadWeights.projector`. `why`: it could not be loaded, for this reason; then
     the weights stand without it, and the rest says what its header told, if it told anything.
     `kind`: llama.cpp's name of its type, such as "gemma3". `image_size`: side of the square that it
-    looks at, in pixels, and `tokens_per_image`: what any picture takes of the window, with the tokens
-    around it; 0 where that depends on the picture. `size_bytes`: of the file."""
+    looks at, in pixels, and `tokens_per_image`: what any picture takes of the window, tokens around
+    it included; 0 where that depends on the picture. `size_bytes`: of the file."""
 
     path: Name
     kind: Word = ""

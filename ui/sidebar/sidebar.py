@@ -107,8 +107,8 @@ class Sidebar(Plane):
             "leave_archive_button", "caret-left", "Back to chats", text="Archive"
         )
         self.back_button.hide()
-        self.view = ConversationView(theme, self._model, self)
         self.tag_bar = TagBar(theme, self)
+        self.view = ConversationView(theme, self._model, self)
         self.results = SearchView(theme, self._found, self)
         self.bulk_bar = BulkBar(theme, self)
         self._empty = plain_label("", self, "small", name="sidebar_words", wraps=True)

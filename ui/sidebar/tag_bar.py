@@ -15,6 +15,7 @@ from PySide6.QtWidgets import QMenu, QPushButton, QWidget
 
 from app.chat.conversations.tagging import KnownTag, key_of
 from ui.look.theme import Theme
+from ui.shell.tab_order import put_in_order
 from ui.widgets.flow import FlowLayout
 from ui.widgets.hovering import let_go_after
 from ui.widgets.icon_button import IconButton
@@ -83,6 +84,7 @@ class TagBar(QWidget):
         self._chips = [self._chip(tag) for tag in self._tags]
         for widget in (*self._chips, self.more_button):
             self._flow.addWidget(widget)
+        put_in_order([*self._chips, self.more_button], self.more_button)
         for chip in self._chips:
             if chip.property("tag") == focused:
                 chip.setFocus(Qt.FocusReason.OtherFocusReason)

@@ -7,11 +7,12 @@ on is followed, and what was said is not said again.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from app.chat.aloud.speakers import Speaker, find_speaker, why_none
+from app.chat.aloud.speakers import Speaker, find_speaker, language_of, why_none
 from app.chat.aloud.spoken import SpokenText
 from app.chat.aloud.voice import Voice
 from app.chat.conversations.shelf import Shelf
@@ -22,7 +23,7 @@ from models.records import Message, MessageState, Role
 END_S: Final = 3.0
 NOTHING: Final = "There is nothing to read aloud in this message."
 
-FindSpeaker = Callable[[str, int], Speaker | None]
+FindSpeaker = Callable[[str, int, str], Speaker | None]
 
 
 @dataclass(slots=True)
@@ -70,9 +71,10 @@ class Aloud:
         """What to install."""
         return why_none()
 
-    def _speaker(self) -> Speaker | None:
+    def _speaker(self, text: str = "") -> Speaker | None:
         settings = self._around.settings
-        return self._find(settings.voice, settings.voice_rate)
+        locale = os.environ.get("LC_ALL") or os.environ.get("LANG") or ""
+        return self._find(settings.voice, settings.voice_rate, language_of(text, locale))
 
     # --- acts -----------------------------------------------------------------------------------
 
@@ -80,7 +82,10 @@ class Aloud:
         """Read this message of the open chat from its beginning; what was read ends."""
         self.stop()
         message = self._shelf.message(message_id)
-        speaker = self._speaker()
+        # A reply that begins has its language from the question.
+        above = self._shelf.path_to(message.parent_id)[-1:] if message is not None else ()
+        said = "" if message is None else message.content or "".join(m.content for m in above)
+        speaker = self._speaker(said)
         if speaker is None:
             self._around.emit(Noticed("info", why_none()))
             return

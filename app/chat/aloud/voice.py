@@ -11,6 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Final
 
 from app.chat.aloud.speakers import Speaker, environment_of
@@ -99,6 +100,11 @@ class Voice:
             number, sentence = said
             self._began(number)
             why = self._say_one(sentence)
+            if why and self._speaker.else_command:
+                self._speaker = replace(
+                    self._speaker, command=self._speaker.else_command, else_command=()
+                )
+                why = self._say_one(sentence)
             with self._changed:
                 is_interrupted = self._is_paused and self._now is not None
                 if is_interrupted and not self._is_stopped:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -71,6 +72,8 @@ def sidebar(qtbot: QtBot, theme: Theme) -> Sidebar:
 
 @pytest.mark.parametrize("is_archive", [False, True])
 def test_tab_goes_through_it_as_the_eye_does(sidebar: Sidebar, is_archive: bool) -> None:
+    sidebar.set_conversations([replace(CHATS[0], tags=("a", "b")), *CHATS[1:]])
+    sidebar.set_conversations([replace(CHATS[0], tags=("a", "b", "c")), *CHATS[1:]])
     sidebar.show_archive(is_archive)
     QApplication.processEvents()
     stops = [each for each in stops_in(sidebar) if each.isVisible() and each.isEnabled()]

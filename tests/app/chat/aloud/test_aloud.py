@@ -38,7 +38,7 @@ class Ear:
         self.path = folder / "said.txt"
         self.does = WRITES
 
-    def find(self, voice: str, rate: int) -> Speaker | None:
+    def find(self, voice: str, rate: int, language: str) -> Speaker | None:
         return Speaker("fake", ("/bin/sh", "-c", self.does, str(self.path)))
 
     @property
@@ -142,11 +142,17 @@ def test_it_ends_with_the_window_and_what_fails_is_said(room: Any, ear: Ear) -> 
     until(room, lambda: not desk.aloud.is_reading)
     said = [e.sentence for e in room.of(events.Noticed)]
     assert said == ["Reading aloud ended. fake failed: no sound card."]
-    desk.aloud._find = lambda _voice, _rate: Speaker("fake", ("/nowhere/fake",))
+    # A language that is not installed: once more without it.
+    says = ("/bin/sh", "-c", WRITES, str(ear.path))
+    desk.aloud._find = lambda *_: Speaker("fake", ("/bin/false",), else_command=says)
+    desk.aloud.read(reply)
+    until(room, lambda: len(ear.heard) == 3 and not desk.aloud.is_reading)
+    ear.path.unlink()
+    desk.aloud._find = lambda *_: Speaker("fake", ("/nowhere/fake",))
     desk.aloud.read(reply)
     until(room, lambda: len(room.of(events.Noticed)) == 2)
     assert "fake couldn't be started" in room.of(events.Noticed)[-1].sentence
-    desk.aloud._find = lambda _voice, _rate: None
+    desk.aloud._find = lambda *_: None
     assert not desk.aloud.is_possible
     desk.aloud.read(reply)
     assert room.of(events.Noticed)[-1].sentence == desk.aloud.why_not()

@@ -240,3 +240,15 @@ def test_who_would_not_wait_has_it_searched_by_words(make_room: Any, asked: Any)
     assert not room.desk.replies.is_generating
     assert len(prompts) == 1
     assert room.last.role is Role.USER
+
+
+def test_an_embedding_model_is_tried_out_as_it_is_chosen(make_room: Any, tmp_path: Any) -> None:
+    room = make_room(SCRIPT).start_ready()
+    said: list[str] = []
+    room.desk.embedder.try_out(str(tmp_path / "gone.gguf"), said.append, still=lambda: True)
+    assert said == ["“gone.gguf” is no longer there. Choose another embedding model."]
+    path = tmp_path / "tiny.gguf"
+    path.write_bytes(b"GGUF")
+    room.desk.embedder.try_out(str(path), said.append, still=lambda: True)
+    room.until(lambda: len(said) == 2)
+    assert said[1] == "Ready: 25.2 MB of memory while it is used, 256 numbers for each part."

@@ -9,14 +9,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from each import each
+from gguf_writer import tiny_llama
 from minilm_file import minilm_path, package_folder, tensors, words
 from small_networks import tiny_bert
 
+from app.engine.process.native import native
 from app.engine.process.native.native import Batch, NativeLog, llama
 from app.engine.process.native.vocabulary import Vocabulary
 from app.engine.process.pooling.embedder import opened
 from app.engine.process.pooling.passages import IDLE_S, PassageRoom
+from app.engine.protocol.loading_messages import Device
 from app.engine.protocol.messages import Event, Failed, Finished, Progress, Stopped
 from app.engine.protocol.passage_messages import EmbedPassages, PassagesEmbedded
 
@@ -125,18 +127,42 @@ def test_it_loads_once_rests_beside_replies_and_goes_when_idle(bert: Path, nativ
     room.room.close()
 
 
-@each(
-    ("name", "sentence"),
-    [
-        ("missing.gguf", "missing.gguf"),
-        ("no.gguf", "no.gguf"),
-    ],
-)
-def test_what_makes_no_vectors_is_a_sentence(tmp_path: Path, room: Room, name, sentence) -> None:
+def test_what_makes_no_vectors_is_a_sentence(
+    tmp_path: Path, bert: Path, room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the file is, a sentence says so and nothing is left; the next one is served."""
     (tmp_path / "no.gguf").write_bytes(b"GGUF but not really")
-    ending = room.run(EmbedPassages(1, str(tmp_path / name)))
-    assert isinstance(ending, Failed)
-    assert sentence in ending.sentence
+    tiny_llama(tmp_path / "eyes.gguf", architecture="clip")
+    tiny_llama(tmp_path / "foo.gguf", architecture="foo")
+    tiny_bert(tmp_path / "cut.gguf")
+    whole = (tmp_path / "cut.gguf").read_bytes()
+    (tmp_path / "cut.gguf").write_bytes(whole[: len(whole) // 2])
+    tiny_llama(tmp_path / "hollow.gguf", architecture="nomic-bert")  # lacks all that it needs
+    for number, (name, part) in enumerate(
+        [
+            ("missing.gguf", "missing.gguf"),
+            ("no.gguf", "no.gguf"),
+            ("eyes.gguf", "makes no vectors of texts. Choose an embedding model."),
+            ("foo.gguf", "couldn't load “foo.gguf” as an embedding model"),
+            ("cut.gguf", "cut.gguf"),
+            ("hollow.gguf", "couldn't load “hollow.gguf” as an embedding model"),
+        ],
+        1,
+    ):
+        ending = room.run(EmbedPassages(number, str(tmp_path / name), ["a"]))
+        assert isinstance(ending, Failed), name
+        assert part in ending.sentence
+    assert room.room.idle_s is None
+    cpu = Device("CPU", "made up", "cpu", 1024, 8 * 1024**3)
+    with monkeypatch.context() as full:
+        full.setattr(native, "list_devices", lambda: [cpu])
+        ending = room.run(EmbedPassages(8, str(bert)))
+        assert isinstance(ending, Failed)
+        assert (ending.kind, "of memory, which isn't free" in ending.sentence) == (
+            "out_of_memory",
+            True,
+        )
+    assert isinstance(room.run(EmbedPassages(9, str(bert), ["a"])), Finished)
 
 
 def test_weights_that_write_make_vectors_too(made_gguf: Path, room: Room) -> None:

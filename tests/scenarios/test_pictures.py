@@ -170,9 +170,9 @@ def test_where_the_model_cannot_see_it_is_said_with_what_would_do(
     person.wait_ended()
 
 
-@pytest.mark.parametrize("n_messages", [60, pytest.param(1000, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("n_turns", [30, pytest.param(500, marks=pytest.mark.soak)])
 def test_many_pictures_are_read_as_they_are_seen_and_few_are_held(
-    open_window: Any, monkeypatch: pytest.MonkeyPatch, n_messages: int
+    open_window: Any, monkeypatch: pytest.MonkeyPatch, n_turns: int
 ) -> None:
     """A chat of many messages with a picture each, all the way up."""
     from dataclasses import replace
@@ -187,7 +187,7 @@ def test_many_pictures_are_read_as_they_are_seen_and_few_are_held(
     person = open_window(SCRIPT)
     person.wait_ready()
     store = person.app.desk.around.store
-    chat, files, messages = a_chat("album", n_messages), {}, []
+    chat, files, messages = a_chat("album", n_turns), {}, []
     picture = a_picture(320, 240)
     for number, message in enumerate(chat.messages):
         if message.role == "user":
@@ -201,11 +201,11 @@ def test_many_pictures_are_read_as_they_are_seen_and_few_are_held(
             message = replace(message, attachments=(attached,))
         messages.append(message)
     store.add_all([replace(chat, messages=tuple(messages), files=files)])
-    person.app.desk.shelf.open_stored("album")
-    person.wait(lambda: len(person.app.desk.shelf.path) == len(messages))
     own, view = person.window.composing.thumbnails, person.window.chat.transcript
     drawn: set[str] = set()
     own.arrived.connect(drawn.add)
+    person.app.desk.shelf.open_stored("album")
+    person.wait(lambda: len(person.app.desk.shelf.path) == len(messages))
     person.wait(lambda: drawn)
     bar = view.verticalScrollBar()
     n_asked = 0

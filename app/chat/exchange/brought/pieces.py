@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import codecs
 import io
+import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO, Any, Final
@@ -72,7 +74,7 @@ def events(file: IO[bytes]) -> Iterator[tuple[str, Any]]:
 
 def cleaned(file: IO[bytes]) -> io.BufferedReader:
     """As UTF-8 that a parser takes: without a mark at its beginning, with U+FFFD for what is no
-    text, and without control characters."""
+    text, without control characters, and with numbers that it knows (`_Numbers`)."""
     return io.BufferedReader(_Cleaned(file), 1 << 16)
 
 
@@ -81,6 +83,7 @@ class _Cleaned(io.RawIOBase):
         super().__init__()
         self._file = file
         self._decoder: codecs.IncrementalDecoder | None = None
+        self._numbers = _Numbers()
         self._left = b""
         self._is_over = False
 
@@ -98,10 +101,55 @@ class _Cleaned(io.RawIOBase):
                 text = self._decoder.decode(raw, not raw).removeprefix("\ufeff")
             else:
                 text = self._decoder.decode(raw, not raw)
-            self._left = text.encode("utf-8", "replace").translate(_TO_SPACE)
+            plain = text.encode("utf-8", "replace").translate(_TO_SPACE)
+            self._left = self._numbers.known(plain, is_over=self._is_over)
         some, self._left = self._left[: len(buffer)], self._left[len(buffer) :]
         buffer[: len(some)] = some
         return len(some)
+
+
+class _Numbers:
+    """Puts what a double holds in the place of numbers that end ijson's reading: those beyond 64
+    bits (a seed of a sampler), and the NaN of Python's own JSON, which becomes null.
+
+    ijson could give any number as an exact one; then a number of 5,000 digits ends the process
+    (3.6.0). Texts stay as they are: from piece to piece it is known whether a string goes on.
+    """
+
+    _ODD: Final = re.compile(rb"\d{19}|[eE][+-]?\d{3}|NaN|Infinity")
+    _NUMBER: Final = re.compile(
+        rb'"(?:[^"\\]|\\.)*"?|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|NaN|-?Infinity', re.DOTALL
+    )
+    _STRING: Final = re.compile(rb'(?:[^"\\]|\\.)*"?', re.DOTALL)
+    _UNENDED: Final = re.compile(rb"[\w.+\\-]{1,1000}\Z")
+
+    def __init__(self) -> None:
+        self._held = b""
+        self._is_in_string = False
+
+    def known(self, piece: bytes, *, is_over: bool) -> bytes:
+        piece = self._held + piece
+        self._held = b""
+        if not is_over and (unended := self._UNENDED.search(piece[-1000:])):
+            self._held = unended[0]
+            piece = piece[: len(piece) - len(self._held)]
+        begins_in_string = self._is_in_string
+        plain = piece.replace(rb"\\", b"") if b"\\" in piece else piece
+        self._is_in_string ^= bool((plain.count(b'"') - plain.count(rb"\"")) % 2)
+        if self._ODD.search(piece) is None:
+            return piece
+        start = 0
+        if begins_in_string and (rest := self._STRING.match(piece)):
+            start = rest.end()
+        return piece[:start] + self._NUMBER.sub(_known, piece[start:])
+
+
+def _known(found: re.Match[bytes]) -> bytes:
+    token = found[0]
+    if token.startswith(b'"') or (len(token) < 19 and b"e" not in token.lower()):
+        return b"null" if token in (b"NaN", b"Infinity", b"-Infinity") else token
+    value = float(token)
+    return repr(value).encode() if math.isfinite(value) else b"null"
 
 
 class _Building:

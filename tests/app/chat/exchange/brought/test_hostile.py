@@ -170,9 +170,33 @@ def test_json_that_is_deep_large_or_wrong_costs_its_own_chat_alone(
         -2,
         Cut(None, pieces.CUT_OFF),
     ]
-    assert read(b'[{"a": [1, {"b": NaN}]}]') == [Cut({"a": [1, {}]}, pieces.CUT_OFF)]
+    assert read(b'[{"a": [1, {"b": nan}]}]') == [Cut({"a": [1, {}]}, pieces.CUT_OFF)]
     assert read(b'[{"a": 1},]') == [{"a": 1}, Cut(None, pieces.CUT_OFF)]
     assert read(b"") == [Cut(None, pieces.CUT_OFF)]
+
+
+BROKEN = Cut(None, pieces.CUT_OFF)
+
+
+def test_numbers_that_no_parser_takes_cost_nothing_else() -> None:
+    odd = {
+        "18446744073709551615": 18446744073709551615.0, "-1e999": None, "NaN": None, "1E+2": 100.0,
+        "-Infinity": None, "1" * 400: None, "12345678901234567890.5": 12345678901234567890.5,
+        "123456789012345678": 123456789012345678, "1e-400": 0.0,
+    }  # fmt: skip
+    told = [f'NaN, {key} \\" 1e999 [{key}]: \\\\ {"9" * 30}' for key in odd]
+    text = ", ".join(f'{{"t": {json.dumps(t)}, "n": {k}}}' for t, k in zip(told, odd, strict=True))
+
+    class Slowly(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            return super().read(min(7, size or 0))
+
+    for file in (io.BytesIO, Slowly):
+        found = list(values(file(f"[{text}]".encode())))
+        assert found == [{"t": t, "n": n} for t, n in zip(told, odd.values(), strict=True)]
+
+    for digits in (5000, 300_000):  # more than a piece: only that it ends in words
+        assert next(values(io.BytesIO(b"[" + b"1" * digits + b"]"))) in (None, BROKEN)
 
 
 def test_texts_that_are_made_to_be_slow_are_not() -> None:

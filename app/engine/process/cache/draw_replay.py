@@ -28,6 +28,7 @@ from app.engine.process.sampling.chain import NoCandidate, check
 from app.engine.process.sampling.replayed_chain import ReplayedChain, Undecided, remembers
 from app.engine.process.trace.scores import scores_of
 from app.engine.process.trace.shortlist import Scores
+from app.engine.prompts.media import is_media
 from app.engine.protocol.replay_messages import (
     MAX_ASKED,
     MAX_WALKED,
@@ -41,6 +42,10 @@ from app.refusal import Refusal
 NONSENSE: Final = "This reply doesn't match the loaded model."
 LEFT_OFF: Final = (
     "The engine was interrupted by another request. Try again when the reply is finished."
+)
+PICTURES_GONE: Final = (
+    "This chat's pictures are no longer in the cache, so its draws can't be replayed. Continue the "
+    "chat, then try again."
 )
 FAILED: Final = "llama.cpp couldn't replay the reply. The engine log has the details."
 _NO_ROOM: Final = (
@@ -80,7 +85,7 @@ class DrawReplay:
             vocabulary=vocabulary,
         )
         try:
-            chain.see_prompt(command.token_ids[: command.n_prompt])
+            chain.see_prompt([i for i in command.token_ids[: command.n_prompt] if not is_media(i)])
             self._adapters = self.weights.adapter_set(command.adapters)
             self.kept.begin(command.token_ids, command.n_prompt, self._adapters.key)
             return self._draws(chain)
@@ -106,6 +111,8 @@ class DrawReplay:
         data = None if source is None else source.save()
         if source is not None and data is not None and self._cells.restore(data, source.ids):
             self._cells.cut(length)
+        if any(map(is_media, self.command.token_ids[len(self._cells) :])):
+            raise Refusal("bad_setting", PICTURES_GONE)
 
     def _source(self, ids: Sequence[int]) -> tuple[Cells | None, int]:
         """The slot that holds most of these first tokens, so that a copy of it can be gone on from
@@ -130,7 +137,10 @@ class DrawReplay:
             or not is_ascending
             or not 0 < command.n_prompt <= positions[0]
             or not positions[-1] <= n_tokens < self.weights.n_ctx + 1
-            or not all(0 <= token_id < n_vocab for token_id in command.token_ids)
+            or not all(
+                0 <= token_id < n_vocab or (is_media(token_id) and at < command.n_prompt)
+                for at, token_id in enumerate(command.token_ids)
+            )
             or not all(map(_is_number, command.asked))
             or not all(0 <= t < n_vocab for asked in command.asked for t in asked.banned)
         ):
@@ -183,7 +193,8 @@ class DrawReplay:
             count = min(self.weights.n_ubatch, n_left) if n_left > 0 else 1
             tokens = self.command.token_ids[first : min(first + count, end)]
             self._batch.clear()
-            self._batch.add(tokens, first, 0, want_scores=first + len(tokens) == end)
+            at = self._cells.position(first)
+            self._batch.add(tokens, at, 0, want_scores=first + len(tokens) == end)
             code = llama.llama_decode(self._context, self._batch.native)
             llama.llama_synchronize(self._context)
             if code:

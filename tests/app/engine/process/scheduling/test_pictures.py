@@ -29,6 +29,8 @@ from app.engine.protocol.draft_messages import Drafts
 from app.engine.protocol.media_messages import SHOWN, Media
 from app.engine.protocol.messages import Failed, Finished, Generate, Progress, Stopped, Summary
 from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt
+from app.engine.protocol.replay_messages import AskedDraw, DrawsReplayed, ReplayDraws
+from app.engine.protocol.stages import Dist, Sampling
 from app.refusal import Refusal
 
 RED, BLUE = png(40, 30, 1), png(40, 30, 2)
@@ -70,7 +72,8 @@ class Session(NativeSession):
     def ask(self, prompt: BuiltPrompt, **fields: Any) -> int:
         request_id = next(self._ids)
         fields = {"max_tokens": 1, "alternatives": 64, "conversation": "a"} | fields
-        self.scheduler.add(Generate(request_id, ChatPrompt([]), GREEDY, **fields), prompt, 0.0)
+        sampling = fields.pop("sampling", GREEDY)
+        self.scheduler.add(Generate(request_id, ChatPrompt([]), sampling, **fields), prompt, 0.0)
         return request_id
 
     def scores(self, prompt: BuiltPrompt, **fields: Any) -> tuple[list[float], Summary]:
@@ -357,6 +360,30 @@ def test_what_cannot_be_done_with_pictures_is_refused_in_words(
     measured = session.cache(MeasureStep(0, "a"))
     assert isinstance(measured, Failed)
     assert "can't be measured" in measured.sentence
+
+
+def test_draws_behind_a_picture_are_replayed_while_it_is_in_the_cache(
+    session: Session, eyes: Weights, native_log: NativeLog
+) -> None:
+    prompt = built(eyes, RED)
+    sampling = Sampling(filters=[], select=Dist(), seed=7, ban_end_token=True)
+    request_id = session.ask(prompt, sampling=sampling, max_tokens=6)
+    session.run()
+    ending = session.ending(request_id)
+    assert isinstance(ending, Finished)
+    assert isinstance(ending.result, Summary)
+    written, n_prompt = ending.result.token_ids, len(prompt.ids)
+    assert len(written) > 2
+    uniforms = [event.token.uniform for event in session.tokens(request_id)]
+    asked = [AskedDraw(n_prompt + at, each) for at, each in enumerate(uniforms)]
+    command = ReplayDraws(0, [*prompt.ids, *written], n_prompt, sampling, asked)
+    replayed = session.cache(command)
+    assert isinstance(replayed, Finished), replayed
+    assert isinstance(replayed.result, DrawsReplayed)
+    assert [draw.token_id for draw in replayed.result.draws] == written
+    gone = Session(eyes, native_log).cache(command)  # one that has kept no scores either
+    assert isinstance(gone, Failed)
+    assert "no longer in the cache" in gone.sentence
 
 
 def test_what_looks_like_a_mark_is_text(load: Load) -> None:

@@ -49,6 +49,36 @@ PLACES = {
         "app/chat/server/test_serving.py",
         "test_a_model_that_was_unloaded_is_loaded_for_a_request",
     ),
+    "app/chat/replies/replies.py _settle_parts": (
+        "the message waits still",
+        "app/chat/retrieval/test_desk_parts.py",
+        "test_who_would_not_wait_has_it_searched_by_words",
+    ),
+    "app/chat/retrieval/sending.py _count": (
+        "always: a fact about a text that is stored",
+        "app/chat/retrieval/test_desk_parts.py",
+        "test_a_long_document_is_searched_for_each_question",
+    ),
+    "app/chat/retrieval/search.py _with_cut": (
+        "always: a fact about a text; whoever waits for it looks for himself",
+        "app/chat/retrieval/test_desk_parts.py",
+        "test_what_was_found_for_other_words_or_another_chat_is_dropped",
+    ),
+    "app/chat/retrieval/draft.py _refresh": (
+        "the same words are in the draft of the same chat",
+        "app/chat/retrieval/test_desk_parts.py",
+        "test_what_was_found_for_other_words_or_another_chat_is_dropped",
+    ),
+    "app/chat/retrieval/draft.py _count_each": (
+        "nothing else was asked for",
+        "app/chat/retrieval/test_desk_parts.py",
+        "test_what_was_found_for_other_words_or_another_chat_is_dropped",
+    ),
+    "ui/settings/settings_window.py _try_embedding": (
+        "the same model is chosen",
+        "ui/settings/test_settings_window.py",
+        "test_an_embedding_model_is_tried_as_it_is_chosen_and_only_the_last_one_counts",
+    ),
     "app/chat/replies/replies.py _prepare": (
         "the message waits still",
         "app/chat/replies/test_summaries.py",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
@@ -10,7 +12,7 @@ from PySide6.QtWidgets import QAbstractButton, QLabel, QLineEdit, QPlainTextEdit
 from pytestqt.qtbot import QtBot
 from recording_desk import FakeBridge, FakeDesk, loaded
 
-from app.chat.events import EngineStateChanged, LogLineArrived
+from app.chat.events import EngineStateChanged, LogLineArrived, SettingsChanged
 from app.chat.settings.settings import Settings
 from app.engine.protocol.loading_messages import Device
 from app.engine.protocol.stages import Greedy, TopK
@@ -314,3 +316,18 @@ def test_chain_is_written_one_stage_a_line(window: SettingsWindow, desk: FakeDes
     field._tell()
     assert "last stage" in refusal(window, "chain").text()
     assert desk.settings.now.stages() == (TopK(k=7), Greedy())
+
+
+def test_an_embedding_model_is_tried_as_it_is_chosen_and_only_the_last_one_counts(
+    window: SettingsWindow, desk: FakeDesk, bridge: FakeBridge
+) -> None:
+    asked: list[tuple[str, Any, Any]] = []
+    desk.embedder.try_out = lambda path, then, *, still: asked.append((path, then, still))
+    window.show_page("chat")
+    for path in ("/m/one.gguf", "/m/two.gguf"):
+        desk.settings.now = Settings(embedding_model=path)
+        bridge.emit_event(SettingsChanged(frozenset({"embedding_model"})))
+    assert [path for path, _, _ in asked] == ["/m/one.gguf", "/m/two.gguf"]
+    assert [still() for _, _, still in asked] == [False, True]
+    asked[1][1]("Ready.")
+    assert window.embedding_label.text() == "Ready."

@@ -97,6 +97,7 @@ def test_a_long_document_is_searched_for_each_question(make_room: Any, asked: An
     assert part.details["of"] == kept.id
     assert part.text in prompts[-1]
     assert source_of(part, room.desk.shelf.path).text == document.text
+    room.until(lambda: room.desk.shelf.path[2].attachments[0].tokens, "what its parts cost")
     # The same parts for another answer, whatever was said since.
     assert room.desk.replies.answer(room.desk.shelf.path[1].id)
     room.until(lambda: len(prompts) == 3, "another answer")
@@ -252,3 +253,25 @@ def test_an_embedding_model_is_tried_out_as_it_is_chosen(make_room: Any, tmp_pat
     room.desk.embedder.try_out(str(path), said.append, still=lambda: True)
     room.until(lambda: len(said) == 2)
     assert said[1] == "Ready: 25.2 MB of memory while it is used, 256 numbers for each part."
+
+
+def test_what_was_found_for_other_words_or_another_chat_is_dropped(make_room: Any) -> None:
+    room = make_room(SCRIPT).start_ready()
+    attach(room, n_pages=30)
+    room.ask(ask_of(7))
+    desk, found = room.desk, lambda: [e.parts for e in room.of(events.PartsFound) if e.parts]
+    for page in (8, 21):  # the first is still being cut when the second is asked for
+        desk.search._cuts.clear()
+        desk.shelf.note_draft(ask_of(page))
+        desk.draft_parts._refresh()
+    room.until(lambda: found() and found()[-1][0].tokens, "the parts and their cost")
+    asked = {part.details["question"] for parts in found() for part in parts}
+    assert asked == {ask_of(21)}
+    n_found = len(found())
+    desk.search._cuts.clear()
+    desk.shelf.note_draft(ask_of(8))
+    desk.draft_parts._refresh()
+    desk.shelf.open_new()
+    room.until(lambda: desk.search._cuts, "the parts of a chat that was left")
+    assert len(found()) == n_found
+    assert desk.draft_parts.of_earlier() == ()

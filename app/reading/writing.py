@@ -31,7 +31,9 @@ class TextWriter:
     def place(self, label: str, heading: str = "") -> None:
         """What is written from here on is at this place. `heading`: its first words."""
         if len(self._places) >= MAX_PLACES:
-            raise self._too_long()
+            what = f"more than {MAX_PLACES:,} pages or sections"
+            sentence = f"“{self._name}” has {what}. Attach only the part that matters."
+            raise DocumentRefused("Too many pages", sentence)
         start = self._length + (len(_BETWEEN) if self._length else 0)
         self._places.append(Place(start, " ".join(cleaned(label).split())[:_MAX_LABEL]))
         self.write(heading)

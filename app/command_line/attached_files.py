@@ -18,7 +18,7 @@ def add_attach_option(parser: argparse.ArgumentParser) -> None:
         "--attach",
         action="append",
         metavar="FILE",
-        help="text or document (PDF, DOCX, ODT, EPUB, HTML, XLSX, ODS) that goes with the message "
+        help="text or document (PDF, DOCX, ODT, EPUB, HTML, XLSX, PPTX …) that goes along "
         "(may be repeated)",
     )
 

@@ -25,6 +25,8 @@ DOCX: Final = "application/vnd.openxmlformats-officedocument.wordprocessingml.do
 XLSX: Final = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 ODT: Final = "application/vnd.oasis.opendocument.text"
 ODS: Final = "application/vnd.oasis.opendocument.spreadsheet"
+PPTX: Final = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
+ODP: Final = "application/vnd.oasis.opendocument.presentation"
 EPUB: Final = "application/epub+zip"
 HTML: Final = "text/html"
 
@@ -34,11 +36,15 @@ KINDS: Final = {
     XLSX: "Excel workbook",
     ODT: "OpenDocument text",
     ODS: "OpenDocument spreadsheet",
+    PPTX: "PowerPoint presentation",
+    ODP: "OpenDocument presentation",
     EPUB: "EPUB book",
     HTML: "Web page",
 }
 """What a media type is called on screen."""
-PLACES: Final = {PDF: "page", XLSX: "sheet", ODS: "sheet", EPUB: "chapter"}
+PLACES: Final = {
+    PDF: "page", XLSX: "sheet", ODS: "sheet", PPTX: "slide", ODP: "slide", EPUB: "chapter",
+}  # fmt: skip
 """What its places are; of others sections, or pages where they are called so."""
 
 _NOT_STORED: Final = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")

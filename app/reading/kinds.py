@@ -81,12 +81,14 @@ def _reader_of_archive(file: BinaryIO, name: str) -> Reader:
 
         return read_epub
     if kind.startswith("application/vnd.oasis.opendocument."):
-        from app.reading.opendocument import read_ods, read_odt
+        from app.reading.opendocument import read_odp, read_ods, read_odt
 
         if kind.endswith((".text", ".text-template", ".text-master", ".text-web")):
             return read_odt
         if kind.endswith((".spreadsheet", ".spreadsheet-template")):
             return read_ods
+        if kind.endswith((".presentation", ".presentation-template")):
+            return read_odp
     for relation in children(parsed(archive.read("_rels/.rels")), "Relationship"):
         if value(relation, "Type").endswith("/officeDocument"):
             main = beside("", value(relation, "Target"))
@@ -94,6 +96,10 @@ def _reader_of_archive(file: BinaryIO, name: str) -> Reader:
                 from app.reading.docx import read_docx
 
                 return partial(read_docx, main=main)
+            if main.startswith("ppt/") and main.endswith(".xml"):
+                from app.reading.pptx import read_pptx
+
+                return partial(read_pptx, main=main)
             if main.startswith("xl/") and main.endswith(".xml"):
                 from app.reading.xlsx import read_xlsx
 
@@ -109,7 +115,7 @@ def _old_office(file: BinaryIO, name: str) -> DocumentRefused:
         from app.reading.archive import protected
 
         return protected(name)
-    sentence = f"“{name}” is in an old Office format. Save it as DOCX, XLSX or PDF."
+    sentence = f"“{name}” is in an old Office format. Save it as DOCX, XLSX, PPTX or PDF."
     return DocumentRefused("Old Office format", sentence)
 
 

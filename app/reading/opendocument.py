@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import BinaryIO, Final
 
 from app.reading.archive import Archive, damaged, protected
-from app.reading.document import ODS, ODT, Document
+from app.reading.document import ODP, ODS, ODT, Document
 from app.reading.flow import Flow
 from app.reading.numbering import BULLET, Level, Numbering
 from app.reading.sheets import SheetWriter
@@ -27,6 +27,12 @@ _SKIPPED: Final = frozenset(
     )
 )  # fmt: skip
 _MAX_HEADING: Final = 6
+_ROLES: Final = {
+    "title": "# ",
+    "notes": "[Notes] ",
+    **dict.fromkeys(("page-number", "footer", "date-time", "header", "page"), None),
+}
+"""What a frame is for on a slide, and what its text begins with; None: it is on each of them."""
 _MAX_REPEATED: Final = 1000
 
 
@@ -49,6 +55,17 @@ def read_odt(file: BinaryIO, name: str) -> Document:
     writer = TextWriter(name)
     _Reader(root, parsed(archive.read("styles.xml")), Flow(writer)).read(text)
     return writer.document(ODT, file.seek(0, 2))
+
+
+def read_odp(file: BinaryIO, name: str) -> Document:
+    archive = Archive(file, name)
+    root = _content(archive, name)
+    slides = child(root, "body", "presentation")
+    if slides is None:
+        raise damaged(name)
+    writer = TextWriter(name)
+    _Reader(root, parsed(archive.read("styles.xml")), Flow(writer)).read_slides(slides)
+    return writer.document(ODP, file.seek(0, 2))
 
 
 class _Reader:
@@ -92,6 +109,17 @@ class _Reader:
                     self._flow.add(f"[{kind}] {words}")
         self._flow.end()
 
+    def read_slides(self, slides: Element) -> None:
+        for count, slide in enumerate(children(slides, "page"), 1):
+            self._flow.mark(f"slide {count}", f"[Slide {count}]")
+            self._blocks(slide)
+            self._flow.end()
+
+    def _frame_of_slide(self, frame: Element, words: str | None) -> None:
+        if words is not None and (text := _plain(frame)):
+            self._flow.begin(words if words == "# " else "")
+            self._flow.add(text if words == "# " else f"{words}{text}")
+
     def _turn_page(self) -> None:
         self._page += 1
         self._flow.mark(f"page {self._page}", f"[Page {self._page}]")
@@ -111,6 +139,8 @@ class _Reader:
                 self._table(element)
             elif kind == "soft-page-break":
                 self._turn_page()
+            elif kind == "frame" and (role := value(element, "class")) in _ROLES:
+                self._frame_of_slide(element, _ROLES[role])
             elif kind and kind not in _SKIPPED:  # sections, indexes, frames
                 self._blocks(element)
 

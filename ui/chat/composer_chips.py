@@ -12,7 +12,7 @@ from PySide6.QtGui import QContextMenuEvent, QKeyEvent, QPainter, QPixmap
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QMenu, QVBoxLayout, QWidget
 
 from app.chat.attachments.kinds import AUDIO, MEDIA, PICTURE
-from app.reading.document import EPUB, HTML, ODS, PDF, XLSX
+from app.reading.document import EPUB, HTML, ODP, ODS, PDF, PPTX, XLSX
 from models.records import Attachment
 from ui.chat.document_words import facts_text, places_text, tokens_text
 from ui.look.icons import icon
@@ -32,7 +32,13 @@ MAX_HEIGHT_PX = 112
 
 _SPOKEN = {PICTURE: " picture", AUDIO: " sound"}
 _DELETES = (Qt.Key.Key_Delete, Qt.Key.Key_Backspace)
-_ICONS = {PDF: "file-pdf", XLSX: "table", ODS: "table", EPUB: "book-open", HTML: "globe"}
+_ICONS = {
+    PDF: "file-pdf",
+    **dict.fromkeys((XLSX, ODS), "table"),
+    **dict.fromkeys((PPTX, ODP), "presentation"),
+    EPUB: "book-open",
+    HTML: "globe",
+}
 _OPENS = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space)
 
 

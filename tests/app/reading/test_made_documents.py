@@ -9,7 +9,7 @@ from pathlib import Path
 
 from each import each
 
-from app.reading.document import DOCX, EPUB, HTML, ODS, ODT, PDF, XLSX, Document
+from app.reading.document import DOCX, EPUB, HTML, ODP, ODS, ODT, PDF, PPTX, XLSX, Document
 
 MADE = Path(__file__).parents[2] / "files" / "documents"
 
@@ -247,6 +247,24 @@ Day\tShare\tSum\tPrice\tAt
 
 two lines\t42"""
 
+SLIDES = """[Slide 1]
+
+# First slide
+
+- one
+  - inner
+- two
+
+[Notes] Say hello.
+
+[Slide 2]
+
+# Second slide
+
+| Fruit | Price |
+| --- | --- |
+| Apple | 1.20 |"""
+
 CHAPTERS = ["1. Introduction", "1.1 Steps", "2. Other scripts"]
 
 
@@ -265,6 +283,8 @@ CHAPTERS = ["1. Introduction", "1.1 Steps", "2. Other scripts"]
         ("page.pdf", PDF, PRINTED, ["page 1", "page 2"]),
         ("sheets.xlsx", XLSX, SHEETS, ["Sales 2026", "Größe"]),
         ("sheets.ods", ODS, SHEETS, ["Sales 2026", "Größe"]),
+        ("slides.pptx", PPTX, SLIDES, ["slide 1", "slide 2"]),
+        ("slides.odp", ODP, SLIDES, ["slide 1", "slide 2"]),
         ("gnumeric.xlsx", XLSX, SHEETS, ["Sales 2026", "Größe"]),
     ],
 )

@@ -221,6 +221,23 @@ The end.
 """
 
 
+SLIDES = """# First slide
+
+- one
+    - inner
+- two
+
+::: notes
+Say hello.
+:::
+
+# Second slide
+
+Fruit   Price
+-----   -----
+Apple   1.20
+"""
+
 NUMBERS = (0, 1, -1, 42, 0.256, 0.5, 1234567.891, -1234.5, 0.1 + 0.2, 1e-7, 1e15, -0.004)
 NUMBER_CODES = (
     "General", "0", "0.00", "#,##0", "#,##0.00", "0%", "0.0%", "0.00E+00", "0.0##", "#.##",
@@ -285,6 +302,9 @@ def main() -> None:
         run("pandoc", "pandoc.md", "-o", "pandoc.docx", cwd=work)
         run("pandoc", "pandoc.md", "-o", "pandoc.epub", cwd=work)
         run("pandoc", "pandoc.md", "-o", "pandoc.odt", cwd=work)
+        (work / "slides.md").write_text(SLIDES, "utf-8")
+        run("pandoc", "slides.md", "-o", "slides.pptx", cwd=work)
+        run(*office, "--convert-to", "odp", "slides.pptx", cwd=work)
         run("pdflatex", "-interaction=batchmode", "two_columns.tex", cwd=work)
         flags = ("--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={work}/chromium")
         run(
@@ -302,7 +322,7 @@ def main() -> None:
 MADE = (
     "text.odt", "text.docx", "text.pdf", "text.epub", "text.html", "sheets.xlsx", "sheets.ods",
     "gnumeric.xlsx", "pandoc.docx", "pandoc.epub", "pandoc.odt", "two_columns.pdf", "page.pdf",
-    "formats.xlsx", "formats.csv",
+    "formats.xlsx", "formats.csv", "slides.pptx", "slides.odp",
 )  # fmt: skip
 
 if __name__ == "__main__":

@@ -458,7 +458,7 @@ def test_what_does_not_come_after_all_is_said_to_be_refused(room, tmp_path):
     assert room.of(events.AttachmentsChanged)[-1].is_refused
 
     late: Future[Any] = Future()
-    room.desk.around.store._disk.create_attachment = lambda _attachment: late
+    room.desk.around.store._disk.create_attachment = lambda *_: late
     room.desk.attachments.add_paste("a long text " * 500)
     assert coming(room)
     late.set_exception(ClosedError("The disk is full."))
@@ -697,7 +697,7 @@ def test_a_text_for_a_temporary_chat_that_has_ended_is_nobodys(room):
     room.desk.temporary.open()
     room.ask("brief")
     chat, late = room.desk.shelf.open.id, Future()
-    memory_of(room).create_attachment = lambda _attachment: late
+    memory_of(room).create_attachment = lambda *_: late
     assert room.desk.attachments.add_paste("a long text " * 500)
     room.desk.temporary.end()
     late.set_exception(ClosedError("It has ended."))

@@ -376,7 +376,47 @@ PLACES = {
         "app/chat/settings/test_presets.py",
         "test_deleted_starters_do_not_come_back",
     ),
-    "app/chat/attachments/attachments.py add_files": (
+    "app/chat/attachments/attachments.py remove": (
+        "always: its bytes, for the draft that it goes back to",
+        "app/chat/attachments/test_desk_pictures.py",
+        "test_a_draft_keeps_its_picture_over_a_restart_and_a_removal_can_be_undone",
+    ),
+    "app/chat/attachments/media_files.py _read": (
+        "always: the bytes of that very attachment, which never change",
+        "app/chat/attachments/test_desk_pictures.py",
+        "test_a_chat_that_is_opened_again_has_its_pictures_in_the_prompt",
+    ),
+    "app/chat/attachments/media_files.py _prepare": (
+        "always: the bytes of that very attachment, which never change",
+        "app/chat/attachments/test_desk_pictures.py",
+        "test_a_picture_of_another_program_is_made_ready_before_it_is_sent",
+    ),
+    "app/chat/attachments/media_files.py load": (
+        "always: whoever looks at it tells whether it still does",
+        "scenarios/test_pictures.py",
+        "test_a_click_opens_a_window_that_zooms_copies_and_saves",
+    ),
+    "app/chat/replies/counting.py _count": (
+        "the chat is open",
+        "app/chat/attachments/test_desk_pictures.py",
+        "test_pictures_that_come_late_are_counted_in_their_chat_alone",
+    ),
+    "ui/pictures/thumbnails.py _ask": (
+        "it is still asked for, and not given up for others",
+        "ui/pictures/test_thumbnails.py",
+        "test_one_is_asked_for_once_and_what_was_scrolled_past_is_given_up",
+    ),
+    "ui/pictures/viewer.py _show": (
+        "the window shows that very one",
+        "scenarios/test_pictures.py",
+        "test_a_click_opens_a_window_that_zooms_copies_and_saves",
+    ),
+    "app/chat/attachments/attachments.py _count": (
+        "always: the next one may be counted; it is the number of that very text",
+        LATE,
+        "test_the_count_of_a_text_that_is_read_otherwise_by_now_is_not_its_own",
+    ),
+    "app/chat/attachments/attachments.py _add_beside": (
         "always: for the chat that they were given to",
         LATE,
         "test_a_file_for_a_new_chat_that_was_left_is_refused_in_words",

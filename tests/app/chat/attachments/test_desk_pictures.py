@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import wave
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,13 @@ from made_pictures import (
     two_halves,
 )
 from PIL import Image
+from whole_chats import NOON, a_chat
 
 from app.chat import events
 from app.chat.attachments import media_files
 from app.chat.attachments.kinds import AUDIO, PICTURE
 from app.engine.protocol.prompt_messages import ChatPrompt
-from models.records import Role
+from models.records import Attachment, Role
 
 SEEING = {"replies": [{"text": "A red half and a blue half."}], "projector": {"tokens": 9}}
 
@@ -275,3 +277,54 @@ def test_what_waits_behind_a_reply_has_its_picture(room: Any, asked: Any, tmp_pa
     assert len(prompts[1].messages[-1].media) == 1
     asked_for = [m for m in room.stored() if m.role is Role.USER]
     assert [len(m.attachments) for m in asked_for] == [0, 1]
+
+
+def brought(room: Any, name: str, data: bytes, media_type: str) -> str:
+    """A chat of another program, with a picture in its question; its id."""
+    chat = a_chat(name, 1)
+    question = chat.messages[0]
+    own = f"{name} picture"
+    picture = Attachment(
+        own, name, "ant", "", len(data), NOON, question.id, kind=PICTURE, details={}
+    )
+    messages = (replace(question, attachments=(picture,)), *chat.messages[1:])
+    room.store.add_all([replace(chat, messages=messages, files={own: (media_type, data)})])
+    return name
+
+
+def test_a_picture_of_another_program_is_made_ready_before_it_is_sent(
+    room: Any, asked: Any
+) -> None:
+    prompts = asked(room)
+    for name, data, n_seen in (
+        ("webp", a_picture(kind="WEBP"), 1),
+        ("broken", b"\x89PNG" + b"\0" * 99, 0),
+    ):
+        room.desk.shelf.open_stored(brought(room, name, data, "image/x"))
+        room.until(lambda: len(room.desk.shelf.path) == 2, "the chat")
+        room.ask("What is this?")
+        media = prompts[-1].messages[-3].media
+        assert [m.data[:3] for m in media] == [b"\xff\xd8\xff"] * n_seen
+
+
+def test_pictures_that_come_late_are_counted_in_their_chat_alone(
+    room: Any, soon: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late: list[Any] = []
+    hold = room.desk.media.hold
+
+    def keep(*args: Any, **options: Any) -> None:
+        late.append((args, options))
+
+    brought(room, "slow", a_picture(), "image/png")
+    monkeypatch.setattr(room.desk.media, "hold", keep)
+    room.desk.shelf.open_stored("slow")
+    room.until(lambda: late, "what is counted")
+    room.desk.shelf.open_new()
+    room.until(lambda: room.desk.shelf.open.id != "slow")
+    monkeypatch.setattr(room.desk.media, "hold", hold)
+    asked_before = room.desk.meter.last
+    for args, options in late:
+        hold(*args, **options)
+        assert not options["still"]()
+    assert room.desk.meter.last == asked_before

@@ -19,8 +19,10 @@ from docx.enum.text import WD_ALIGN_PARAGRAPH
 from docx.opc.constants import RELATIONSHIP_TYPE
 from docx.oxml import OxmlElement
 from docx.oxml.ns import qn
+from docx.oxml.numbering import CT_Num
+from docx.oxml.table import CT_Tbl
 from docx.shared import Mm, Pt, RGBColor
-from docx.table import _Cell
+from docx.table import Table, _Cell
 from docx.text.paragraph import Paragraph
 from docx.text.run import Run
 
@@ -89,6 +91,13 @@ class _Writer:
         self._ids: dict[str, str] = {}
         self._numbers: dict[int, tuple[int, int]] = {}
         self._body = "Normal"
+        body: Any = self.document.element.body
+        self._end: Any = body.sectPr
+        """What stands behind all else. python-docx looks for it at each paragraph: in a long chat
+        that takes minutes."""
+        numbering: Any = self.document.part.numbering_part.element
+        self._last_num: Any = numbering.num_lst[-1]
+        self._abstracts: dict[str, int] = {}
         section = self.document.sections[0]
         wide, high = PAPER_MM[choices.paper]
         section.page_width, section.page_height = Mm(wide), Mm(high)
@@ -184,7 +193,7 @@ class _Writer:
         elif isinstance(block, MathBlock):
             paragraph = self._framed(block.frame, self._body)
             paragraph.alignment = WD_ALIGN_PARAGRAPH.CENTER
-            self._run(paragraph, block.source).style = "Formula"
+            self._run(paragraph, block.source, "Formula")
         elif isinstance(block, LiteralBlock):
             if block.is_mono:
                 self._code(block.text, "", block.frame)
@@ -222,18 +231,24 @@ class _Writer:
         """Counted by Word; a list that begins anew counts from its own first number."""
         last, num_id = self._numbers.get(depth, (0, 0))
         if not num_id or number != last + 1:
-            found: Any = self.document.styles[style].element
-            numbering: Any = self.document.part.numbering_part.element
-            usual = found.pPr.numPr.numId.val
-            abstract = numbering.num_having_numId(usual).abstractNumId.val
-            made = numbering.add_num(abstract)
+            made = CT_Num.new(self._last_num.numId + 1, self._abstract_of(style))
             made.add_lvlOverride(ilvl=0).add_startOverride(number)
-            num_id = made.numId
+            self._last_num.addnext(made)
+            self._last_num, num_id = made, made.numId
         properties: Any = paragraph._p.get_or_add_pPr()
         numbered = properties.get_or_add_numPr()
         numbered.get_or_add_ilvl().val = 0
         numbered.get_or_add_numId().val = num_id
         self._numbers[depth] = (number, num_id)
+
+    def _abstract_of(self, style: str) -> int:
+        """How the lists of a style are counted."""
+        if style not in self._abstracts:
+            found: Any = self.document.styles[style].element
+            numbering: Any = self.document.part.numbering_part.element
+            usual = numbering.num_having_numId(found.pPr.numPr.numId.val)
+            self._abstracts[style] = usual.abstractNumId.val
+        return self._abstracts[style]
 
     def _code(self, code: str, language: str, frame: Frame | None = None) -> None:
         paragraph = self._add("", "Code")
@@ -257,8 +272,10 @@ class _Writer:
             self._code(plain_text(block), "")
             return
         rows = (block.header, *block.rows)
-        table = self.document.add_table(len(rows), width, "Table Grid")
-        element: Any = table._tbl
+        element: Any = CT_Tbl.new_tbl(len(rows), width, self._room)
+        element.tblPr.style = self._id_of("Table Grid")
+        self._end.addprevious(element)
+        table = Table(element, self.document._body)
         for i, (cells, row) in enumerate(zip(rows, element.tr_lst, strict=True)):
             if i == 0:
                 row.get_or_add_trPr().append(OxmlElement("w:tblHeader"))
@@ -274,7 +291,8 @@ class _Writer:
         found = tuple(spans)
         _direct(paragraph, "".join(span.text for span in found))
         for span in found:
-            run = self._run(paragraph, span.text)
+            style = "Formula" if span.tex else "Inline code" if span.is_code else ""
+            run = self._run(paragraph, span.text, style)
             if span.is_bold or is_bold:
                 run.bold = True
             if span.is_italic:
@@ -283,9 +301,6 @@ class _Writer:
                 run.font.strike = True
             if span.is_note:
                 run.font.superscript = True
-            if span.is_code or span.tex:
-                style = "Formula" if span.tex else "Inline code"
-                run.style = style
             if span.is_dim:
                 run.font.color.rgb = _DIM
             if span.href:
@@ -302,7 +317,9 @@ class _Writer:
     # --- one paragraph --------------------------------------------------------------------------
 
     def _add(self, text: str, style: str) -> Paragraph:
-        paragraph = self.document.add_paragraph()
+        element = OxmlElement("w:p")
+        self._end.addprevious(element)
+        paragraph = Paragraph(element, self.document._body)
         self._style(paragraph, style)
         if text:
             self._run(paragraph, text)
@@ -310,15 +327,21 @@ class _Writer:
         return paragraph
 
     def _style(self, paragraph: Paragraph, style: str) -> None:
-        """By its id: python-docx looks each name up among all styles."""
-        if style not in self._ids:
-            self._ids[style] = self.document.styles[style].style_id
         if style != "Normal":
             properties: Any = paragraph._p.get_or_add_pPr()
-            properties.style = self._ids[style]
+            properties.style = self._id_of(style)
 
-    def _run(self, paragraph: Paragraph, text: str) -> Run:
+    def _id_of(self, style: str) -> str:
+        """python-docx looks each name up among all styles."""
+        if style not in self._ids:
+            self._ids[style] = self.document.styles[style].style_id
+        return self._ids[style]
+
+    def _run(self, paragraph: Paragraph, text: str, style: str = "") -> Run:
         run = paragraph.add_run(_clean(text))
+        if style:
+            properties: Any = run._r.get_or_add_rPr()
+            properties.style = self._id_of(style)
         if is_right_to_left(text):
             run.font.rtl = True
         return run

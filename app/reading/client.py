@@ -123,7 +123,8 @@ class Reading:
 
 
 def _failed(name: str) -> DocumentRefused:
-    sentence = f"“{name}” couldn't be read: it may be damaged. Save it again or copy its text."
+    why = "it may be damaged, or need too much memory"
+    sentence = f"“{name}” couldn't be read: {why}. Save it again or copy its text."
     return DocumentRefused("Damaged", sentence)
 
 

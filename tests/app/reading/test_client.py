@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
+from each import each
 from pdfs import pdf
 
 from app.reading.client import Reading, read_document
@@ -42,3 +45,25 @@ def test_it_says_how_far_it_is(tmp_path, monkeypatch):
     request = ReadDocument(str(tmp_path / "a.pdf"), "a.pdf")
     assert isinstance(child.answer(request, child._Pace(said.append)), DocumentRead)
     assert said == [PagesRead(1, 3), PagesRead(2, 3), PagesRead(3, 3)]
+
+
+@each(
+    ("program", "kind"),
+    [
+        ("os.abort()", "Damaged"),
+        ("os.write(1, b'no frame at all' * 99)", "Damaged"),
+        ("os.write(1, (1 << 31).to_bytes(4, 'little'))", "Damaged"),
+        ("sys.exit(0)", "Damaged"),
+        (
+            "[(os.write(2, b'.\\n'), time.sleep(0.01)) for _ in range(999)]",
+            "Takes too long",
+        ),
+    ],
+)
+def test_whatever_becomes_of_the_process_is_said(program, kind, tmp_path):
+    command = [sys.executable, "-S", "-E", "-c", f"import os, sys, time; {program}"]
+    reading = Reading(deadline_s=0.3 if kind == "Takes too long" else 30, command=command)
+    with pytest.raises(DocumentRefused) as refused:
+        reading.read(str(tmp_path / "a.pdf"))
+    assert refused.value.kind == kind
+    assert not reading._children

@@ -20,7 +20,7 @@ OPEN_MORE: Final = "open_more_parts"
 HEIGHT: Final = 24
 GAP: Final = 4
 MOST: Final = 8
-"""Of one document: with more, the last one says how many, and opens the document."""
+"""Of one document: of more, the best ones, and one more that says how many there are besides."""
 _SIDES: Final = 18
 _WIDEST: Final = 260
 
@@ -43,9 +43,12 @@ def pill_rows(
             continue
         by, best = by_of(attachment), max(part.score for part in parts)
         line: list[tuple[float, str, str, str]] = []
-        for place, part in enumerate(parts):
-            is_last = place == MOST - 1 and len(parts) > MOST
-            words = f"{len(parts) - MOST + 1:,} more" if is_last else part_text(part, by, place)
+        best_first = sorted(range(len(parts)), key=lambda n: -parts[n].score)
+        shown = best_first if len(parts) <= MOST else best_first[: MOST - 1]
+        rest = [min(best_first[MOST - 1 :])] if len(shown) < len(parts) else []
+        for place in [*sorted(shown), *rest]:
+            part, is_last = parts[place], place in rest
+            words = f"{len(parts) - len(shown):,} more" if is_last else part_text(part, by, place)
             wanted = min(metrics.horizontalAdvance(words) + px(_SIDES), px(_WIDEST), width)
             if line and sum(w + px(GAP) for w, *_ in line) + wanted > width:
                 found += _line(line, width, top, px(HEIGHT), px(GAP))
@@ -53,8 +56,6 @@ def pill_rows(
             share = 0 if is_last else round(100 * part.score / best)
             name = OPEN_MORE if is_last else OPEN_PART
             line.append((wanted, name, words, f"{attachment.id}#{place}#{share}"))
-            if is_last:
-                break
         found += _line(line, width, top, px(HEIGHT), px(GAP))
         top += px(HEIGHT + GAP)
     return found

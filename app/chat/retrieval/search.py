@@ -8,6 +8,7 @@ once, in the desk's thread, unless nobody wants to know any more.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
@@ -42,9 +43,9 @@ FULL_QUESTION: Final = 6
 it."""
 NEARLY: Final = 0.3
 """Of the best score by words: what has less shares a word or two by chance."""
-NEAR: Final = 0.2
-"""Below the best cosine: models give texts that have nothing to do with each other 0.1 to 0.7, so
-only the distance tells."""
+STANDS_OUT: Final = 1.5
+"""Standard deviations above the mean of a document's cosines: models give texts that have nothing
+to do with each other 0.1 to 0.7, so only what stands out of the others tells."""
 QUESTION_END: Final = 1_000
 """Characters of a long message's beginning and end that are searched for."""
 MOST_KEPT: Final = 12
@@ -263,6 +264,20 @@ class PartsSearch:
         self._questions.ask(command, PassagesEmbedded, take, failed, still=still)
 
 
+def least_of(scores: list[float], by: str) -> float:
+    """The score that a part must exceed; the best one always does.
+
+    >>> least_of([10.0, 4.0, 2.0], BY_WORDS), least_of([0.75, 0.25, 0.25, 0.25], BY_MEANING)
+    (3.0, 0.6997595264191645)
+    """
+    best = max(scores, default=0.0)
+    if by != BY_MEANING:
+        return best * NEARLY
+    mean = sum(scores) / max(1, len(scores))
+    spread = math.sqrt(sum((score - mean) ** 2 for score in scores) / max(1, len(scores)))
+    return max(0.0, min(mean + STANDS_OUT * spread, best - 1e-6))
+
+
 def _cut(document: Attachment) -> _Cut:
     """In any thread."""
     text = document.text
@@ -290,8 +305,7 @@ def _chosen(
     counted = document.details.get("whole_tokens")
     n_tokens = counted if isinstance(counted, int) and counted > 0 else cut.n_tokens
     size = characters_for(budget, document.text, n_tokens)
-    best = max(scores, default=0.0)
-    least = max(0.0, best - NEAR) if by == BY_MEANING else best * NEARLY
+    least = least_of(scores, by)
 
     def cost(chunk: Chunk) -> int:
         return chunk.end - chunk.start

@@ -538,22 +538,33 @@ class Attachments:
             return
 
     def _count(self, attachment: Attachment, loaded: Loaded) -> None:
-        """By the engine: of a picture, the cells that it fills."""
-        media = self._shelf.files.for_prompt([attachment], loaded)
-        prompt: TextPrompt | ChatPrompt = TextPrompt(block_of(attachment))
-        if media:
-            prompt = ChatPrompt([ChatMessage("user", "?", media=list(media.values()))])
+        """By the engine: of a picture, what it adds to a prompt, with what the model reads around
+        its cells."""
+        media = [*self._shelf.files.for_prompt([attachment], loaded).values()]
+        if not media:
+            text = TextPrompt(block_of(attachment))
+            self._ask_count(text, partial(self._take_count, attachment))
+            return
+
+        def count_both(bare: PromptCount) -> None:
+            seeing = ChatPrompt([ChatMessage("user", "?", media=media)])
+            self._ask_count(seeing, partial(self._take_count, attachment, bare=bare.n_tokens))
+
+        self._ask_count(ChatPrompt([ChatMessage("user", "?")]), count_both)
+
+    def _ask_count(
+        self, prompt: TextPrompt | ChatPrompt, then: Callable[[PromptCount], None]
+    ) -> None:
         self._questions.ask(
             CountPrompt(0, prompt),
             PromptCount,
-            partial(self._take_count, attachment, bool(media)),
+            then,
             lambda _sentence: self._count_on(),
             still=ALWAYS,  # the next one may be counted
         )
 
-    def _take_count(self, attachment: Attachment, is_media: bool, count: PromptCount) -> None:
-        cells = sum(span.count for span in count.media)
-        self._set_tokens(attachment, cells if is_media else count.n_tokens)
+    def _take_count(self, attachment: Attachment, count: PromptCount, bare: int = 0) -> None:
+        self._set_tokens(attachment, max(0, count.n_tokens - bare))
         if (now := self.find(attachment.id)) is not None and now.details == attachment.details:
             self.on_counted(now, count.n_tokens)
         self._count_on()

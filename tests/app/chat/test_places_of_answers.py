@@ -411,7 +411,7 @@ PLACES = {
         "scenarios/test_pictures.py",
         "test_a_click_opens_a_window_that_zooms_copies_and_saves",
     ),
-    "app/chat/attachments/attachments.py _count": (
+    "app/chat/attachments/attachments.py _ask_count": (
         "always: the next one may be counted; it is the number of that very text",
         LATE,
         "test_the_count_of_a_text_that_is_read_otherwise_by_now_is_not_its_own",

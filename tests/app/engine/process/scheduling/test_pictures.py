@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+import itertools
+import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -500,3 +502,61 @@ def test_what_a_projector_takes_is_planned_and_measured(eyes: Weights) -> None:
     assert loaded.projector.size_bytes < measured.size_bytes <= planned.size_bytes
     computed = measured.size_bytes - loaded.projector.size_bytes
     assert computed > 4 * 32 * 32  # the pixels of the picture alone
+
+
+# --- in long runs ---------------------------------------------------------------------------------
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("n_ubatch", [8, 64])
+@pytest.mark.parametrize("kind", IMAGE_KINDS)
+def test_whatever_else_goes_on_each_reply_has_its_own_pictures(
+    kind: str, n_ubatch: int, load: Load, native_log: NativeLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Five replies at a time in three slots of a small window: stopped, parked, forked, set aside
+    for a person, giving way to each other, read again. Each is as if it were alone."""
+    source = random.Random(f"{kind} {n_ubatch}")
+    monkeypatch.setattr(projecting, "SLICE_S", 0.0005)
+    weights = load(kind, n_ubatch=n_ubatch)
+    assert weights.projector is not None
+    texts = ["Hello world, look", "Hello there you", "Hello world, look at that and tell me"]
+    pictures = [png(40, 30, seed) for seed in range(3)]
+    expected = {}  # before anything else uses the projector
+    for text in texts:
+        for shown in [(), *itertools.product(pictures), *itertools.product(pictures, pictures)]:
+            expected[shown, text] = by_llama_cpp(weights, built(weights, *shown, text=text), *shown)
+    session = Session(weights, native_log)
+    running: dict[int, Any] = {}
+    n_begun = n_checked = 0
+    while n_begun < 250 or running:
+        if n_begun < 250 and len(running) < 5 and source.random() < 0.3:
+            case = source.choice(list(expected))
+            if source.random() < 0.3:
+                weights.projector._known.clear()
+            n_tokens = source.choice([1, 3, 20, 60])
+            request_id = session.ask(
+                built(weights, *case[0], text=case[1]),
+                conversation=source.choice("abcd"),
+                max_tokens=n_tokens,
+                forced_ids=[40] * n_tokens,
+                repeatable=source.random() < 0.05,
+                is_guest=source.random() < 0.2,
+                is_background=source.random() < 0.1,
+                drafts=Drafts("lookup", always=True) if source.random() < 0.2 else None,
+            )
+            running[request_id] = case
+            n_begun += 1
+        session.scheduler.step()
+        if running and source.random() < 0.03:
+            session.scheduler.stop(source.choice(list(running)))
+        if not running and source.random() < 0.3:
+            session.cache(ChangeCache(0, "park", source.choice("abcd")))
+        for request_id in list(running):
+            endings = [e for e in session.of(request_id) if isinstance(e, Finished | Stopped)]
+            if endings and isinstance(endings[0], Finished):
+                found, _ = session.told(request_id)
+                assert apart(found, expected[running[request_id]]) < 1e-4
+                n_checked += 1
+            if endings:
+                del running[request_id]
+    assert n_checked > 100

@@ -59,7 +59,16 @@ the others make speech."""
 
 
 def _mtmd() -> ModuleType:
-    return importlib.import_module("llama_cpp.mtmd_cpp")
+    """Raises Refusal where the library is not there: not each build of llama.cpp has it."""
+    try:
+        return importlib.import_module("llama_cpp.mtmd_cpp")
+    except (ImportError, OSError, RuntimeError, AttributeError) as error:
+        raise Refusal(
+            "unsupported",
+            "This build of the engine has no part for pictures (libmtmd). Install another build of "
+            "llama-cpp-python.",
+            str(error),
+        ) from error
 
 
 class Chunk:

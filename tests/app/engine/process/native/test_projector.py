@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -119,6 +120,17 @@ def test_one_that_cannot_be_used_leaves_the_weights(
     assert words in offer.why
     assert any(offer.why in note for note in weights.loaded.notes)
     assert weights.loaded.n_layer == 3
+
+
+def test_an_engine_without_the_library_says_so(
+    load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "llama_cpp.mtmd_cpp", None)
+    path = tmp_path / "eyes.gguf"
+    small_projector(path, "mlp")
+    offer = load(path).loaded.projector
+    assert offer is not None
+    assert "has no part for pictures" in offer.why
 
 
 def test_each_format_is_seen_and_each_file_remembered_once(load: Load, tmp_path: Path) -> None:

@@ -27,6 +27,14 @@ def claiming(archive: bytes, part: str, size: int) -> bytes:
     return bytes(changed)
 
 
+def encrypted(archive: bytes) -> bytes:
+    """The same, whose directory says of each part that it needs a password."""
+    changed, at = bytearray(archive), -1
+    while (at := changed.find(b"PK\x01\x02", at + 1)) >= 0:
+        changed[at + 8] |= 1
+    return bytes(changed)
+
+
 def docx(
     body: str, parts: Mapping[str, str | bytes] | None = None, head: str = "", names: str = W
 ) -> bytes:
@@ -44,7 +52,7 @@ def office(main: str) -> dict[str, str | bytes]:
     }
 
 
-def opendocument(kind: str, body: str) -> bytes:
+def opendocument(kind: str, body: str, parts: Mapping[str, str | bytes] | None = None) -> bytes:
     """An ODT (`kind`: text) or ODS (spreadsheet)."""
     root = "urn:oasis:names:tc:opendocument:xmlns:"
     names = " ".join(f'xmlns:{name}="{root}{name}:1.0"' for name in ("office", "text", "table"))
@@ -54,6 +62,7 @@ def opendocument(kind: str, body: str) -> bytes:
             "content.xml": f"<office:document-content {names}><office:body><office:{kind}>"
             f"{body}</office:{kind}></office:body></office:document-content>",
         }
+        | (parts or {})
     )
 
 

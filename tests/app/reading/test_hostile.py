@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from each import each
 from pdfs import PICTURE, assembled, form, pdf, stream
-from zips import claiming, docx, epub, office, opendocument, zipped
+from zips import claiming, docx, encrypted, epub, office, opendocument, zipped
 
 from app.reading import child
 from app.reading.child import answer
@@ -26,6 +26,7 @@ ROW = (
     '<table:table><table:table-row table:number-rows-repeated="1048576">{}</table:table-row>'
     "</table:table>"
 )
+LOCKED = {"META-INF/manifest.xml": "<m><encryption-data/></m>"}
 DRM = {"META-INF/encryption.xml": '<e><EncryptionMethod Algorithm="aes"/></e>'}
 CATALOG = b"<</Type/Catalog/Pages 2 0 R>>"
 
@@ -52,6 +53,8 @@ def without_limits(monkeypatch: pytest.MonkeyPatch) -> None:
             b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + "EncryptedPackage".encode("utf-16-le"),
             "Protected with a password",
         ),
+        ("key.docx", encrypted(docx(P.format("x"))), "Protected with a password"),
+        ("key.odt", opendocument("text", "", LOCKED), "Protected with a password"),
         ("a.zip", zipped({"x.txt": "x"}), "Archive"),
         ("empty.zip", zipped({}), "Archive"),
         ("cut.docx", docx(P.format("x"))[:-40], "Damaged"),

@@ -7,9 +7,22 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from each import each
 
-from app.reading.document import DOCX, EPUB, HTML, ODP, ODS, ODT, PDF, PPTX, XLSX, Document
+from app.reading.document import (
+    DOCX,
+    EPUB,
+    HTML,
+    ODP,
+    ODS,
+    ODT,
+    PDF,
+    PPTX,
+    XLSX,
+    Document,
+    DocumentRefused,
+)
 
 MADE = Path(__file__).parents[2] / "files" / "documents"
 
@@ -283,6 +296,8 @@ CHAPTERS = ["1. Introduction", "1.1 Steps", "2. Other scripts"]
         ("page.pdf", PDF, PRINTED, ["page 1", "page 2"]),
         ("sheets.xlsx", XLSX, SHEETS, ["Sales 2026", "Größe"]),
         ("sheets.ods", ODS, SHEETS, ["Sales 2026", "Größe"]),
+        # its author asks viewers not to copy, and nobody for a password
+        ("restricted.pdf", PDF, "[Page 1]\n\nKept from others.", ["page 1"]),
         ("slides.pptx", PPTX, SLIDES, ["slide 1", "slide 2"]),
         ("slides.odp", ODP, SLIDES, ["slide 1", "slide 2"]),
         ("gnumeric.xlsx", XLSX, SHEETS, ["Sales 2026", "Größe"]),
@@ -306,3 +321,8 @@ def test_a_document_is_read_as_it_is_shown(
         head = text[place.start :].lstrip("#[ ").partition("\n")[0]
         is_there = head.lower().startswith(place.label.lower()) or place.label == "Section 1"
         assert is_there, "a place begins with its words"
+
+
+def test_one_with_a_password_is_refused(read_here: Callable[[Path], Document]) -> None:
+    with pytest.raises(DocumentRefused, match="protected with a password"):
+        read_here(MADE / "locked.pdf")

@@ -8,6 +8,7 @@ once, and what should be read out of it in `tests/app/reading/test_made_document
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import tempfile
@@ -221,6 +222,20 @@ The end.
 """
 
 
+SHORT = (
+    HEAD
+    + """office:mimetype="application/vnd.oasis.opendocument.text"><office:body><office:text>
+<text:p>Kept from others.</text:p></office:text></office:body></office:document>
+"""
+)
+SECRET = {"type": "string", "value": "secret"}
+LOCKED = {"EncryptFile": {"type": "boolean", "value": "true"}, "DocumentOpenPassword": SECRET}
+RESTRICTED = {
+    "RestrictPermissions": {"type": "boolean", "value": "true"},
+    "PermissionPassword": SECRET,
+    "EnableCopyingOfContent": {"type": "boolean", "value": "false"},
+}
+
 SLIDES = """# First slide
 
 - one
@@ -305,6 +320,11 @@ def main() -> None:
         (work / "slides.md").write_text(SLIDES, "utf-8")
         run("pandoc", "slides.md", "-o", "slides.pptx", cwd=work)
         run(*office, "--convert-to", "odp", "slides.pptx", cwd=work)
+        (work / "short.fodt").write_text(SHORT, "utf-8")
+        for name, options in (("locked.pdf", LOCKED), ("restricted.pdf", RESTRICTED)):
+            kind = f"pdf:writer_pdf_Export:{json.dumps(options)}"
+            run(*office, "--convert-to", kind, "short.fodt", cwd=work)
+            (work / "short.pdf").rename(work / name)
         run("pdflatex", "-interaction=batchmode", "two_columns.tex", cwd=work)
         flags = ("--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={work}/chromium")
         run(
@@ -323,6 +343,7 @@ MADE = (
     "text.odt", "text.docx", "text.pdf", "text.epub", "text.html", "sheets.xlsx", "sheets.ods",
     "gnumeric.xlsx", "pandoc.docx", "pandoc.epub", "pandoc.odt", "two_columns.pdf", "page.pdf",
     "formats.xlsx", "formats.csv", "slides.pptx", "slides.odp",
+    "locked.pdf", "restricted.pdf",
 )  # fmt: skip
 
 if __name__ == "__main__":

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future
-from typing import Final
+from concurrent.futures import CancelledError, Future
+from contextlib import suppress
+from typing import Final, TypeVar
 
 from app.chat.attachments.kinds import MEDIA, PICTURE
 from app.chat.attachments.sight import sense_of, why_unseen
@@ -23,6 +24,8 @@ from app.pictures.client import Pictures
 from app.pictures.kinds import HEAD_BYTES, picture_type
 from app.pictures.messages import PictureDrawn, PicturePrepared
 from models.records import Attachment, File, Message
+
+T = TypeVar("T")
 
 MAX_SENT_BYTES: Final = 40 * 1024 * 1024
 """Of one prompt: a frame of the wire holds it with all its texts."""
@@ -134,15 +137,24 @@ class MediaFiles:
     def _prepare(self, attachment_id: str, data: bytes, then: Callable[[], None]) -> None:
         """It came from another program, in a form that the engine does not read."""
 
-        def take(found: PicturePrepared) -> None:
-            self.keep(attachment_id, found.data)
+        def take(found: PicturePrepared | None) -> None:
+            if found is None:
+                self._lost.add(attachment_id)
+            else:
+                self.keep(attachment_id, found.data)
             then()
 
-        def give_up(_sentence: str) -> None:
-            self._lost.add(attachment_id)
-            then()
+        self._settle(self.pictures.prepare(data, _LONGEST), take)
 
-        self._around.when_done(self.pictures.prepare(data, _LONGEST), take, give_up, still=ALWAYS)
+    def _settle(self, asked: Future[T], then: Callable[[T | None], None]) -> None:
+        """None where it cannot be read, which is no fault of anybody here."""
+
+        def give(done: Future[T]) -> None:
+            with suppress(CancelledError):
+                found = None if done.exception() is not None else done.result()
+                self._around.hand_over(lambda: then(found), ALWAYS)
+
+        asked.add_done_callback(give)
 
     # --- for a prompt ---------------------------------------------------------------------------
 
@@ -179,8 +191,7 @@ class MediaFiles:
         """The pixels of a picture, for the window; None where it cannot be read."""
 
         def drawn(data: bytes) -> None:
-            asked: Future[PictureDrawn] = self.pictures.draw(data, width, height)
-            self._around.when_done(asked, then, lambda _: then(None), still=ALWAYS)
+            self._settle(self.pictures.draw(data, width, height), then)
 
         def take(file: File | None) -> None:
             if file is None:

@@ -386,7 +386,7 @@ PLACES = {
         "app/chat/attachments/test_desk_pictures.py",
         "test_a_chat_that_is_opened_again_has_its_pictures_in_the_prompt",
     ),
-    "app/chat/attachments/media_files.py _prepare": (
+    "app/chat/attachments/media_files.py _settle": (
         "always: the bytes of that very attachment, which never change",
         "app/chat/attachments/test_desk_pictures.py",
         "test_a_picture_of_another_program_is_made_ready_before_it_is_sent",

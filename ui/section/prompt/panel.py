@@ -354,7 +354,12 @@ class PromptPanel(Panel):
         """The cells of pictures, which are looked at in one or several pieces."""
         names = self._names
         return tuple(
-            Block(span.start, span.start + span.count, span.media_id, block_words(span, names))
+            Block(
+                span.start,
+                span.start + span.count,
+                span.media_id if span.kind == "image" else "",
+                block_words(span, names),
+            )
             for span in tokens.media
         )
 

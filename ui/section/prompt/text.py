@@ -66,7 +66,8 @@ def _no_picture(_id: str, _width: float, _height: float) -> QImage | None:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Tokens [start, end) are the cells of one picture or sound, which `words` name."""
+    """Tokens [start, end) are the cells of one picture or sound, which `words` name. `media_id`:
+    of a picture; a sound has none to show."""
 
     start: int
     end: int
@@ -351,7 +352,8 @@ class PromptText(QAbstractScrollArea):
         painter.save()
         sharp = self.devicePixelRatioF()
         high = min(rect.height() - 4, float(px(BLOCK_PX)))
-        image = self._look.picture(block.media_id, 2 * high * sharp, high * sharp)
+        find = self._look.picture if block.media_id else _no_picture
+        image = find(block.media_id, 2 * high * sharp, high * sharp)
         x = rect.left() + 2
         if image is not None:
             wide = high * image.width() / image.height()

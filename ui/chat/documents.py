@@ -147,7 +147,7 @@ class Documents(QObject):
             from ui.chat.composer_documents import ComposerDocuments
 
             self._rows = ComposerDocuments(self._theme, self._desk.draft_parts.choose)
-            self._rows.left.connect(self._desk.draft_parts.stop_asking)
+            self._rows.left.connect(self._desk.draft_parts.leave)
             self._chat.composer.add_above(self._rows)
         return self._rows
 

@@ -43,6 +43,7 @@ TOO_LONG: Final = (
 )
 LARGER: Final = "more than the context window holds"
 OVER_HALF: Final = "more than half of the context window"
+LEFT: Final = "“{name}” isn't searched for later messages any more."
 WHOLE_TOKENS: Final = "whole_tokens"
 
 
@@ -125,24 +126,36 @@ class DraftParts:
         self._attachments.change(changed)
         self._ask_again()
 
-    def stop_asking(self, attachment_id: str, *, is_on: bool = False) -> None:
-        """A document of an earlier message is searched for later ones no more, or again."""
+    def leave(self, attachment_id: str) -> None:
+        """A document of an earlier message is not searched for later ones any more; with a way
+        back."""
         if not self._around.may_write():
             return
+
+        def come_back() -> None:
+            self._set_asked(attachment_id, "on")
+
+        if name := self._set_asked(attachment_id, "off"):
+            sentence = LEFT.format(name=name)
+            self._shelf.offer_undo(f"document {attachment_id}", sentence, come_back)
+
+    def _set_asked(self, attachment_id: str, value: str) -> str:
+        """Returns its name; empty where it is not on screen any more."""
+        assert self._around.store is not None
         for message in self._shelf.path:
             for each in message.attachments:
-                if each.id == attachment_id:
-                    details = each.details | {"asked": "on" if is_on else "off"}
-                    changed = dataclasses.replace(each, details=details)
-                    attached = tuple(
-                        changed if other.id == attachment_id else other
-                        for other in message.attachments
-                    )
-                    self._around.saved(
-                        self._around.store.update_attachment(each.id, details=details)  # type: ignore[union-attr]
-                    )
-                    self._shelf.update(dataclasses.replace(message, attachments=attached))
-        self._ask_again()
+                if each.id != attachment_id:
+                    continue
+                changed = dataclasses.replace(each, details=each.details | {"asked": value})
+                attached = tuple(
+                    changed if other.id == attachment_id else other for other in message.attachments
+                )
+                written = self._around.store.update_attachment(each.id, details=changed.details)
+                self._around.saved(written)
+                self._shelf.update(dataclasses.replace(message, attachments=attached))
+                self._ask_again()
+                return each.name
+        return ""
 
     # --- what would go in -------------------------------------------------------------------------
 

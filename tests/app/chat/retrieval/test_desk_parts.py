@@ -267,6 +267,15 @@ def test_what_was_found_for_other_words_or_another_chat_is_dropped(make_room: An
     room.until(lambda: found() and found()[-1][0].tokens, "the parts and their cost")
     asked = {part.details["question"] for parts in found() for part in parts}
     assert asked == {ask_of(21)}
+    # Nobody who says no is asked again, unless he takes it back.
+    document = desk.shelf.path[0].attachments[0]
+    desk.draft_parts.leave(document.id)
+    room.until(lambda: not desk.draft_parts.of_earlier(), "none")
+    left = room.of(events.Noticed)[-1]
+    assert left.sentence == "“towns.pdf” isn't searched for later messages any more."
+    assert room.stored()[0].attachments[0].details["asked"] == "off"
+    desk.shelf.undo(left.undo)
+    room.until(desk.draft_parts.of_earlier, "the parts again")
     n_found = len(found())
     desk.search._cuts.clear()
     desk.shelf.note_draft(ask_of(8))
@@ -275,3 +284,18 @@ def test_what_was_found_for_other_words_or_another_chat_is_dropped(make_room: An
     room.until(lambda: desk.search._cuts, "the parts of a chat that was left")
     assert len(found()) == n_found
     assert desk.draft_parts.of_earlier() == ()
+
+
+def test_in_a_temporary_chat_and_behind_a_reply_that_grows(make_room: Any, asked: Any) -> None:
+    slow = {"replies": [{"tokens": [{"text": "so ", "ms": 5, "repeat": 60}]}]}
+    room = make_room(SCRIPT | slow).start_ready()
+    prompts = asked(room)
+    room.desk.temporary.open()
+    attach(room, n_pages=30)
+    assert room.desk.replies.send(ask_of(7))
+    room.until(room.growing, "a reply")
+    assert room.desk.queue.add(ask_of(21))  # it waits, and is searched when its turn comes
+    room.until(lambda: len(prompts) == 2, "the queued one")
+    assert fact_of(7) in prompts[0]
+    assert fact_of(21) in prompts[1]
+    room.until(lambda: not room.desk.replies.is_generating)

@@ -50,9 +50,12 @@ def read_html(file: BinaryIO, name: str) -> Document:
     root = parsed_html(raw)
     if root is None:
         raise damaged(name)
+    note = ""
+    if any(each.type_name == "ERR_RESOURCE_LIMIT" for each in root.getroottree().parser.error_log):
+        note = f"“{name}” is nested too deeply to be read to its end: some of its text is missing."
     flow = Flow(writer, collapses=True)
     PageReader(flow, places=True).read(root)
-    return writer.document(HTML, len(raw))
+    return writer.document(HTML, len(raw), note)
 
 
 def parsed_html(raw: bytes, encoding: str = "") -> Element | None:

@@ -83,3 +83,14 @@ def test_a_book_has_the_chapters_of_its_contents(
     book = read_here(tmp_path / "a.epub")
     assert book.text == "# The start\n\na\u00a0b\n\n# The end\n\nc"
     assert [(place.start, place.label) for place in book.places] == [(0, "Start"), (18, "End")]
+
+
+def test_what_is_lost_of_a_page_is_said(
+    read_here: Callable[[Path], Document], tmp_path: Path
+) -> None:
+    (tmp_path / "a.html").write_bytes(b"<html>" + b"<b>x" * 5000)
+    page = read_here(tmp_path / "a.html")
+    assert page.text.startswith("xxx")
+    assert page.note.endswith("some of its text is missing.")
+    (tmp_path / "a.html").write_bytes(b"<html>" + b"<b>x</i>" * 50)
+    assert read_here(tmp_path / "a.html").note == ""

@@ -27,7 +27,7 @@ from app.insight.retrieval.choice import Part
 from app.insight.retrieval.chunks import label_at
 from models.records import Attachment
 from ui.chat.composer_chips import cost_text
-from ui.chat.document_words import facts_text, part_text
+from ui.chat.document_words import facts_text, note_of, part_text
 from ui.chat.find_bar import FindField
 from ui.look.theme import Theme
 from ui.widgets.combo import Combo
@@ -104,7 +104,8 @@ class DocumentWindow(QWidget):
         self._places = places_of(document)
         self.current = current
         self._stretch = Stretch(document.text, 0, 0)
-        facts = " · ".join(filter(None, (facts_text(document), cost_text(document))))
+        said = (facts_text(document), cost_text(document), note_of(document))
+        facts = " · ".join(filter(None, said))
         self._facts = plain_label(facts, self, "small", name="document_facts", wraps=True)
         self.places = Combo(theme, self)
         self.places.setObjectName("document_places")

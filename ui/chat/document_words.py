@@ -47,6 +47,12 @@ def places_text(attachment: Attachment) -> str:
     return f"{len(places):,} {noun}{'' if len(places) == 1 else 's'}"
 
 
+def note_of(attachment: Attachment) -> str:
+    """What to know about it: pages of pictures, text that is missing."""
+    note = attachment.details.get("note", "")
+    return note if isinstance(note, str) else ""
+
+
 def whole_cost(attachment: Attachment) -> int | None:
     """Tokens of all of it, where they have been counted."""
     if mode_of(attachment) == "whole":

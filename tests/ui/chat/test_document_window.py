@@ -76,6 +76,13 @@ def test_it_opens_at_a_part_and_goes_on_to_the_next(show: Any) -> None:
     assert window.places.currentText() == "page 20"
 
 
+def test_it_says_what_it_is_and_what_is_missing(show: Any) -> None:
+    one = document("[Page 1]\n\n[Page 2]", [[0, "page 1"], [10, "page 2"]])
+    one.details["note"] = "Page 1 of “x.pdf” has no text: pictures aren't read."
+    words = show(one, [])._facts.text()
+    assert words == f"PDF · 2 pages · 18 bytes · {one.details['note']}"
+
+
 def test_of_a_long_document_a_stretch_is_shown_that_moves_along(show: Any) -> None:
     text = "A line of words.\n" * (STRETCH // 10) + "The NEEDLE is here.\n" + "More.\n" * 9
     at = text.index("The NEEDLE")

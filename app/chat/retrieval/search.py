@@ -13,6 +13,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from app.chat.attachments.document_parts import BY_MEANING, BY_WORDS, places_of
@@ -48,6 +49,8 @@ STANDS_OUT: Final = 1.5
 to do with each other 0.1 to 0.7, so only what stands out of the others tells."""
 QUESTION_END: Final = 1_000
 """Characters of a long message's beginning and end that are searched for."""
+MOST_AT_ONCE: Final = 1_000
+"""Parts that are scored on the desk's thread: 15 ms."""
 MOST_KEPT: Final = 12
 """Documents whose parts are held ready."""
 BY_WORDS_INSTEAD: Final = "Documents are searched by words. {why}"
@@ -147,20 +150,26 @@ class PartsSearch:
             is_missing = cut.path != path or len(cut.vectors) < len(cut.chunks)
             if not path or why or not cut.chunks or (not question and when_ready is None):
                 self._say(why)
-                then(_by_words(document, cut, question, budget, why))
+                self._answer(
+                    partial(_by_words, document, cut, question, budget, why), cut, then, still
+                )
                 return
             if when_ready is not None and (is_missing or not question):
-                then(_by_words(document, cut, question, budget))
+                self._answer(partial(_by_words, document, cut, question, budget), cut, then, still)
                 again = when_ready if question else lambda: None
                 self._embed(cut, path, again, self._say, still, told, by_words)
                 return
 
             def give_up(why: str) -> None:
                 self._say(why)
-                then(_by_words(document, cut, question, budget, why))
+                self._answer(
+                    partial(_by_words, document, cut, question, budget, why), cut, then, still
+                )
 
             def compare(vectors: list[Any]) -> None:
-                then(_by_meaning(document, cut, vectors[0], budget))
+                self._answer(
+                    partial(_by_meaning, document, cut, vectors[0], budget), cut, then, still
+                )
 
             self._embed(
                 cut,
@@ -173,6 +182,18 @@ class PartsSearch:
             )
 
         self._with_cut(document, search)
+
+    def _answer(self, work: Callable[[], Found], cut: _Cut, then: Then, still: Still) -> None:
+        """At once; of a text that takes longer than a frame, on a thread."""
+        if len(cut.chunks) <= MOST_AT_ONCE:
+            then(work())
+            return
+
+        def find() -> None:
+            found = work()
+            self._around.hand_over(lambda: then(found), still)
+
+        threading.Thread(target=find, name="document-parts", daemon=True).start()
 
     def _no_vectors(self) -> str:
         return AT_A_SERVER if self._loader.remote is not None else ""

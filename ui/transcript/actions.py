@@ -11,7 +11,7 @@ from ui.markdown.styles import Styles
 from ui.transcript.chips import OPEN, OPEN_SOUND, paint_chip
 from ui.transcript.offers import Offer
 from ui.transcript.part_pills import OPEN_MORE, OPEN_PART, paint_pill
-from ui.transcript.tiles import MORE_PICTURES, OPEN_PICTURE, paint_tile
+from ui.transcript.tiles import MORE_PICTURES, OPEN_COUNTED, OPEN_PICTURE, paint_tile
 
 _ICONS = {
     "copy_code": "copy",
@@ -48,7 +48,7 @@ def paint_action(
     radius = styles.px(6)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     painter.setPen(Qt.PenStyle.NoPen)
-    if action.name in (OPEN_PICTURE, MORE_PICTURES):
+    if action.name in (OPEN_PICTURE, OPEN_COUNTED, MORE_PICTURES):
         paint_tile(painter, action, styles, is_hovered=is_hovered)
     elif action.name in (OPEN, OPEN_SOUND):
         paint_chip(painter, action, styles, is_hovered=is_hovered)

@@ -51,9 +51,11 @@ def _said_of(attachment: Attachment, parts: Sequence[Part]) -> str:
     return f"{len(parts):,} part{'' if len(parts) == 1 else 's'}"
 
 
-def chip_row(attachments: Sequence[Attachment], width: float, styles: Styles) -> list[Pressable]:
+def chip_row(
+    attachments: Sequence[Attachment], width: float, styles: Styles, *, has_costs: bool = False
+) -> list[Pressable]:
     """Pictures and chips from the right edge on, in lines; they begin at height 0."""
-    tiles = tile_rows(attachments, width, styles)
+    tiles = tile_rows(attachments, width, styles, has_costs=has_costs)
     below = tiles[-1].rect.bottom() + styles.px(GAP) if tiles else 0.0
     chips = _chips([each for each in attachments if each.kind != PICTURE], width, styles, below)
     return [*tiles, *chips]

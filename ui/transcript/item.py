@@ -466,7 +466,8 @@ class MessageItem:
         if not self.message.attachments or not self.is_quoted:
             return []
         attached, styles = self.message.attachments, self._styles
-        chips = chip_row(attached, self._width, styles)
+        has_costs = self._tokens is not None
+        chips = chip_row(attached, self._width, styles, has_costs=has_costs)
         return [*chips, *pill_rows(attached, self._width, row_height(chips, styles), styles)]
 
     def _result_chips(self) -> list[Pressable]:

@@ -19,6 +19,7 @@ from ui.markdown.styles import Styles
 from ui.pictures.thumbnails import paint_covering
 
 OPEN_PICTURE: Final = "open_picture"
+OPEN_COUNTED: Final = "open_counted_picture"
 MORE_PICTURES: Final = "open_more_pictures"
 WIDEST: Final = 320
 TALLEST: Final = 240
@@ -44,15 +45,18 @@ def size_of(picture: Attachment, styles: Styles) -> tuple[float, float]:
     return max(least, width * scale), max(least, height * scale)
 
 
-def tile_rows(attachments: Sequence[Attachment], width: float, styles: Styles) -> list[Pressable]:
-    """From the right edge on, in lines; the first begins at height 0."""
+def tile_rows(
+    attachments: Sequence[Attachment], width: float, styles: Styles, *, has_costs: bool = False
+) -> list[Pressable]:
+    """From the right edge on, in lines; the first begins at height 0. `has_costs`: each says how
+    many tokens it is, as one block."""
     pictures, px = pictures_of(attachments), styles.px
     if len(pictures) == 1:
         (only,) = pictures
         wide, high = size_of(only, styles)
         shown = min(wide, width)
         rect = QRectF(width - shown, 0, shown, high)
-        return [Pressable(rect, OPEN_PICTURE, f"Open the picture {only.name}", only.id)]
+        return [Pressable(rect, *_named(only, has_costs), only.id)]
     side, gap = min(px(SIDE), width), px(GAP)
     in_line = max(1, min(4, int((width * 0.82 + gap) // (side + gap))))
     found: list[Pressable] = []
@@ -62,11 +66,33 @@ def tile_rows(attachments: Sequence[Attachment], width: float, styles: Styles) -
         of_row = min(in_line, len(shown_ones) - row * in_line)
         left = width - (of_row - column) * side - (of_row - column - 1) * gap
         rect = QRectF(left, row * (side + gap), side, side)
-        name, label = OPEN_PICTURE, f"Open the picture {picture.name}"
+        name, label = _named(picture, has_costs)
         if place == MOST - 1 and len(pictures) > MOST:
             name, label = MORE_PICTURES, f"{len(pictures) - MOST + 1:,} more pictures"
         found.append(Pressable(rect, name, label, picture.id))
     return found
+
+
+def _named(picture: Attachment, has_costs: bool) -> tuple[str, str]:
+    label = f"Open the picture {picture.name}"
+    if not has_costs or picture.tokens is None:
+        return OPEN_PICTURE, label
+    return OPEN_COUNTED, f"{label}, {picture.tokens:,} tokens"
+
+
+def _paint_badge(painter: QPainter, tile: Pressable, styles: Styles) -> None:
+    """Its tokens, along the lower edge."""
+    words, px = tile.label.rpartition(", ")[2], styles.px
+    metrics = QFontMetricsF(styles.small)
+    width = min(metrics.horizontalAdvance(words) + px(16), tile.rect.width() - px(8))
+    box = QRectF(tile.rect.left() + px(6), tile.rect.bottom() - px(28), width, px(22))
+    painter.setPen(Qt.PenStyle.NoPen)
+    painter.setBrush(QColor(styles.colors.card))
+    painter.drawRoundedRect(box, px(6), px(6))
+    painter.setFont(styles.small)
+    painter.setPen(QColor(styles.colors.ink))
+    shown = metrics.elidedText(words, Qt.TextElideMode.ElideRight, box.width() - px(8))
+    painter.drawText(box, Qt.AlignmentFlag.AlignCenter, shown)
 
 
 def paint_tile(painter: QPainter, tile: Pressable, styles: Styles, *, is_hovered: bool) -> None:
@@ -89,6 +115,8 @@ def paint_tile(painter: QPainter, tile: Pressable, styles: Styles, *, is_hovered
         box = QRectF(rect.center().x() - side / 2, rect.center().y() - side / 2, side, side)
         is_lost = source is not None and source.is_lost(tile.payload)
         paint_icon(painter, box, "image-broken" if is_lost else "image", QColor(colors.dim))
+    if tile.name == OPEN_COUNTED:
+        _paint_badge(painter, tile, styles)
     if tile.name == MORE_PICTURES:
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(QColor(0, 0, 0, 150))

@@ -234,7 +234,13 @@ class TranscriptView(RowsArea):
                 self.pointer.open_menu(index, self.viewport().mapToGlobal(corner.toPoint()))
             case "new_chat":
                 self.new_chat_requested.emit()
-            case "open_attachment" | "open_sound" | "open_picture" | "open_more_pictures":
+            case (
+                "open_attachment"
+                | "open_sound"
+                | "open_picture"
+                | "open_counted_picture"
+                | "open_more_pictures"
+            ):
                 self.attachment_opened.emit(action.payload)
             case "open_part" | "open_more_parts":
                 self.part_opened.emit(*part_of(action.payload))

@@ -7,6 +7,7 @@ sentence for that, too.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
@@ -34,6 +35,8 @@ _PACE_S: Final = 0.2
 def main() -> int:
     """Read one document for the parent. When stdin ends it is gone, and so are we."""
     commands, events = wire.begin_child()
+    with contextlib.suppress(AttributeError, OSError):
+        os.nice(5)  # behind the engine in the queue for a core
     requests = wire.FrameReader(commands)
     try:
         payload = requests.read()

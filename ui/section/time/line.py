@@ -284,7 +284,7 @@ class TimeLine(QWidget):
         if is_hovered:
             painter.setPen(QPen(QColor(colors.ink), px(1)))
             painter.drawRect(rect.adjusted(0.5, 0.5, -gap - 0.5, -0.5))
-        if stretch.lane == "prefill":
+        if stretch.lane == "prefill" and stretch.tokens:
             self._paint_words(painter, rect, f"{stretch.tokens:,}")
 
     def _paint_words(self, painter: QPainter, rect: QRectF, words: str) -> None:

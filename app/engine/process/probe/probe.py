@@ -42,6 +42,7 @@ from app.engine.process.probe.state import positions_in
 from app.engine.process.probe.tensors import Tensor, Values, layout_fits, name_of, read, write
 from app.engine.process.probe.watch import OtherGraph, Take, Watch
 from app.engine.process.trace.scores import scores_of
+from app.engine.prompts.media import is_media
 from app.engine.protocol.cut_messages import Cut, CutMode
 from app.engine.protocol.inside_messages import BY_TEXT
 from app.refusal import Refusal
@@ -68,6 +69,10 @@ FAILED: Final = "llama.cpp couldn't replay this token. The engine log has the de
 _NO_ROOM: Final = (
     "Looking inside needs another {needed} of memory, which isn't free. Close other programs or "
     "choose a shorter chat."
+)
+PICTURES_GONE: Final = (
+    "This chat's pictures are no longer in the cache, so nothing behind them can be looked into. "
+    "Continue the chat, then try again."
 )
 TOO_LONG: Final = "This text has {n} tokens, more than the context window of {n_ctx}."
 
@@ -414,6 +419,8 @@ class Probe:
         start = found.n_reused = len(self._cells)
         while (done := len(self._cells)) < len(before):
             tokens = before[done : done + self._chunk]
+            if any(map(is_media, before[done:])):
+                raise Refusal("bad_setting", PICTURES_GONE)
             self._read(tokens, done)
             found.n_read = len(self._cells) - start
             progress(len(self._cells), len(before))

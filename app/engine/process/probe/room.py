@@ -31,6 +31,7 @@ from app.engine.process.probe.probe import Asked, Looked, Probe
 from app.engine.process.probe.tensors import Values
 from app.engine.process.scheduling.admission import check_ids
 from app.engine.process.scheduling.slices import Slices
+from app.engine.prompts.media import is_media
 from app.engine.protocol.adapter_messages import VectorMade, VectorMethod, check_groups
 from app.engine.protocol.cut_messages import check_cuts
 from app.engine.protocol.embedding_messages import (
@@ -73,6 +74,12 @@ _ORDINARY: Final = 1 << 2
 NO_ORDINARY_TOKENS: Final = "This model's vocabulary has no ordinary tokens to make a text of."
 _NOTHING_WANTED: Final = "Choose at least one of: {names}."
 NO_MEAN: Final = "A mean needs at least one of this text's tokens."
+_NO_TOKEN: Final = "This is a part of a picture and no token. Choose a token."
+_AXES: Final = (
+    "This model places the cells of a picture side by side, where nothing inside can be followed "
+    "yet."
+)
+_CUTS_AND_PICTURES: Final = "Nothing can be cut where the chat has pictures. Remove the cuts."
 _SAME_TOKEN: Final = "Choose two different tokens to compare."
 ADAPTED_VALUES: Final = "LoRA adapters change how values are mixed, so their size can't be told."
 ROUNDED_VALUES: Final = "The V cache is quantised, so values can't be read from it."
@@ -326,6 +333,16 @@ class ProbeRoom:
             self._tensors = FileTensors(Path(loaded.path), loaded.fast_hash)
         return self._tensors
 
+    def _check_pictures(self, command: LookInside) -> None:
+        """Cells of pictures are copied from where they were computed. Raises Refusal."""
+        projector = self._weights.projector
+        if is_media(command.token_ids[-1]):
+            raise Refusal("bad_setting", _NO_TOKEN)
+        if projector is None or projector.has_axes:
+            raise Refusal("unsupported", _AXES)
+        if command.cuts:
+            raise Refusal("bad_setting", _CUTS_AND_PICTURES)
+
     def _check(self, command: LookInside) -> None:
         """Raises Refusal."""
         unknown = [name for name in command.want if name not in WANTED]
@@ -334,7 +351,10 @@ class ProbeRoom:
         if len(command.targets) > MAX_TARGETS:
             raise Refusal("bad_setting", f"At most {MAX_TARGETS} tokens can be followed.")
         n_vocab = self._weights.vocabulary.n_vocab
-        check_ids([*command.token_ids, *command.targets], n_vocab)
+        tokens = [token for token in command.token_ids if not is_media(token)]
+        if len(tokens) < len(command.token_ids):
+            self._check_pictures(command)
+        check_ids([*tokens, *command.targets], n_vocab)
         n_layer, loaded = self._weights.n_layer, self._weights.loaded
         check_cuts(command.cuts, n_layer, loaded.n_head, loaded.n_head_kv)
         if command.mean_tokens is not None and not (

@@ -67,7 +67,7 @@ def check_ids(ids: list[int], n_vocab: int) -> None:
     if ids and min(ids) < -1:
         raise BadSetting(
             "prompt",
-            "This text has pictures or sounds in it, which only replies can process so far.",
+            "This text has pictures or sounds in it, so only replies can process it so far.",
         )
     if ids and not 0 <= min(ids) <= max(ids) < n_vocab:
         raise BadSetting(

@@ -20,12 +20,14 @@ from small_projectors import axes_network, bmp, gif, jpeg, mp3, png, small_proje
 from app.engine.client.engine import Engine
 from app.engine.client.process import child_command
 from app.engine.protocol.beam_messages import SearchBeams
+from app.engine.protocol.cache_messages import ChangeCache
 from app.engine.protocol.cut_messages import Cut
-from app.engine.protocol.inside_messages import LookInside
+from app.engine.protocol.inside_messages import AttributeToken, LookInside
 from app.engine.protocol.loading_messages import Loaded, LoadOptions
 from app.engine.protocol.media_messages import SHOWN, Media
 from app.engine.protocol.messages import (
     CountPrompt,
+    Done,
     Failed,
     Finished,
     Generate,
@@ -117,15 +119,26 @@ def test_a_picture_goes_all_the_way(talk: ScriptedTalk, tmp_path: Path) -> None:
     assert again.reused >= span.start + span.count
 
     for command, words in (
-        (Generate(0, IdsPrompt(ids)), "which only replies can process"),
-        (LookInside(0, ids, ["lens"]), "which only replies can process"),
-        (SearchBeams(0, ids, width=2, length=3), "which only replies can process"),
+        (Generate(0, IdsPrompt(ids)), "so only replies can process"),
+        (LookInside(0, ids[: span.start + 2], ["logits"]), "no token"),
+        (LookInside(0, ids, ["logits"], cuts=[Cut("head", 0, 0)]), "Nothing can be cut"),
+        (AttributeToken(0, ids), "so only replies can process"),
+        (SearchBeams(0, ids, width=2, length=3), "so only replies can process"),
         (Generate(0, _asked(red), cuts=[Cut("head", 0, 0)]), "can't be cut"),
         (Generate(0, _asked(b"no picture")), "isn't known"),
         (CountPrompt(0, _asked(b"")), "is empty"),
         (ReadPrompt(0, _asked(png(4, 4, claims=(60000, 60000)))), "60,000 × 60,000"),
     ):
         assert words in _refused(engine, command)
+    first = next(event.token for event in talk.of(TokenArrived))
+    table = list(first.alternative_ids.numbers())
+    inside = _result(engine, LookInside(0, ids, ["logits"]))
+    (logits,) = [each.values.numbers() for each in inside.floats if each.name == "logits"]
+    assert sorted(range(len(logits)), key=lambda i: -logits[i])[: len(table)] == table
+    assert _result(engine, ChangeCache(0, "clear")) == Done()
+    other_text = _result(engine, ReadPrompt(0, _asked(png(40, 40, 3))))
+    gone = LookInside(0, list(other_text.token_ids.numbers()), ["logits"])
+    assert "no longer in the cache" in _refused(engine, gone)
     request_id = engine.generate(Generate(0, _asked(png(40, 40, 2)), conversation="b"))
     engine.request(Stop(request_id))
     assert isinstance(engine.wait_for(request_id, PATIENCE_S), Stopped | Finished)

@@ -349,7 +349,7 @@ def test_what_cannot_be_done_with_pictures_is_refused_in_words(
     plain = replace(prompt, media=[], chunks=[])  # IDs alone, as somebody else might send them
     end = prompt.media[0].start + prompt.media[0].count
     cases: list[tuple[BuiltPrompt, dict[str, Any], str]] = [
-        (plain, {}, "which only replies can process"),
+        (plain, {}, "so only replies can process"),
         (prompt, {"score_prompt": True}, "can't be scored"),
         (prompt, {"cuts": [Cut("head", 0, 0)]}, "can't be cut"),
         (replace(prompt, ids=prompt.ids[:end]), {}, "ends with a picture"),

@@ -11,6 +11,7 @@ from app.chat import events
 from app.chat.conversations import title_writing
 from app.chat.conversations.title_writing import NO_TITLE, NOT_FOR_THIS
 from app.engine.protocol.messages import Generate
+from app.engine.protocol.remote_messages import EngineOffer
 from models.records import MessageState, Role
 
 TASK = "Write a title of two to six words"
@@ -210,3 +211,27 @@ def test_chats_of_former_runs_and_imported_titles_are_left_alone(
     settle(room)
     assert not asked
     assert title(room, old.id) == "From elsewhere"
+
+
+def test_a_server_is_asked_only_where_a_setting_says_so(
+    make_room: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = make_room(script("Capital of France", ms=200)).start_ready()
+    asked = asked_of(room, monkeypatch)
+    chat = say(room)
+    room.until(lambda: not room.desk.loader.engine.is_owing)
+    offer = EngineOffer("server", "Server", "llama-server")
+    monkeypatch.setattr(type(room.desk.loader), "remote", property(lambda _loader: offer))
+    titles = room.desk.titles
+    titles._look()
+    assert not asked
+    room.desk.settings.set("write_titles_remote", True)
+    titles._look()
+    assert not asked[0].prompt.continue_last  # servers do not take that all
+    # A reply begins: there nothing rests by itself, so the title waits for another time.
+    titles.give_way()
+    room.until(lambda: not room.desk.loader.engine.is_owing)
+    assert title(room, chat) == OLD
+    titles._look()
+    room.until(lambda: title(room, chat) == "Capital of France")
+    assert len(asked) == 2

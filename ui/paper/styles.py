@@ -49,8 +49,7 @@ class Shapes(Picture):
     def paint(
         self, painter: QPainter, x: float, baseline: float, em_px: float, color: QColor
     ) -> None:
-        # Without this Qt strokes every shape on a PDF, as thin as it can.
-        svg = self.svg.replace(INK, color.name()).replace("<svg ", '<svg stroke="none" ', 1)
+        svg = self.svg.replace(INK, color.name())
         high = (self.ascent + self.descent) * em_px
         place = QRectF(x, baseline - self.ascent * em_px, self.width * em_px, high)
         QSvgRenderer(QByteArray(svg.encode())).render(painter, place)

@@ -86,11 +86,11 @@ class FakeStore:
         self._traces, self._files = traces, files
 
     def load_trace(self, message_id: str) -> Future[Any]:
-        return _done(self._traces.get(message_id))
+        return done(self._traces.get(message_id))
 
     def load_file(self, attachment_id: str) -> Future[Any]:
         found = self._files.get(attachment_id)
-        return _done(None if found is None else ("image/png", found))
+        return done(None if found is None else ("image/png", found))
 
 
 class Drawn:
@@ -104,7 +104,7 @@ class Drawn:
         return Drawing(svg, 1.6, 0.8, 0.2) if "\\bad" not in tex else None
 
 
-def _done(value: Any) -> Future[Any]:
+def done(value: Any) -> Future[Any]:
     future: Future[Any] = Future()
     future.set_result(value)
     return future

@@ -17,6 +17,8 @@ from typing import Any, Final
 from pypdf import PdfWriter
 
 MOST_MARKS: Final = 20_000
+MOST_BYTES: Final = 64_000_000
+"""A larger file (some thousand pages) stays as Qt wrote it: pypdf holds three times of it."""
 
 _STAND_INS: Final = re.compile("[\u2e80-\u2fdf\uf900-\ufaff\ufb50-\ufdff\ufe70-\ufeff]")
 _SAME_SHAPE: Final = {"\u0269": "\u03b9"}
@@ -28,6 +30,8 @@ _LISTS: Final = re.compile(rb"\[[^\]]*\]")
 def finish(path: Path, marks: Sequence[tuple[str, int]]) -> None:
     """`marks`: bookmarks, as (title, page from 0). What is there stays as it is; more comes behind
     it."""
+    if path.stat().st_size > MOST_BYTES:
+        return
     writer = PdfWriter(str(path), incremental=True)
     for title, page in marks[:MOST_MARKS]:
         writer.add_outline_item(title, page)

@@ -361,7 +361,7 @@ class Desk:
         self.local: Final = LocalWeights(around, loader, data_dir, self.settings.set, find_others)
         self.partners: Final = DraftPartners(around, self.local.candidates)
         self.embedder: Final = Embedder(loader, self.questions, self.local.found)
-        self.projectors: Final = Projectors(loader, self.local.found, lambda: self.downloads.all)
+        self.projectors: Final = Projectors(loader, self.local.found)
         self.hub: Final = HubQuestions(around, self.settings.set, offline=offline)
         self.tools: Final = ToolServers(
             around,
@@ -376,6 +376,7 @@ class Desk:
             around, shelf, self.tools, self.replies, self.server.opened.is_served
         )
         self.downloads: Final = Fetching(around, self.hub, data_dir, self.settings.set)
+        self.downloads.follow(self.projectors.take_downloads)
         self.exchange: Final = Exchange(around, shelf, self.attachments, self._on_imported)
         self.backups: Final = Backups(around, self.exchange)
         self.pages: Final = TourPages(

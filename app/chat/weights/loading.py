@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -242,6 +242,12 @@ class Loader:
     def projector_of(self, path: str) -> str:
         """What is set for these weights: nothing for the best that is found, "none", or a path."""
         own = self.settings_of_weights(path).get(PROJECTOR)
+        return own if isinstance(own, str) else ""
+
+    def projector_among(self, paths: Iterable[str]) -> str:
+        """The same for a file whose paths are all known, without a search for them."""
+        known = next((self._known[each] for each in paths if each in self._known), None)
+        own = known.settings.get(PROJECTOR) if known is not None else ""
         return own if isinstance(own, str) else ""
 
     def projector_wish(self, path: str) -> str:

@@ -21,7 +21,7 @@ from app.engine.protocol.remote_messages import is_remote
 
 if TYPE_CHECKING:
     from app.gguf.local.entries import FoundWeights
-    from app.gguf.local.projecting import Projector
+    from app.gguf.local.projecting import Pairing, Projector
     from app.hub.downloads.progress import DownloadProgress
 
 Way = Literal["", "use", "reload", "get", "choose", "other"]
@@ -56,20 +56,17 @@ class Taking:
 
 
 class Projectors:
-    """`found`: what the library has. `downloads`: all that there are."""
+    """`found`: what the library has; the same object as long as it is the same. It is asked for
+    each row that is painted."""
 
-    def __init__(
-        self,
-        loader: Loader,
-        found: Callable[[], Sequence[FoundWeights]],
-        downloads: Callable[[], Sequence[DownloadProgress]],
-    ) -> None:
+    def __init__(self, loader: Loader, found: Callable[[], Sequence[FoundWeights]]) -> None:
         self._loader = loader
         self._found = found
-        self._downloads = downloads
-        self._seen: tuple[object, object] = ((), ())
+        self._seen: object = ()
+        self._came: dict[str, str] = {}
         self._known: dict[str, tuple[Projector, ...]] = {}
         self._entries: tuple[FoundWeights, ...] = ()
+        self._pairing: Pairing | None = None
         self._by_path: dict[str, FoundWeights] = {}
 
     # --- what belongs to a file -----------------------------------------------------------------
@@ -81,9 +78,8 @@ class Projectors:
         if entry is None:
             return ()
         if found is None:
-            from app.gguf.local.projecting import projectors_of
-
-            found = self._known[path] = projectors_of(entry, self._entries)
+            assert self._pairing is not None
+            found = self._known[path] = self._pairing.of(entry)
         return found
 
     def choices(self, path: str) -> tuple[Projector, ...]:
@@ -104,7 +100,11 @@ class Projectors:
 
     def used(self, path: str) -> Projector | None:
         """The one that a load of these weights takes, by what is set and known."""
-        chosen = self._loader.projector_of(path)
+        self._look()
+        entry = self._by_path.get(path)
+        if entry is None or self._pairing is None or not self._pairing.has_any:
+            return None
+        chosen = self._loader.projector_among([path, *map(os.fspath, entry.all_paths)])
         if chosen == NO_PROJECTOR:
             return None
         if not chosen:
@@ -114,9 +114,8 @@ class Projectors:
     def repository(self, path: str) -> str:
         """The repository on the hub that a file came from, where that is known: what we downloaded,
         and what lies in folders that are called so."""
-        for each in self._downloads():
-            if each.path == path:
-                return each.repo_id
+        if path in self._came:
+            return self._came[path]
         self._look()
         entry = self._by_path.get(path)
         paths = entry.all_paths if entry is not None else (Path(path),)
@@ -129,14 +128,23 @@ class Projectors:
         facts = entry.facts if entry is not None else None
         return facts is not None and facts.takes_pictures and not self.of(path)
 
+    def take_downloads(self, downloads: Sequence[DownloadProgress]) -> None:
+        """All that there are now: what came from one repository belongs together."""
+        came = {each.path: each.repo_id for each in downloads}
+        if came != self._came:
+            self._came, self._seen = came, None
+
     def _look(self) -> None:
-        """Take in what the library and the downloads say by now."""
-        found, came = self._found(), {each.path: each.repo_id for each in self._downloads()}
-        if self._seen[0] is found and self._seen[1] == came:
+        """Take in what the library says by now."""
+        found, came = self._found(), self._came
+        if self._seen is found:
             return
-        self._seen = (found, came)
+        from app.gguf.local.projecting import Pairing
+
+        self._seen = found
         self._entries = tuple(_with_repository(each, came) for each in found)
         self._by_path = {os.fspath(p): each for each in self._entries for p in each.all_paths}
+        self._pairing = Pairing(self._entries)
         self._known.clear()
 
     # --- whether a picture is taken -------------------------------------------------------------

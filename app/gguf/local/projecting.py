@@ -1,7 +1,7 @@
 """Which projector belongs to which weights: by who keeps them together, folder, name and header.
 
-    find_projectors(path)          looks on the disk, beside one file: for a thread
-    projectors_of(weights, found)  the same of all that the library has found, at once
+    find_projectors(path)      looks on the disk, beside one file: for a thread
+    Pairing(found).of(weights) the same of all that the library has found, at once
 
 What must hold: a projector whose vectors can't be as long as the weights' embedding is never
 among them, nor one that lies somewhere else and that no program keeps with them. The first of
@@ -18,8 +18,10 @@ from __future__ import annotations
 import itertools
 import os
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -135,34 +137,70 @@ def _folders(folder: Path) -> list[Path]:
 # --- among all that was found ---------------------------------------------------------------------
 
 
-def projectors_of(weights: FoundWeights, found: Iterable[FoundWeights]) -> tuple[Projector, ...]:
-    """Those that belong to it, the best one first."""
-    facts = weights.facts
-    if facts is None or facts.kind not in ("chat", "base", "embedding"):
-        return ()
-    found = tuple(found)
-    others = [
-        _Other(
-            Projector(each.path, each.size_bytes, each.facts.projector, each.facts.quantisation),
-            each.all_paths,
-            (each.path.stem, each.facts.name),
-            bool(set(each.kept_with) & set(weights.kept_with)),
+class Pairing:
+    """Of all that was found, by folders: each question looks at what lies near, however many there
+    are. One thread."""
+
+    def __init__(self, found: Iterable[FoundWeights]) -> None:
+        self._names: defaultdict[Path, list[str]] = defaultdict(list)
+        self._near: defaultdict[object, list[FoundWeights]] = defaultdict(list)
+        self._said: dict[Path, set[frozenset[str]]] = {}
+        self.has_any = False
+        for each in found:
+            is_projector = each.facts is not None and each.facts.projector is not None
+            for path in each.all_paths:
+                if is_projector:
+                    for key in (path.parent, (path.parent.parent,), repository_of(path) or path):
+                        self._near[key].append(each)
+                elif path.name.casefold().endswith(".gguf") and not is_projector_name(path.name):
+                    self._names[path.parent].append(path.name)
+            if is_projector:
+                self.has_any = True
+                for name in each.kept_with:
+                    self._near[name].append(each)
+
+    def of(self, weights: FoundWeights) -> tuple[Projector, ...]:
+        """Those that belong to it, the best one first."""
+        facts = weights.facts
+        if not self.has_any or facts is None or facts.kind not in ("chat", "base", "embedding"):
+            return ()
+        keys: dict[object, None] = dict.fromkeys(weights.kept_with)
+        for path in weights.all_paths:
+            folder = path.parent
+            keys |= dict.fromkeys((folder, folder.parent, (folder,), repository_of(path) or path))
+        near = {id(each): each for key in keys for each in self._near.get(key, ())}
+        if not near:
+            return ()
+        own = _Side(
+            weights.all_paths,
+            (weights.path.stem, weights.name, facts.name),
+            facts.n_embd,
+            facts.takes_pictures,
+            self._is_alone(weights),
         )
-        for each in found
-        if each.facts is not None and each.facts.projector is not None and not each.missing
-    ]
-    if not others:
-        return ()
-    folders = {path.parent for path in weights.all_paths}
-    names = (p.name for each in found for p in each.all_paths if p.parent in folders)
-    own = _Side(
-        weights.all_paths,
-        (weights.path.stem, weights.name, facts.name),
-        facts.n_embd,
-        facts.takes_pictures,
-        _is_alone(weights.path.name, names),
+        return _ranked(own, (_as_other(each, weights) for each in near.values()))
+
+    def _is_alone(self, weights: FoundWeights) -> bool:
+        """Whether all models in its folders are this one, in whatever quantisation."""
+        own = {_said(weights.path.stem)}
+        return all(self._said_in(path.parent) <= own for path in weights.all_paths)
+
+    def _said_in(self, folder: Path) -> set[frozenset[str]]:
+        if folder not in self._said:
+            self._said[folder] = {_said(Path(name).stem) for name in self._names[folder]}
+        return self._said[folder]
+
+
+def _as_other(each: FoundWeights, weights: FoundWeights) -> _Other:
+    assert each.facts is not None
+    assert each.facts.projector is not None
+    return _Other(
+        Projector(each.path, each.size_bytes, each.facts.projector, each.facts.quantisation),
+        each.all_paths,
+        (each.path.stem, each.facts.name),
+        bool(set(each.kept_with) & set(weights.kept_with)),
+        is_whole=not each.missing,
     )
-    return _ranked(own, others)
 
 
 def all_projectors(n_embd: int | None, found: Iterable[FoundWeights]) -> tuple[Projector, ...]:
@@ -200,6 +238,7 @@ class _Other:
     paths: Sequence[Path]
     names: Sequence[str]
     is_kept: bool
+    is_whole: bool = True
 
 
 def _ranked(own: _Side, others: Iterable[_Other]) -> tuple[Projector, ...]:
@@ -214,7 +253,7 @@ def _ranked(own: _Side, others: Iterable[_Other]) -> tuple[Projector, ...]:
 
 def _rank(own: _Side, other: _Other) -> tuple[object, ...] | None:
     """The lower the better; None: it doesn't belong to them."""
-    if not other.projector.facts.fits(own.n_embd):
+    if not other.is_whole or not other.projector.facts.fits(own.n_embd):
         return None
     nearness = min(_nearness(one, two) for one in own.paths for two in other.paths)
     by_name = likeness(own.names[0], other.names[0])
@@ -267,16 +306,17 @@ def repository_of(path: Path) -> Path | None:
     return None
 
 
-def _said(name: str) -> set[str]:
+@lru_cache(4096)
+def _said(name: str) -> frozenset[str]:
     """The words of a name that say what it is.
 
     >>> sorted(_said("ggml-org_gemma-3-4b-it-GGUF_mmproj-model-f16"))
     ['3', '4b', 'gemma', 'org']
     >>> _said("mmproj-BF16"), sorted(_said("Qwen2.5-VL-7B-Instruct-Q4_K_M"))
-    (set(), ['7b', 'qwen2.5', 'vl'])
+    (frozenset(), ['7b', 'qwen2.5', 'vl'])
     """
     words = {word.strip(".") for word in _WORDS.split(name.casefold())}
-    return {word for word in words if word and not _NOISE.fullmatch(word)}
+    return frozenset(word for word in words if word and not _NOISE.fullmatch(word))
 
 
 def likeness(own: str, other: str) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from app.engine.protocol.loading_messages import BESIDE, LoadOptions, MemoryPart
 from app.engine.protocol.media_messages import ProjectorOffer
 from app.engine.protocol.remote_messages import EngineOffer, Lack
 from app.gguf.header import read_header
+from app.gguf.local import projecting
 from app.gguf.local.entries import entries
 from app.gguf.local.places import Origin, Place
 
@@ -43,6 +44,9 @@ class FakeLoader:
 
     def projector_of(self, path: str) -> str:
         return self.own.get(path, "")
+
+    def projector_among(self, paths: list[str]) -> str:
+        return next(filter(None, map(self.projector_of, paths)), "")
 
     def name_of(self, path: str) -> str:
         return Path(path).stem
@@ -66,11 +70,10 @@ class Here:
 
     top: Path
     loader: FakeLoader = field(default_factory=FakeLoader)
-    downloads: list[Came] = field(default_factory=list)
 
     def look(self, origin: Origin = Origin.LM_STUDIO) -> Projectors:
         found = entries(looked_into(Place(origin, self.top)))
-        return Projectors(self.loader, lambda: found, lambda: self.downloads)  # type: ignore[arg-type]
+        return Projectors(self.loader, lambda: found)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -108,7 +111,7 @@ def test_what_came_from_one_repository_belongs_together(here: Here) -> None:
     found = here.look(Origin.DOWNLOADS)
     assert found.of(str(weights)) == ()
     assert found.repository(str(weights)) == ""
-    here.downloads = [Came(str(weights)), Came(str(seeing))]
+    found.take_downloads([Came(str(weights)), Came(str(seeing))])  # type: ignore[list-item]
     assert [p.path for p in found.of(str(weights))] == [seeing]
     assert found.repository(str(weights)) == REPO
 
@@ -236,3 +239,23 @@ def test_what_is_set_for_a_file_goes_to_the_engine_and_waits_for_a_load(make_roo
     desk.loader.load(path)
     room.until(lambda: not desk.loader.is_loading and desk.loader.loaded is not None)
     assert desk.loader.loaded.projector.path == "/mmproj.gguf"
+
+
+def test_a_library_of_many_is_asked_for_each_row_that_is_painted(
+    here: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each file is held against what lies near it, once."""
+    put_weights(here.top / "one" / "tiny-VL-Q4_0.gguf")
+    put_projector(here.top / "one" / "mmproj-tiny-VL.gguf")
+    few = entries(looked_into(here.top))
+    (seeing,) = [each for each in few if each.facts is not None and each.facts.kind == "chat"]
+    paths = [Path(f"/w/{number}/m-{number}.gguf") for number in range(300)]
+    found = (*few, *(replace(seeing, path=path, parts=(path,)) for path in paths))
+    compared: list[object] = []
+    rank = projecting._rank
+    monkeypatch.setattr(projecting, "_rank", lambda *two: compared.append(two) or rank(*two))
+    projectors = Projectors(here.loader, lambda: found)  # type: ignore[arg-type]
+    for _ in range(2):
+        used = [projectors.used(str(each.path)) for each in found]
+    assert sum(each is not None for each in used) == 1
+    assert len(compared) == 1

@@ -15,7 +15,7 @@ from app.gguf.facts import facts_of
 from app.gguf.header import read_header
 from app.gguf.local.entries import entries
 from app.gguf.local.places import Origin, Place, PlaceLayout
-from app.gguf.local.projecting import all_projectors, find_projectors, projectors_of
+from app.gguf.local.projecting import Pairing, all_projectors, find_projectors
 from app.gguf.projector import MAX_PATCHES
 
 
@@ -23,7 +23,7 @@ def both(top: Path, weights: Path, *places: Place) -> list[Path]:
     """What is found beside weights, best first: the disk and the library say the same."""
     found = entries(looked_into(*(places or (top,))))
     (entry,) = [each for each in found if weights in each.all_paths]
-    listed = [each.path for each in projectors_of(entry, found)]
+    listed = [each.path for each in Pairing(found).of(entry)]
     assert listed == [each.path for each in find_projectors(weights)]
     return listed
 
@@ -201,7 +201,7 @@ def test_jan_says_what_it_imported_together(tmp_path: Path) -> None:
     told.write_text(f"model_path: {weights}\nmmproj_path: {seeing}\n")
     found = entries(looked_into(Place(Origin.JAN, tmp_path / "jan")))
     (entry,) = [each for each in found if each.path == weights]
-    assert [each.path for each in projectors_of(entry, found)] == [seeing]
+    assert [each.path for each in Pairing(found).of(entry)] == [seeing]
 
 
 def test_beside_a_file_that_was_opened_alone(tmp_path: Path) -> None:

@@ -583,3 +583,16 @@ class Attachments:
                 draft[place] = dataclasses.replace(each, tokens=tokens)
                 self._around.saved(self._store.update_attachment(each.id, tokens=tokens))
                 self._tell(attachment.conversation_id)
+        if attachment.id in self._left and tokens is not None:
+            self._set_tokens_sent(attachment.id, tokens)
+
+    def _set_tokens_sent(self, attachment_id: str, tokens: int) -> None:
+        """It was sent before it was counted."""
+        for message in self._shelf.path:
+            if any(a.id == attachment_id and a.tokens is None for a in message.attachments):
+                counted = tuple(
+                    dataclasses.replace(a, tokens=tokens) if a.id == attachment_id else a
+                    for a in message.attachments
+                )
+                self._shelf.update(dataclasses.replace(message, attachments=counted))
+                self._around.saved(self._store.update_attachment(attachment_id, tokens=tokens))

@@ -268,6 +268,18 @@ def test_a_sound_has_its_length_and_needs_a_projector_that_hears(room: Any, tmp_
     assert room.store.load_file(sound.id).result(20) == ("audio/wav", file.getvalue())
 
 
+def test_one_that_is_sent_before_it_was_counted_is_counted_all_the_same(
+    room: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "a.png").write_bytes(a_picture())
+    room.desk.attachments.add_files([str(tmp_path / "a.png")])
+    room.until(lambda: room.desk.attachments.of_open)
+    assert room.desk.attachments.of_open[0].tokens is None
+    room.desk.replies.send("What is this?")
+    room.until(lambda: room.desk.shelf.path[0].attachments[0].tokens == 9, "its tokens")
+    room.until(lambda: room.stored()[0].attachments[0].tokens == 9)
+
+
 def test_what_waits_behind_a_reply_has_its_picture(room: Any, asked: Any, tmp_path: Path) -> None:
     prompts = asked(room)
     room.desk.replies.send("First")

@@ -285,7 +285,7 @@ def _kept_for(projector: str, path: str, options: LoadOptions) -> list[MemoryPar
         return []
     try:
         sizes = projector_sizes(read_header(projector))
-        devices = check_wish(outline_of(read_for_load(path)), options, native.machine())
+        devices = check_wish(outline_of(read_header(path)), options, native.machine())
     except Refusal:
         return []
     return projector_parts(sizes, devices) if sizes is not None else []

@@ -22,8 +22,8 @@ HEAD = [
     b"<</Type/Pages/Kids[4 0 R]/Count 1>>",
     b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
 ]
-PAGE = b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]/Contents 5 0 R/Resources<</%s>>>>"
-FORM = b"/Type/XObject/Subtype/Form/BBox[0 0 9 9]/Resources<</%s>>"
+PAGE = b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]/Contents 5 0 R/Resources<<%s>>>>"
+FORM = b"/Type/XObject/Subtype/Form/BBox[0 0 9 9]/Resources<<%s>>"
 FONT = b"/Font<</F1 3 0 R>>"
 
 

@@ -14,6 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
+from app.chat.attachments.document_parts import sent_of
 from app.chat.exchange.choices import Choices
 from app.chat.exchange.html_blocks import BlockWriter, code_card
 from app.chat.exchange.pictures import type_of
@@ -188,11 +189,7 @@ def _named(attachment: Attachment) -> Iterator[Markup]:
 
 def parts_sent(attachment: Attachment) -> str:
     """Which parts of a document went into the prompt, in words; empty where all of it did."""
-    details = attachment.details
-    sent = details.get("sent")
-    if isinstance(sent, list) and details.get("mode") != "whole":
-        labels = [part[3] for part in sent if isinstance(part, list) and len(part) > 3]
-        known = list(dict.fromkeys(str(label) for label in labels if label))
-        return ", ".join(known)
-    pages = details.get("pages")
-    return f"pages {pages}" if isinstance(pages, str) and pages else ""
+    parts = sent_of(attachment)
+    if parts is None:
+        return ""
+    return ", ".join(dict.fromkeys(part.label for part in parts if part.label)) or "not quoted"

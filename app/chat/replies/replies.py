@@ -470,8 +470,9 @@ class Replies:
     def _wants_parts(self, waiting: Waiting) -> bool:
         if waiting.has_parts or waiting.place is not None or not waiting.path:
             return False
-        is_whole = waiting.path[0].parent_id is None
-        return not is_whole or self._parts.wanted(waiting.path, is_new=waiting.is_new)
+        if waiting.is_new and waiting.path[0].parent_id is not None:
+            return True  # what stands above may hold documents
+        return self._parts.wanted(waiting.path, is_new=waiting.is_new)
 
     def _settle_parts(self, waiting: Waiting) -> None:
         """Have the documents of the chat searched for what is asked; then begin."""

@@ -6,6 +6,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QWidget
 
 from ui.look.theme import Theme
+from ui.widgets.elided import tip_text
 from ui.widgets.kit import plain_label, push_button
 
 
@@ -28,7 +29,10 @@ class UnseenRow(QWidget):
         self.hide()
 
     def show_words(self, sentence: str, button: str) -> None:
-        self._words.setText(sentence)
+        # What to do stands on the button; a small window has no room to say it twice.
+        shown = f"{sentence.partition('. ')[0].rstrip('.')}." if button and sentence else sentence
+        self._words.setText(shown)
+        self._words.setToolTip(tip_text(sentence) if shown != sentence else "")
         self._words.setAccessibleName(sentence)
         self.button.setText(button)
         self.button.setAccessibleName(button)

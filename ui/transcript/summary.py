@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Final
 
+from app.chat.attachments.kinds import AUDIO, PICTURE
 from app.chat.replies.beam_versions import beams_of
 from app.chat.replies.calls import answered_by
 from app.chat.replies.cut_versions import cuts_of
@@ -186,12 +187,18 @@ def version_text(message: Message) -> str:
     return f"{message.sibling_index + 1}/{message.sibling_count}"
 
 
+_KINDS: Final = {PICTURE: "picture", AUDIO: "sound"}
+
+
 def spoken_text(message: Message) -> str:
     """The whole message as a screen reader says it."""
     text = (
         message.reasoning if message.role is Role.TOOL and not message.content else message.content
     )
     parts = [f"{speaker(message)}: {text}"]
+    if message.attachments:
+        names = (f"{_KINDS.get(a.kind, 'file')} {a.name}" for a in message.attachments)
+        parts.append(f"Attached: {', '.join(names)}.")
     if message.sibling_count > 1:
         parts.append(f"Version {message.sibling_index + 1} of {message.sibling_count}.")
     parts += [hidden.note(message.content), trouble_text(message), figures_text(message)]

@@ -7,10 +7,11 @@ from itertools import pairwise
 
 from each import each
 
-from models.records import Attachment
+from models.records import Attachment, Message, Role
 from ui.look.theme import Theme
 from ui.markdown.styles import Styles
 from ui.transcript.chips import chip_row, row_height
+from ui.transcript.summary import spoken_text
 from ui.transcript.tiles import MORE_PICTURES, MOST, OPEN_COUNTED, TALLEST, WIDEST, tile_rows
 
 NOON = datetime(2026, 5, 3, 12, tzinfo=UTC)
@@ -66,3 +67,13 @@ def test_many_stand_in_a_grid_and_chips_below_it(qapp: object) -> None:
     counted = tile_rows(pictures[:2], 700, styles, has_costs=True)
     assert {tile.name for tile in counted} == {OPEN_COUNTED}
     assert counted[0].label.endswith(", 16 tokens")
+
+
+def test_a_screen_reader_says_what_is_attached() -> None:
+    text = Attachment("t", "c", "notes.txt", "text", 4, NOON)
+    message = Message(
+        "m", "c", None, Role.USER, "Look", NOON, attachments=(picture(1), picture(2), text)
+    )
+    assert spoken_text(message) == (
+        "You: Look\nAttached: picture 1.png, picture 2.png, file notes.txt."
+    )

@@ -48,6 +48,8 @@ Positions = np.ndarray[Any, np.dtype[np.int32]]
 
 KEPT_BYTES: Final = 256 * 2**20
 """Of pictures that were looked at: who sends one again, or retries, does not wait for it again."""
+_PIXEL_BYTES: Final = 12
+"""Three colours in float32. (A sample of a sound becomes about as much.)"""
 SLICE_S: Final = 0.05
 """An encode is asked so often whether others are to go on, or it shall stop."""
 _FIRST_STRIDE: Final = 16
@@ -122,18 +124,16 @@ class Projector:
         self,
         context: Any,
         offer: ProjectorOffer,
-        width: int,
         n_ubatch: int,
         passes: Passes,
         key: bytes,
     ) -> None:
-        """`width`: of a vector. `key`: what it is known by, so that another one sees otherwise."""
+        """`key`: what it is known by, so that another one sees otherwise."""
         self._context = context
         self.offer = offer
         self.passes = passes
         self._key = key
         self._mtmd = _mtmd()
-        self._width = width
         self._n_ubatch = n_ubatch
         self.has_axes = bool(self._mtmd.mtmd_decode_use_mrope(context))
         self._known: OrderedDict[bytes, list[Seen]] = OrderedDict()
@@ -190,13 +190,27 @@ class Projector:
                     "shape. Choose another one.",
                     f"mtmd_tokenize returned {code}",
                 )
-            return [
+            n_parts = int(mtmd.mtmd_input_chunks_size(chunks))
+            seen = [
                 self._seen(mtmd.mtmd_input_chunks_get(chunks, number), number, digest)
-                for number in range(mtmd.mtmd_input_chunks_size(chunks))
+                for number in range(n_parts)
             ]
+            for part in (each.chunk for each in seen if isinstance(each.chunk, Chunk)):
+                part.pixel_bytes = self._held_bytes(bitmap) // n_parts + self._least_bytes
+            return seen
         finally:
             mtmd.mtmd_input_chunks_free(chunks)
             mtmd.mtmd_bitmap_free(bitmap)
+
+    @property
+    def _least_bytes(self) -> int:
+        """What each part takes until it was computed, however small the picture is."""
+        return _PIXEL_BYTES * self.offer.image_size**2
+
+    def _held_bytes(self, bitmap: Any) -> int:
+        """The same, as far as it grows with the picture or the sound."""
+        pixels = int(self._mtmd.mtmd_bitmap_get_nx(bitmap) * self._mtmd.mtmd_bitmap_get_ny(bitmap))
+        return _PIXEL_BYTES * pixels
 
     def _seen(self, part: Any, number: int, digest: bytes) -> Seen:
         mtmd = self._mtmd
@@ -234,7 +248,6 @@ class Projector:
         chunk = Chunk(
             ids, own, mtmd.mtmd_input_chunk_free, is_causal=is_causal, positions=positions
         )
-        chunk.pixel_bytes = n_cells * self._width * 4
         return Seen(ids, True, columns, rows, chunk)
 
     def _axes(self, image: Any, n_cells: int) -> Positions:
@@ -510,7 +523,7 @@ def _loaded(
     key = fast_hash(header).encode()
     report = read_load(lines)
     computed = sum(part.size_bytes for part in report.memory if part.what == "compute")
-    return Projector(context, offer, width, loaded.n_ubatch, passes, key), offer, computed
+    return Projector(context, offer, loaded.n_ubatch, passes, key), offer, computed
 
 
 def _fixed_cells(context: Any) -> int:

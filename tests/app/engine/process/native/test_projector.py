@@ -165,7 +165,8 @@ def test_what_was_seen_makes_way_for_what_is_newer(
     small_projector(path, "mlp")
     projector = load(path).projector
     assert projector is not None
-    monkeypatch.setattr(projecting, "KEPT_BYTES", 3 * 16 * 64 * 4)
+    each = projecting._size(projector.see(Media("p", "image", png(9, 9, 9))))
+    monkeypatch.setattr(projecting, "KEPT_BYTES", 3 * each)
     seen = [projector.see(Media("p", "image", png(9, 9, seed)))[0] for seed in range(4)]
     assert len(projector._known) == 3
     assert projector.see(Media("p", "image", png(9, 9, 3)))[0] is seen[3]

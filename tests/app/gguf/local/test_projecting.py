@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import random
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from each import each
 from made_projectors import PLAIN, put_projector, put_weights
 from placed_weights import looked_into
 
+from app.engine.planning.projector_plan import projector_sizes
 from app.gguf.facts import facts_of
-from app.gguf.header import read_header
+from app.gguf.header import Header, TensorInfo, read_header
 from app.gguf.local.entries import entries
 from app.gguf.local.places import Origin, Place, PlaceLayout
 from app.gguf.local.projecting import Pairing, all_projectors, find_projectors
@@ -140,6 +143,26 @@ def not_utf8(top: Path) -> tuple[Path, list[Path]]:
 def elsewhere(top: Path) -> tuple[Path, list[Path]]:
     put_projector(top / "x" / "y" / "mmproj-tiny-VL-F16.gguf")
     return put_weights(top / "z" / "tiny-VL-Q4_0.gguf"), []
+
+
+def test_odd_headers_do_no_harm() -> None:
+    """Whatever a header claims: no error, and a reserve that a machine could have."""
+    source = random.Random(20)
+    odd = (True, 0, 1, -1, 14, 2560, 2**19, 2**63, -(2**62), 3.5, "x", "\x1b[0m" * 9, [1], "mmproj")
+    names = ("projection_dim", "image_size", "patch_size", "embedding_length", "projector_type")
+    keys = [f"clip.{at}.{name}" for at in ("vision", "audio") for name in names]
+    keys += ["clip.vision.feed_forward_length", "clip.has_audio_encoder", "general.type"]
+    for _ in range(300):
+        told = {key: source.choice(odd) for key in keys if source.random() < 0.7}
+        shape = tuple(source.choice((0, 1, -3, 64, 2**40)) for _ in range(source.randint(0, 3)))
+        tensors = (TensorInfo("mm.2.weight", shape, "F16", 0, 2**40),)
+        metadata: dict[str, Any] = {"general.architecture": "clip", **told}
+        header = Header(Path("x.gguf"), 9, 3, metadata, {}, tensors, 0, 9)
+        facts, sizes = facts_of(header).projector, projector_sizes(header)
+        assert facts is not None
+        assert sizes is not None
+        assert 0 <= sizes.picture_bytes < 2**37
+        assert isinstance(facts.fits(64), bool)
 
 
 @each(

@@ -361,6 +361,11 @@ PLACES = {
         "ui/settings/test_backup_page.py",
         "test_an_answer_about_another_backup_is_dropped",
     ),
+    "app/chat/aloud/aloud.py read": (
+        "this reading goes on still",
+        "app/chat/aloud/test_aloud.py",
+        "test_it_stops_at_once_pauses_goes_on_and_skips",
+    ),
     "app/chat/conversations/edits.py _leave_out": (
         "always: what was typed since is no part of what was asked about",
         "app/chat/conversations/test_edits.py",

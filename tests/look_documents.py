@@ -55,11 +55,16 @@ def the_pdf(folder: Path) -> Path:
     return path
 
 
-def in_each_look(app: App, take: Callable[[App, str], None], *looks: tuple[str, int]) -> None:
+def in_each_look(
+    app: App,
+    take: Callable[[App, str], None],
+    *looks: tuple[str, int],
+    size: tuple[int, int] | None = None,
+) -> None:
     for theme, zoom in looks or [(t, z) for z in SIZES for t in ("light", "dark")]:
         app.desk.settings.set("theme", theme)
         app.desk.settings.set("zoom_percent", zoom)
-        app.window.resize(*SIZES[zoom])
+        app.window.resize(*(size or SIZES[zoom]))
         settle(app)
         app.window.chat.transcript.scroll_to_end()
         settle(app)
@@ -96,6 +101,20 @@ def take_window(app: App, look: str) -> None:
     settle(app)
 
 
+def show_prompt(app: App) -> None:
+    """The panel Prompt, beside the reply."""
+    from PySide6.QtWidgets import QWidget
+
+    acts = {action.name: action for action in app.window.action_registry}
+    acts["panel_prompt"].run()
+
+    def is_there() -> bool:
+        bar = app.window.findChild(QWidget, "prompt_parts")
+        return bar is not None and bar.isVisible()
+
+    wait_for(app, is_there)
+
+
 def main() -> None:
     from main import build
 
@@ -123,6 +142,9 @@ def main() -> None:
             type_and_wait(app, "Who keeps its light?", lambda: app.desk.draft_parts.of_earlier())
             in_each_look(app, taking("parts"))
             in_each_look(app, take_window, ("light", 100), ("dark", 200))
+            show_prompt(app)
+            looks = (("light", 100), ("dark", 100))
+            in_each_look(app, taking("prompt"), *looks, size=(1440, 900))
         finally:
             app.close()
 

@@ -10,7 +10,7 @@ from app.chat.attachments.kinds import AUDIO, PICTURE
 from app.chat.conversations.shelf import new_id
 from app.engine.protocol.media_messages import Media
 from app.engine.protocol.prompt_messages import ChatMessage
-from app.media_types import media_type_of
+from app.media_types import media_type_of, picture_size
 from models.records import Attachment, File
 
 NAMES: Final = {"image": "Picture", "audio": "Sound"}
@@ -42,5 +42,10 @@ def _attachment(
         message_id=message_id,
         position=place,
         kind=AUDIO if media.kind == "audio" else PICTURE,
-        details={"media_type": media_type_of(media.data), AT: media.at},
+        details={"media_type": media_type_of(media.data), AT: media.at, **_size(media)},
     )
+
+
+def _size(media: Media) -> dict[str, int]:
+    size = picture_size(media.data)
+    return {"width": size[0], "height": size[1]} if size is not None else {}

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from fake_server import FakeServer
+from small_projectors import bmp, gif, jpeg, png
 from tool_talk import scripted
 
 from app.chat import events
@@ -19,6 +20,7 @@ from app.engine.protocol.messages import Generate, Resume
 from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt, TextPrompt
 from app.engine.protocol.stages import Greedy, Sampling
 from app.engine.protocol.tool_messages import Tool, ToolCall
+from app.media_types import picture_size
 from app.server.exchange import Exchange
 from models.records import ConversationKind, MessageState, Role
 from ui.windows.server.words import row_words
@@ -451,3 +453,12 @@ def test_who_asked_is_known_by_the_engines_names(room: Any, server: FakeServer) 
     show(room, exchange)
     assert room.desk.server.opened.engine_name == generate.conversation
     assert room.desk.shelf.path[-1].id == generate.reply_id
+
+
+def test_how_large_a_picture_is_its_file_says() -> None:
+    for made in (png(40, 30), gif(40, 30), bmp(40, 30), jpeg(40, 30)):
+        assert picture_size(made) == (40, 30)
+        for length in range(30):
+            picture_size(made[:length])  # cut anywhere, it does no harm
+    assert picture_size(b"\xff\xd8\xff\xe0") is None
+    assert picture_size(b"<svg/>") is None

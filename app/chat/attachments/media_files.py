@@ -31,7 +31,6 @@ MAX_SENT_BYTES: Final = 40 * 1024 * 1024
 """Of one prompt: a frame of the wire holds it with all its texts."""
 MAX_HELD_BYTES: Final = 2 * MAX_SENT_BYTES
 _ENGINE_READS: Final = frozenset({"image/png", "image/jpeg"})
-_LONGEST: Final = 4096
 
 
 class MediaFiles:
@@ -124,7 +123,7 @@ class MediaFiles:
             if file is None:
                 self._lost.add(attachment.id)
                 then()
-            elif attachment.kind == PICTURE and _needs_preparing(file[1]):
+            elif attachment.kind == PICTURE and _is_foreign(attachment, file[1]):
                 self._prepare(attachment.id, file[1], then)
             else:
                 self.keep(attachment.id, file[1])
@@ -135,7 +134,7 @@ class MediaFiles:
         )
 
     def _prepare(self, attachment_id: str, data: bytes, then: Callable[[], None]) -> None:
-        """It came from another program, in a form that the engine does not read."""
+        """It came from another program: it may be of any size and form, and say anything."""
 
         def take(found: PicturePrepared | None) -> None:
             if found is None:
@@ -144,7 +143,7 @@ class MediaFiles:
                 self.keep(attachment_id, found.data)
             then()
 
-        self._settle(self.pictures.prepare(data, _LONGEST), take)
+        self._settle(self.pictures.prepare(data, self._around.settings.picture_side), take)
 
     def _settle(self, asked: Future[T], then: Callable[[T | None], None]) -> None:
         """None where it cannot be read, which is no fault of anybody here."""
@@ -217,5 +216,7 @@ def media_of_draft(attachments: Iterable[Attachment]) -> list[Attachment]:
     return [each for each in attachments if each.kind in MEDIA]
 
 
-def _needs_preparing(data: bytes) -> bool:
-    return picture_type(data[:HEAD_BYTES]) not in _ENGINE_READS
+def _is_foreign(attachment: Attachment, data: bytes) -> bool:
+    """Whether it was not made ready here: what was has its size with it."""
+    is_read = picture_type(data[:HEAD_BYTES]) in _ENGINE_READS
+    return not is_read or not isinstance(attachment.details.get("width"), int)

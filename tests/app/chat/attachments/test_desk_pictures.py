@@ -308,15 +308,18 @@ def test_a_picture_of_another_program_is_made_ready_before_it_is_sent(
     room: Any, asked: Any
 ) -> None:
     prompts = asked(room)
-    for name, data, n_seen in (
-        ("webp", a_picture(kind="WEBP"), 1),
-        ("broken", b"\x89PNG" + b"\0" * 99, 0),
+    room.desk.settings.set("picture_side", 300)
+    for name, data, sizes in (
+        ("webp", a_picture(kind="WEBP"), [(60, 40)]),
+        ("large", a_picture(600, 400), [(300, 200)]),
+        ("broken", b"\x89PNG" + b"\0" * 99, []),
     ):
         room.desk.shelf.open_stored(brought(room, name, data, "image/x"))
         room.until(lambda: len(room.desk.shelf.path) == 2, "the chat")
         room.ask("What is this?")
-        media = prompts[-1].messages[-3].media
-        assert [m.data[:3] for m in media] == [b"\xff\xd8\xff"] * n_seen
+        found = [Image.open(BytesIO(m.data)) for m in prompts[-1].messages[-3].media]
+        assert [image.size for image in found] == sizes
+        assert {image.format for image in found} <= {"PNG", "JPEG"}
 
 
 def test_pictures_that_come_late_are_counted_in_their_chat_alone(

@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 
 from ui.look.theme import Theme
 from ui.section.prompt.strips import WordStrip
-from ui.section.prompt.text import MOST_KEPT_LINES, Look, PromptText
+from ui.section.prompt.text import MOST_KEPT_LINES, Block, Look, PromptText
 
 
 class Strip:
@@ -256,3 +256,37 @@ def test_a_text_without_tokens_has_the_lines_that_it_has(theme: Theme, qtbot: Qt
         for line in range(text.lines.n_lines)
     ]
     assert [piece for piece in pieces if piece] == stored.encode().splitlines(keepends=True)
+
+
+def test_a_picture_stands_over_the_whole_lines_of_its_cells(
+    open_text: Callable[..., PromptText],
+) -> None:
+    picture, asked = QImage(40, 30, QImage.Format.Format_RGB32), []
+    picture.fill(RED)
+
+    def find(media_id: str, _width: float, _height: float) -> QImage:
+        asked.append(media_id)
+        return picture
+
+    before, cells = [b"Look", b" at"], [b""] * 150
+    seen = Block(2, 152, "p", "ant.png · 150 cells")
+    heard = Block(153, 303, "", "bell.wav · 150 cells")
+    pieces = [*before, *cells, b" this", *cells, b"?"]
+    text = open_text(pieces, Look(blocks=(seen, heard), picture=find))
+    for block in (seen, heard):
+        rect = text.block_rect(block)
+        top = int(text._margin - text.verticalScrollBar().value() + rect.top())
+        lines = range(int(rect.height()) // text._step)
+        assert len(lines) > 3
+        for line in lines:
+            at = QPointF(text._margin + 4, top + (line + 0.5) * text._step)
+            assert block.start <= text.token_at(at) < block.end
+    shown = text.grab().toImage()
+    ratio = shown.devicePixelRatio()
+    place = QPointF(text._margin + 10, text.block_rect(seen).top() + text._margin + 10) * ratio
+    assert shown.pixelColor(place.toPoint()) == RED
+    assert set(asked) == {"p"}
+    few = Block(2, 5, "q", "too small")
+    text.show_tokens(Strip([*before, *cells[:3], b"!"]), Look(blocks=(few,), picture=find))
+    text.grab()
+    assert set(asked) == {"p"}

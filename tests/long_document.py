@@ -41,7 +41,7 @@ def long_text(n_pages: int = N_PAGES) -> tuple[str, list[list[Any]]]:
     text, places = "", []
     for page in range(1, n_pages + 1):
         places.append([len(text), f"page {page}"])
-        text += f"[Page {page}]\n\n{page_text(page)}\n\n"
+        text += f"[Page {page}]\n\n{page_text(page, 130)}\n\n"
     return text, places
 
 

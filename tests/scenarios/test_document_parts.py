@@ -11,7 +11,7 @@ from pdfs import pdf
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QComboBox, QLabel, QLineEdit, QPlainTextEdit, QWidget
 
-N_PAGES, PAGE = 24, 19
+N_PAGES, PAGE = 9, 6
 SCRIPT: dict[str, Any] = {
     "load": {"loaded": {"n_ctx": 16384}},
     "replies": [{"text": "It is deep."}],
@@ -65,7 +65,7 @@ def test_the_parts_are_chosen_shown_sent_and_opened(open_window: Any, tmp_path: 
     pages.setFocus()
     person.qtbot.keyClicks(pages, "7, 99")
     person.qtbot.keyClick(pages, Qt.Key.Key_Return)
-    wrong = "There is no page 99: they run from 1 to 24."
+    wrong = "There is no page 99: they run from 1 to 9."
     person.wait(lambda: wrong in words_of(person, "document_words"))
     pages.clear()
     person.qtbot.keyClicks(pages, "7-8")

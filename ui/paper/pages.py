@@ -141,6 +141,12 @@ class PdfPress(QObject):
         super().__init__(parent)
         self._theme = theme
         self._steps = Steps(self)
+        self._pages: Pages | None = None
+
+    def close(self) -> None:
+        """The window closes: a writer must not outlive its painter, nor the program both."""
+        if self._pages is not None:
+            self._pages.abandon()
 
     def print_chat(self, chat: Chat, choices: Choices, path: Path) -> None:
         from app.chat.exchange.pdf_finish import finish  # pypdf, when somebody saves a PDF
@@ -148,7 +154,7 @@ class PdfPress(QObject):
         def begin() -> Pages:
             return Pages(path, chat.title, choices.paper, PaperTheme.like(self._theme))
 
-        pages = self._steps.run(begin, chat.check)
+        pages = self._pages = self._steps.run(begin, chat.check)
         try:
             for part in parts_of_chat(chat, choices):
                 self._steps.run(partial(pages.add, part), chat.check)
@@ -157,3 +163,4 @@ class PdfPress(QObject):
         except BaseException:
             self._steps.run_last(pages.abandon)
             raise
+        self._pages = None

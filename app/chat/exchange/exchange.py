@@ -284,6 +284,8 @@ class Exchange:
         self._closing.set()
         if self._thread is not None:
             self._thread.join(CLOSE_TIMEOUT_S)
+        if self.press is not None:
+            self.press.close()
 
     # --- how it is done -------------------------------------------------------------------------
 

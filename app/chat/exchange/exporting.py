@@ -45,6 +45,10 @@ class Press(Protocol):
 
     def print_chat(self, chat: Chat, choices: Choices, path: Path) -> None: ...
 
+    def close(self) -> None:
+        """Give up what is half made, once no thread asks any more. On the window's own thread."""
+        ...
+
 
 @dataclass(slots=True)
 class Export:

@@ -94,7 +94,7 @@ def test_ten_thousand_messages(
         turns += 1
         most = max(most, process.memory_info().rss)
     assert counts == [1]
-    assert path.stat().st_size > 1_000_000
+    assert path.stat().st_size > 100_000
     assert most - before < MOST_BYTES
     assert turns > 2, "the window went on"
     if form == "pdf":

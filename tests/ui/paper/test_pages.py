@@ -149,3 +149,7 @@ def test_the_press_is_led_by_another_thread(qtbot: Any, theme: Theme, tmp_path: 
         qtbot.waitUntil(printing.done, timeout=20_000)
         with pytest.raises(InterruptedError):
             printing.result()
+    pages = press._pages
+    assert pages is not None
+    assert not pages._painter.isActive()
+    press.close()

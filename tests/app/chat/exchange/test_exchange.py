@@ -301,6 +301,9 @@ def test_a_cancelled_export_leaves_what_was_there(room: Any, told: Told, tmp_pat
             path.write_bytes(b"half")
             chat.step()
 
+        def close(self) -> None:
+            pass
+
     desk.exchange.press = Waiting()
     desk.exchange.export([desk.shelf.open.id], str(target), Choices("pdf"))
     told("Export cancelled.")

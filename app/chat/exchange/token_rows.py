@@ -1,7 +1,7 @@
 """All tokens of a chat's replies as one table (CSV), with what was recorded of each.
 
 What must hold: numbers as programs read them, a point for decimals and no unit; a spreadsheet takes
-no cell for a formula, whatever a token or a title says (`safe`): the bytes are told beside it.
+no cell for a formula, whatever a token or a title says (`safe_cell`): the bytes are told beside it.
 """
 
 from __future__ import annotations
@@ -17,14 +17,13 @@ import numpy as np
 from app.chat.exchange.choices import Choices
 from app.chat.exchange.reading import Chat
 from app.engine.protocol.messages import TokenTrace
-from app.insight.trace.tokens_shown import hexadecimal, visible
+from app.insight.trace.tokens_shown import hexadecimal, safe_cell, visible
 from models.records import Role
 
 HEADS: Final = (
     *("chat", "message", "version", "model", "token", "id", "piece", "bytes", "probability"),
     *("log_probability", "rank", "entropy_bits", "time_ms", "origin", "alternatives"),
 )
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
 AT_ONCE: Final = 512
 
 
@@ -38,10 +37,10 @@ def rows(chat: Chat, choices: Choices) -> Iterator[str]:
                 continue
             traces = chat.trace(message)
             about = (
-                safe(chat.title),
+                safe_cell(chat.title),
                 chat.numbers[message.id],
                 message.sibling_index + 1,
-                safe(message.weights_name or ""),
+                safe_cell(message.weights_name or ""),
             )
             for first in range(0, len(traces), AT_ONCE):
                 chat.check()
@@ -51,22 +50,13 @@ def rows(chat: Chat, choices: Choices) -> Iterator[str]:
                 )
 
 
-def safe(text: str) -> str:
-    """A cell that spreadsheets take for text.
-
-    >>> safe("=1+1"), safe("a=1")
-    ("'=1+1", 'a=1')
-    """
-    return f"'{text}" if text.startswith(_FORMULA) else text
-
-
 def _row(token: TokenTrace, n_alternatives: int) -> tuple[object, ...]:
     """`alternatives`: "id=probability", the likeliest first."""
     ids = np.frombuffer(token.alternative_ids.data, "<i4")[:n_alternatives].tolist()
     logprobs = np.frombuffer(token.alternative_logprobs.data, "<f4")[:n_alternatives].tolist()
     return (
         token.token_id,
-        safe(visible(token.piece)),
+        safe_cell(visible(token.piece)),
         hexadecimal(token.piece),
         f"{math.exp(min(token.logprob, 0.0)):.6g}",
         f"{token.logprob:.6g}",

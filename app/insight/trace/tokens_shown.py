@@ -36,6 +36,7 @@ _LONE_SELECTORS: Final = re.compile(
 )
 """Variation selectors that stand behind no character."""
 _INVISIBLE: Final = frozenset(("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"))
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
 _MOST_BITS: Final = 10.0
 _MOST_RANK: Final = 1024
 _SLOWEST: Final = 3.0
@@ -97,6 +98,15 @@ def hexadecimal(piece: bytes) -> str:
     '20 61'
     """
     return piece.hex(" ").upper()
+
+
+def safe_cell(text: str) -> str:
+    """For a table that somebody opens in a spreadsheet: what would be a formula there is text.
+
+    >>> safe_cell("=1+1"), safe_cell("a=1")
+    ("'=1+1", 'a=1')
+    """
+    return f"'{text}" if text.startswith(_FORMULA) else text
 
 
 def bits_text(bits: float | None) -> str:

@@ -28,6 +28,7 @@ from app.insight.trace.tokens_shown import (
     hexadecimal,
     percent,
     rank_text,
+    safe_cell,
     visible,
 )
 from ui.markdown.recent import Recent
@@ -226,7 +227,7 @@ class TokenModel(QAbstractTableModel):
             token = self._traces[at]
             row = [self.cell(token, at, column) for column in range(len(COLUMNS))]
             row[NUMBER], row[RANK] = str(at + 1), str(token.rank or UNKNOWN)
-            row[TIME] = f"{token.ms:.1f}"
+            row[TIME], row[TOKEN] = f"{token.ms:.1f}", safe_cell(row[TOKEN])
             writer.writerow([*row, origin(token) or "drawn"])
         return out.getvalue()
 

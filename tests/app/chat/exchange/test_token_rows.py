@@ -13,6 +13,7 @@ from exported_chats import rich_chat
 from app.chat.exchange import token_rows
 from app.chat.exchange.choices import Choices
 from app.insight.trace.columns import LOGPROB_TOLERANCE
+from app.insight.trace.tokens_shown import safe_cell
 
 PIECES = (b"Ten", b" \xf0\x9f", b"\x99\x82", b"=1+1", b"<b>.")
 SHARES = (0.9, 0.5, 0.5, 0.02, 0.3)
@@ -45,4 +46,4 @@ def test_no_cell_is_a_formula() -> None:
     found = rows(branches=True)
     assert [row["piece"] for row in found] == ["Ten", "·⟨F0⟩⟨9F⟩", "⟨99⟩⟨82⟩", "'=1+1", "<b>."]
     for start in ("=", "+", "-", "@", "\t", "\r", "\n"):
-        assert token_rows.safe(f"{start}cmd") == f"'{start}cmd"
+        assert safe_cell(f"{start}cmd") == f"'{start}cmd"

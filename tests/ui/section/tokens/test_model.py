@@ -255,7 +255,7 @@ def read(model: TokenModel) -> list[dict[str, str]]:
 
 
 def test_csv_is_read_back_as_the_table_stands() -> None:
-    pieces = [b'"quoted", with commas', b"\n", b"a\r\n;", "ü".encode(), b"\xff"]
+    pieces = [b'"quoted", with commas', b"=\n", b"a\r\n;", "ü".encode(), b"\xff"]
     found = [
         token(piece=piece, index=at, token_id=100 + at, rank=10_000 * at + 1, ms=0.1 * at)
         for at, piece in enumerate(pieces)
@@ -274,6 +274,7 @@ def test_csv_is_read_back_as_the_table_stands() -> None:
         assert float(row["Entropy bit"]) == pytest.approx(each.entropy, abs=0.005)
         assert float(row["Time ms"]) == pytest.approx(each.ms, abs=0.05)
         assert row["Type"] == KINDS[each.token_id]
+    assert rows[3]["Token"] == "'=↵", "no spreadsheet takes it for a formula"
     model.set_filter("ü")
     assert [row["Token"] for row in read(model)] == ["ü"]
 

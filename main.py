@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 CHILD: Final = "--child="
 TAKE_A_VALUE: Final = ("--data-dir", "--gguf", "--scripted", "--quit-after")
 """Options of the window whose value is the next argument."""
-COMMANDS: Final = ("ask", "inside", "bench", "serve")
+COMMANDS: Final = ("ask", "inside", "bench", "serve", "export")
 """What runs without a window."""
 READABLE: Final = (
     "models.store.peek",
@@ -148,6 +148,10 @@ def run_without_window(command: str, arguments: list[str]) -> int:
         from app.command_line import serve
 
         answer = serve.main
+    elif command == "export":
+        from app.command_line import export
+
+        answer = export.main
     else:
         from app.bench import bench
 

@@ -61,7 +61,7 @@ def _row(token: TokenTrace, n_alternatives: int) -> tuple[object, ...]:
         f"{math.exp(min(token.logprob, 0.0)):.6g}",
         f"{token.logprob:.6g}",
         token.rank or "",
-        "" if token.entropy is None else f"{token.entropy:.6g}",
+        "" if token.entropy is None else f"{token.entropy + 0.0:.6g}",
         f"{token.ms:.3f}",
         _origin(token),
         " ".join(f"{i}={math.exp(min(p, 0.0)):.6g}" for i, p in zip(ids, logprobs, strict=False)),

@@ -42,7 +42,7 @@ class Documents(QObject):
         chat.transcript.part_opened.connect(self.open_part)
         bridge.on(AttachmentsChanged, self._on_attachments_changed)
         bridge.on(PartsFound, self._on_found)
-        bridge.on(ConversationOpened, lambda _: self._show_earlier())
+        bridge.on(ConversationOpened, self._on_conversation_opened)
         bridge.on(PartsSought, self._on_sought)
 
     def add_actions(self, actions: Actions) -> None:
@@ -160,6 +160,9 @@ class Documents(QObject):
     def _on_found(self, event: PartsFound) -> None:
         if event.conversation_id == self._desk.shelf.open.id:
             self._show_earlier()
+
+    def _on_conversation_opened(self, _event: ConversationOpened) -> None:
+        self._show_earlier()
 
     def _show_earlier(self) -> None:
         parts = self._desk.draft_parts.of_earlier()

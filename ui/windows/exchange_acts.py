@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 EXPORT_KEY = "Ctrl+Shift+S"
 IMPORT_KEY = "Ctrl+Shift+O"
+IMPORT_FOLDER_KEY = "Ctrl+Alt+Shift+I"
 FILTERS = {
     ".json": "Cutaway chats (*.json)",
     ".md": "Markdown (*.md)",
@@ -77,7 +78,12 @@ class ExchangeActs(QObject):
                 lambda: bool(desk.shelf.conversations),
             ),
             Action("import_chats", "Import chats…", IMPORT_KEY, self.choose_import),
-            Action("import_folder", "Import a folder of chats…", "", self.choose_folder),
+            Action(
+                "import_folder",
+                "Import a folder of chats…",
+                IMPORT_FOLDER_KEY,
+                self.choose_folder,
+            ),
         ):
             actions.add(action)
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 from app.chat.attachments.attachments import Attachments
 from app.chat.conversations.shelf import Shelf
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from app.chat.exchange.reading import Chat
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 CLOSE_TIMEOUT_S: Final = 10.0
 TOLD_EVERY_S: Final = 0.2
@@ -84,7 +85,7 @@ class Exchange:
         kept = None if ids is None else tuple(ids)
         is_one = kept is not None and len(kept) == 1
         unit = "messages" if is_one and choices.form != "json" else "chats"
-        progress = self._told_export(unit)
+        progress = self._now_and_then(lambda done, total: ExportProgressed(done, total, unit))
         export = Export(
             store, kept, Path(target), now(), self._check_wanted, choices, progress, self.press
         )
@@ -102,9 +103,7 @@ class Exchange:
 
         def tell(count: int | None) -> None:
             if count is None:
-                self._around.emit(
-                    Noticed("info", "Export cancelled. Only chats that were finished are kept.")
-                )
+                self._around.emit(Noticed("info", CANCELLED))
             else:
                 self._around.emit(Noticed("info", f"{_chats(count)} exported to “{place}”."))
 
@@ -294,32 +293,19 @@ class Exchange:
         if event is not None:
             self._around.emit(event)
 
-    def _told_export(self, unit: str) -> Callable[[int, int], None]:
-        """Tells how far an export is, now and then. Called on another thread."""
-        told_at = self._around.clock()
-
-        def tell(done: int, total: int) -> None:
-            nonlocal told_at
-            if self._around.clock() - told_at >= TOLD_EVERY_S:
-                told_at = self._around.clock()
-                progressed = ExportProgressed(done, total, unit)
-                self._around.hand_over(lambda: self._around.emit(progressed), ALWAYS)
-
-        return tell
-
     def _progress(self, total: int) -> Callable[[int], None]:
         """Tells how far an import is, now and then. Called on another thread."""
         return self._now_and_then(lambda done: ImportProgressed(done, total))
 
-    def _now_and_then(self, event: Callable[[int], Event]) -> Callable[[int], None]:
+    def _now_and_then(self, event: Callable[P, Event]) -> Callable[P, None]:
         told_at = self._around.clock()
 
-        def tell(done: int) -> None:
+        def tell(*args: P.args, **kwargs: P.kwargs) -> None:
             nonlocal told_at
             self._check_wanted()
             if self._around.clock() - told_at >= TOLD_EVERY_S:
                 told_at = self._around.clock()
-                far = event(done)
+                far = event(*args, **kwargs)
                 self._around.hand_over(lambda: self._around.emit(far), ALWAYS)  # another ends it
 
         return tell

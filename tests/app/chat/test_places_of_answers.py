@@ -426,6 +426,16 @@ PLACES = {
         LATE,
         "test_a_file_for_a_new_chat_that_was_left_is_refused_in_words",
     ),
+    "app/chat/attachments/attachments.py _read": (
+        "the chat is on screen, and a file of it is still read",
+        "app/chat/attachments/test_documents.py",
+        "test_how_far_it_is_read_is_told_of_the_chat_on_screen",
+    ),
+    "app/chat/attachments/attachments.py use_sources": (
+        "the page is in the draft still",
+        "app/chat/attachments/test_documents.py",
+        "test_the_source_of_a_web_page_can_be_attached_instead",
+    ),
     "app/chat/attachments/attachments.py read_as": (
         "it is in a draft, and this encoding is the one that was chosen last",
         "app/chat/attachments/test_desk_attachments.py",
@@ -649,6 +659,11 @@ PLACES = {
         "always: for the chat that they were given to",
         LATE,
         "test_files_that_were_dropped_on_a_chat_that_was_left_are_its_own",
+    ),
+    "app/chat/exchange/exchange.py export": (
+        "always: it has ended",
+        "app/chat/exchange/test_exchange.py",
+        "test_a_cancelled_export_leaves_what_was_there",
     ),
     "app/chat/exchange/exchange.py import_previewed": (
         "always: it has ended",

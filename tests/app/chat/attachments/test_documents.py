@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from each import each
@@ -112,3 +113,19 @@ def test_how_far_it_is_read_is_told_of_the_chat_on_screen(make_room: Any, tmp_pa
     room.until(lambda: held.of_open, "the document")
     (reached,) = room.of(events.DocumentReached)
     assert (reached.name, reached.done, reached.total) == ("slow.pdf", 2, 9)
+
+    class Left(Reading):
+        """Read while its chat is left."""
+
+        def read(self, path: str, progress: Any = None) -> Any:
+            may_go_on.wait(10)
+            progress(3, 9)
+            return super().read(path)
+
+    may_go_on, chat = Event(), room.desk.shelf.open.id
+    held._documents = Left()
+    held.add_files([str(tmp_path / "slow.pdf")])
+    room.desk.shelf.open_new()
+    may_go_on.set()
+    room.until(lambda: len(held.of_draft(chat)) == 2, "the document in its chat")
+    assert room.of(events.DocumentReached) == [reached]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -32,7 +32,10 @@ def answers() -> list[str]:
 
 
 @pytest.fixture
-def make(qtbot: Any, theme: Theme, answers: list[str]) -> Callable[..., ImportDialog]:
+def make(qtbot: Any, theme: Theme, answers: list[str]) -> Iterator[Callable[..., ImportDialog]]:
+    """What nobody holds any more is garbage, which must not be collected while it is painted."""
+    kept: list[ImportDialog] = []
+
     def made(*places: Whereabouts, refusals: tuple[str, ...] = ()) -> ImportDialog:
         dialog = ImportDialog(
             theme,
@@ -40,12 +43,14 @@ def make(qtbot: Any, theme: Theme, answers: list[str]) -> Callable[..., ImportDi
             lambda chosen: answers.append("import" if chosen is None else ",".join(sorted(chosen))),
             lambda: answers.append("forget"),
         )
+        kept.append(dialog)
         dialog.open()
         dialog.activateWindow()
         qtbot.waitExposed(dialog)
         return dialog
 
-    return made
+    yield made
+    kept.clear()
 
 
 def rows(dialog: ImportDialog) -> list[list[str]]:

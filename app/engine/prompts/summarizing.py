@@ -118,4 +118,5 @@ def summary_request(
         max_tokens=n_tokens,
         stop=[f"\n{speaker}:" for speaker in _SPEAKERS.values()],
         alternatives=0,
+        reuse_prefix=False,
     )

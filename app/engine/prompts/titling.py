@@ -79,6 +79,7 @@ def title_request(
         max_tokens=MAX_TOKENS,
         stop=["\n"] if begins else [],
         alternatives=0,
+        reuse_prefix=False,
     )
 
 

@@ -150,7 +150,9 @@ class Generate(WireMessage, frozen=True, tag=True):
     (PromptScores; no reuse then). `forced_ids`: the reply's first tokens, chosen instead of drawn;
     they are measured like any other. `reply_id`: the message that the reply becomes, named where
     the cache is shown. `stop_in_reasoning`: texts in `stop` end the reply inside its reasoning as
-    well, and not in its answer alone. `is_background`: it rests while anybody else reads or writes.
+    well, and not in its answer alone. `reuse_prefix`: go on from cells that are there; without it
+    and without a conversation none are left, either. `is_background`: it rests while anybody else
+    reads or writes, leaves its slot to a person, and is refused where a chat would lose its cells.
     `is_guest`: another program asked for it, so a person's replies come first.
     `cuts`: parts of the network that are cut from the prompt's last token on, by `cut_mode`; none
     of them in an empty list, which is written as those are, in a context of their own, to be held

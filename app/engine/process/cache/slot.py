@@ -136,6 +136,16 @@ class Request:
     def arrived(self) -> float:
         return self.timeline.arrived
 
+    @property
+    def is_persons(self) -> bool:
+        """Whether somebody waits for it now."""
+        return not (self.generate.is_background or self.generate.is_guest)
+
+    @property
+    def is_passing(self) -> bool:
+        """Whether nobody goes on from its cells: it belongs to no chat, and reuses none itself."""
+        return not (self.generate.conversation or self.generate.reuse_prefix)
+
 
 @dataclass(slots=True)
 class Drawn:
@@ -290,8 +300,7 @@ class SlotReply:
 
     @property
     def is_persons(self) -> bool:
-        """Whether somebody waits for it now."""
-        return not (self.is_background or self.is_guest)
+        return self.request.is_persons
 
     @property
     def n_tokens(self) -> int:

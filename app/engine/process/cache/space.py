@@ -137,10 +137,10 @@ class CellSpace:
 
     def plan(self, request: Request, *, reuse: bool) -> Plan | None:
         """Where the request goes; None while no slot is idle."""
-        idle = [slot for slot in self._slots if slot.is_idle]
+        idle = self.idle()
         if not idle:
             return None
-        plan = Plan(min(idle, key=lambda slot: (len(slot.cells) > 0, slot.used_at)))
+        plan = Plan(idle[0])
         if not reuse:
             return plan
         ids, adapters = request.prompt.ids, request.adapters.key
@@ -154,6 +154,21 @@ class CellSpace:
         if plan.keep >= PARK_FROM:
             plan.refused = None
         return plan
+
+    def idle(self) -> list[Slot]:
+        """Idle slots, first those in which the least would be lost."""
+        idle = [slot for slot in self._slots if slot.is_idle]
+        return sorted(idle, key=lambda slot: (len(slot.cells) > 0, slot.used_at))
+
+    def would_lose(self, plan: Plan, request: Request) -> bool:
+        """Whether a chat may lose its cells by this: it would have to make way, and there is no
+        place for it in host memory."""
+        wanted = len(request.prompt.ids) + request.generate.max_tokens
+        if not len(plan.target.cells) and self.free >= wanted:
+            return False
+        found = [slot.cells for slot in self._idle_with_cells() if len(slot.cells) >= PARK_FROM]
+        cap = self.parking.cap_bytes
+        return any(copy_bytes(len(cells), cells.state_bytes()) > cap for cells in found)
 
     def _look_into_slots(
         self, plan: Plan, ids: list[int], conversation: str, adapters: str
@@ -254,7 +269,10 @@ class CellSpace:
 
     def give_way(self, slot: Slot) -> None:
         """Leave a reply's cells to others, in the middle of it."""
-        self._vacate(slot)
+        if slot.reply is not None and slot.reply.request.is_passing:
+            slot.cells.clear()
+        else:
+            self._vacate(slot)
 
     # --- leaving ----------------------------------------------------------------------------
 

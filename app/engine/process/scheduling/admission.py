@@ -83,6 +83,9 @@ GAVE_WAY: Final = (
     "Other replies filled the context window, so this one paused until there was room."
 )
 PERSON_FIRST: Final = "A person used the model, so this reply paused."
+NO_ROOM_BEHIND: Final = (
+    "There is no room for this in the background: a chat would lose its place in the cache."
+)
 TAKE_TURNS: Final = (
     "Replies with other adapters are being written, so they and this one take turns."
 )

@@ -134,7 +134,7 @@ class Batching:
         reply = slot.reply
         if reply is None or reply.is_persons:
             return False
-        return self._is_anybody_at_work if reply.is_background else self._is_persons_turn
+        return self.is_anybody_at_work if reply.is_background else self._is_persons_turn
 
     @property
     def _is_persons_turn(self) -> bool:
@@ -147,9 +147,12 @@ class Batching:
         return not phases.isdisjoint(_AT_WORK) and not self._guests.may_join
 
     @property
-    def _is_anybody_at_work(self) -> bool:
+    def is_anybody_at_work(self) -> bool:
+        """Whether anything is to be computed that is not in the background, now or in a moment."""
         replies = [slot.reply for slot in self._slots if slot.reply is not None]
-        return any(not r.is_background and r.phase in _AT_WORK for r in replies)
+        return self.is_person_coming or any(
+            not r.is_background and r.phase in _AT_WORK for r in replies
+        )
 
     def _resting(self) -> list[Slot]:
         """Those that rest, and hold cells that others may need."""

@@ -48,6 +48,7 @@ from app.engine.process.sampling.grammar import schema_notes
 from app.engine.process.scheduling.admission import (
     DECODE_FAILED,
     GAVE_WAY,
+    NO_ROOM_BEHIND,
     PERSON_FIRST,
     READ_AGAIN,
     TAKE_TURNS,
@@ -171,7 +172,7 @@ class Scheduler:
         self._drafting = Drafting(weights, traits, clock)
         self._guests = GuestShare()
         self._aside: list[SlotReply] = []
-        """Guests whose slots a person has taken, the oldest first."""
+        """Those whose slots a person has taken: guests, the oldest first, then the background's."""
         self._expected: set[int] = set()
         """A person's requests whose prompts are being made."""
         self._may_break_off = False
@@ -499,12 +500,11 @@ class Scheduler:
         self.keeping.take_news()
         for request in self._waiting:
             reuse = _reuses(request.generate)
-            is_guest = request.generate.is_guest
-            if is_guest and (self._aside or self._expected):  # those aside were there before
+            if request.is_persons:
+                self._make_slot(everyone=request.generate.repeatable)
+            elif self._expected or self._is_behind(request):
                 self._waiting.hold_up(request, "queued")
                 break
-            if not is_guest:
-                self._make_slot(everyone=request.generate.repeatable)
             if reuse and self._space.waits_for_prefix(request):
                 request.timeline.awaits("prefix", self._clock())
                 continue
@@ -515,6 +515,9 @@ class Scheduler:
             if plan is None or awaited is not None:
                 self._waiting.hold_up(request, awaited or "queued")
                 break
+            if request.generate.is_background and self._space.would_lose(plan, request):
+                self._refuse(request, "no_room", NO_ROOM_BEHIND, "")
+                continue
             try:
                 reply = self._begin(request)
             except Exception as error:  # noqa: BLE001 - it ends this request
@@ -540,13 +543,18 @@ class Scheduler:
             self._expected.discard(request_id)
         self._is_stuck = False
 
+    def _is_behind(self, request: Request) -> bool:
+        """Whether any that lost its slot goes on before this one begins."""
+        return any(reply.is_guest or request.generate.is_background for reply in self._aside)
+
     def _make_slot(self, *, everyone: bool) -> None:
-        """A person waits: where no slot is idle, the newest guest leaves its own. `everyone`: all
-        guests do, since nobody may be beside what comes."""
-        guests = [s for s in self._slots if s.reply is not None and s.reply.is_guest]
-        guests.sort(key=lambda slot: slot.reply.started if slot.reply is not None else 0.0)
-        while guests and (everyone or not any(slot.is_idle for slot in self._slots)):
-            self._guard(guests.pop(), self._set_aside)
+        """A person waits: where no slot is idle, what is done in the background leaves its own, or
+        the newest guest. `everyone`: all of them do, since nobody may be beside what comes."""
+        found = [(_in_turn(s.reply), s) for s in self._slots if s.reply is not None]
+        others = [slot for _, slot in sorted(found, key=lambda each: each[0])]
+        others = [s for s in others if s.reply is not None and not s.reply.is_persons]
+        while others and (everyone or not any(slot.is_idle for slot in self._slots)):
+            self._guard(others.pop(), self._set_aside)
 
     def _set_aside(self, slot: Slot) -> None:
         """Take a reply out of its slot; it goes on in another one, later."""
@@ -558,28 +566,33 @@ class Scheduler:
         self._lanes.leave(slot.cells.sequence, "set_aside")
         with self._lock:  # so that `stop` finds it in one place or the other
             self._aside.append(reply)
-            self._aside.sort(key=lambda each: each.started)
+            self._aside.sort(key=_in_turn)
             slot.reply = None
 
     def _take_back(self) -> None:
-        """Guests go on where slots are idle again."""
+        """Who was set aside goes on where slots are idle again."""
         running = [slot.reply for slot in self._slots if slot.reply is not None]
-        if self._waiting.has_person or self._expected:
+        if self._expected or any(reply.request.generate.repeatable for reply in running):
             return
-        if any(reply.request.generate.repeatable for reply in running):
-            return
-        for slot in self._slots:
-            if not self._aside:
+        for slot in self._space.idle():
+            if not self._aside or self._waiting.has_before(self._aside[0].request):
                 return
-            if slot.is_idle:
-                self._space.give_way(slot)
-                reply = self._aside[0]
-                generate = reply.request.generate
-                slot.conversation, slot.is_stored = generate.conversation, generate.is_stored
-                slot.cells.adapters, slot.origins = reply.request.adapters.key, Origins()
+            reply = self._aside[0]
+            if reply.is_background and self._batching.is_anybody_at_work:
+                return
+            if reply.is_background and self._space.would_lose(Plan(slot), reply.request):
                 with self._lock:
-                    slot.reply = self._aside.pop(0)
-                self._join(slot, reply)
+                    self._aside.remove(reply)
+                self._emit(Failed(reply.request.id, "no_room", NO_ROOM_BEHIND))
+                self._close(reply)
+                continue
+            self._space.give_way(slot)
+            generate = reply.request.generate
+            slot.conversation, slot.is_stored = generate.conversation, generate.is_stored
+            slot.cells.adapters, slot.origins = reply.request.adapters.key, Origins()
+            with self._lock:
+                slot.reply = self._aside.pop(0)
+            self._join(slot, reply)
 
     def _end_aside(self, reply: SlotReply, reason: str, detail: str) -> None:
         """End a reply that has no slot."""
@@ -778,8 +791,8 @@ class Scheduler:
                 self.cache.remember(reply)
             except Exception:  # noqa: BLE001 - the reply has its ending; the others go on
                 self._emit(Log("error", traceback.format_exc(limit=-6)))
-            if reply.is_background and not reply.request.generate.conversation:
-                slot.cells.clear()  # nobody goes on from it
+            if reply.request.is_passing:
+                slot.cells.clear()
             self._close(reply)
 
     @staticmethod
@@ -835,7 +848,7 @@ class Scheduler:
             self._weights.abort.clear()
             self._in_flight = frozenset(row.reply.request.id for row in rows)
             is_reading = any(row.is_reading for row in rows)
-            self._may_break_off = is_reading and all(row.reply.is_guest for row in rows)
+            self._may_break_off = is_reading and not any(row.reply.is_persons for row in rows)
             return not (self._expected and self._may_break_off)
 
     def _land(self, rows: list[Row], started: float) -> None:
@@ -979,6 +992,11 @@ def _failure(error: Exception) -> tuple[str, str, str]:
     if isinstance(error, NativeError):
         return "native_error", DECODE_FAILED, str(error)
     return reason_of(error)
+
+
+def _in_turn(reply: SlotReply) -> tuple[bool, float]:
+    """Who of those that nobody waits for comes first."""
+    return reply.is_background, reply.started
 
 
 def _reuses(generate: Generate) -> bool:

@@ -1,5 +1,5 @@
 """Requests that wait for a slot: first come, first served, and each knows its place. A person's
-stand before all that other programs asked for.
+stand before all that other programs asked for, and what is done in the background after them.
 
 Two threads come here, the one that owns the context and the one that reads commands; the
 scheduler's lock guards everything. Who waits computes nothing yet, so it is ended at once, also
@@ -8,6 +8,7 @@ while others are in the middle of a long step.
 
 from __future__ import annotations
 
+import bisect
 import threading
 from collections.abc import Callable, Iterator
 from typing import Literal
@@ -58,15 +59,11 @@ class WaitingRoom:
 
     def add(self, request: Request) -> None:
         assert self._lock.locked()
-        at = len(self._requests)
-        if not request.generate.is_guest:
-            at = next((i for i, r in enumerate(self._requests) if r.generate.is_guest), at)
-        self._requests.insert(at, request)
+        bisect.insort(self._requests, request, key=_rank)
 
-    @property
-    def has_person(self) -> bool:
-        """Whether any that waits is a person's."""
-        return bool(self._requests) and not self._requests[0].generate.is_guest
+    def has_before(self, request: Request) -> bool:
+        """Whether any that waits comes before this one."""
+        return bool(self._requests) and _rank(self._requests[0]) < _rank(request)
 
     def take(self, request: Request) -> bool:
         """Let a request go to its slot. False: it has been ended meanwhile."""
@@ -116,3 +113,8 @@ class WaitingRoom:
             if request.position != position:
                 request.position = position
                 self._send(Queued(request.id, position))
+
+
+def _rank(request: Request) -> int:
+    generate = request.generate
+    return 2 if generate.is_background else 1 if generate.is_guest else 0

@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
-from native_session import NativeSession
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Any, Final
 
-from app.engine.protocol.messages import TokenArrived
+import pytest
+from native_session import NativeSession, load_quietly
+
+from app.engine.process.native.native import NativeLog
+from app.engine.process.native.weights import Weights
+from app.engine.process.scheduling.admission import NO_ROOM_BEHIND
+from app.engine.protocol.loading_messages import LoadOptions
+from app.engine.protocol.messages import Failed, TokenArrived
 from app.engine.protocol.stages import Greedy, Sampling
 
 ENDLESS = Sampling(filters=[], select=Greedy(), ban_end_token=True)
+TITLE = [5, 6, 7, *range(300, 360)]
+PASSING: Final[dict[str, Any]] = {"reuse_prefix": False}
+"""As titles and summaries are asked for: of no chat, and nobody goes on from them."""
+
+
+@pytest.fixture(scope="module")
+def one_slot(made_gguf: object, native_log: NativeLog) -> Iterator[Weights]:
+    weights = load_quietly(made_gguf, native_log, n_ctx=1024, n_ubatch=64, n_threads=1, n_slots=1)  # type: ignore[arg-type]
+    yield weights
+    weights.close()
 
 
 def order(session: NativeSession) -> list[int]:
@@ -63,10 +82,81 @@ def test_it_leaves_the_cells_of_others_where_they_are_and_none_of_its_own(
     session = made_session
     chat = session.reply([*range(10, 200)], ENDLESS, max_tokens=5, conversation="chat")
     cells = {s.conversation: list(s.cells.ids) for s in session.scheduler._slots if len(s.cells)}
-    session.reply([5, 6, 7, *range(300, 360)], ENDLESS, max_tokens=5, is_background=True)
+    session.reply(TITLE, ENDLESS, max_tokens=5, is_background=True, **PASSING)
     after = {s.conversation: list(s.cells.ids) for s in session.scheduler._slots if len(s.cells)}
     assert after == cells
     assert not list(session.scheduler._space.parking)
     following = [*range(10, 200), *chat.token_ids, 9]
     again = session.reply(following, ENDLESS, max_tokens=2, conversation="chat")
     assert (again.reuse_source, again.evaluated) == ("slot", 2)
+
+
+@pytest.mark.parametrize("is_repeatable", [False, True])
+def test_nobody_waits_for_its_slot(
+    one_slot: Weights, native_log: NativeLog, is_repeatable: bool
+) -> None:
+    session = NativeSession(one_slot, native_log)
+    alone = session.reply([5, 6, 7], ENDLESS, max_tokens=20, **PASSING).token_ids
+    session = NativeSession(one_slot, native_log)
+    behind = session.add([5, 6, 7], ENDLESS, max_tokens=20, is_background=True, **PASSING)
+    later = session.add([6, 7], ENDLESS, max_tokens=2, is_background=True, **PASSING)
+    while len(session.tokens(behind)) < 2:
+        session.scheduler.step()
+    asked = session.add([8, 9], ENDLESS, max_tokens=10, repeatable=is_repeatable)
+    guest = session.add([9, 9], ENDLESS, max_tokens=10, is_guest=True)
+    session.run()
+    assert [each for each, _ in groupby(order(session))] == [behind, asked, guest, behind, later]
+    assert [t.token.token_id for t in session.tokens(behind)] == alone
+    assert not list(session.scheduler._space.parking), "and nothing of it is kept"
+
+
+def test_one_that_is_aside_can_be_stopped(one_slot: Weights, native_log: NativeLog) -> None:
+    session = NativeSession(one_slot, native_log)
+    behind = session.add(TITLE, ENDLESS, max_tokens=20, is_background=True, **PASSING)
+    while len(session.tokens(behind)) < 2:
+        session.scheduler.step()
+    session.add([8, 9], ENDLESS, max_tokens=3)
+    session.scheduler.step()
+    session.scheduler.stop(behind)
+    session.run()
+    assert session.ending(behind) is not None
+    assert not session.scheduler.open_ids
+    assert not list(session.scheduler._space.parking)
+
+
+def test_it_is_refused_where_a_chat_would_lose_its_cells(
+    one_slot: Weights, native_log: NativeLog
+) -> None:
+    """The only slot is the chat's, and nothing may be parked. With a place it is parked."""
+    for cap, is_refused in ((0, True), (None, False)):
+        session = NativeSession(one_slot, native_log, options=LoadOptions(parked_bytes=cap))
+        chat = session.reply([*range(10, 200)], ENDLESS, max_tokens=5, conversation="chat")
+        behind = session.add(TITLE, ENDLESS, max_tokens=5, is_background=True, **PASSING)
+        session.run()
+        ending = session.ending(behind)
+        assert isinstance(ending, Failed) is is_refused
+        assert not is_refused or ending.sentence == NO_ROOM_BEHIND  # type: ignore[union-attr]
+        following = [*range(10, 200), *chat.token_ids, 9]
+        again = session.reply(following, ENDLESS, max_tokens=2, conversation="chat")
+        assert (again.reuse_source, again.evaluated) == ("slot" if is_refused else "parked", 2)
+
+
+def test_one_that_was_set_aside_does_not_come_back_at_a_chats_cost(
+    one_slot: Weights, native_log: NativeLog
+) -> None:
+    session = NativeSession(one_slot, native_log, options=LoadOptions(parked_bytes=0))
+    behind = session.add(TITLE, ENDLESS, max_tokens=20, is_background=True, **PASSING)
+    while len(session.tokens(behind)) < 2:
+        session.scheduler.step()
+    session.reply([*range(10, 200)], ENDLESS, max_tokens=5, conversation="chat")
+    assert isinstance(session.ending(behind), Failed)
+    assert [len(s.cells) > 190 for s in session.scheduler._slots] == [True]
+
+
+def test_one_that_a_person_asked_for_leaves_nothing_either(made_session: NativeSession) -> None:
+    session = made_session
+    session.reply([*range(10, 200)], ENDLESS, max_tokens=5, conversation="chat")
+    session.reply(TITLE, ENDLESS, max_tokens=5, **PASSING)
+    session.reply([*range(400, 600)], ENDLESS, max_tokens=5, conversation="other")
+    held = [s.conversation for s in session.scheduler._slots if len(s.cells)]
+    assert [*held, *(p.conversation for p in session.scheduler._space.parking)] == ["other", "chat"]

@@ -43,8 +43,12 @@ def small_projector(
     and `more`: keys of its header that are other than usual, without their prefix; None: missing.
     """
     source = random.Random(f"{kind} {seed}")
-    writer = {"mlp": _mlp, "gemma3": _gemma3, "qwen2vl": _qwen2vl, "ultravox": _ultravox}[kind]
-    tensors = writer(source, text_width)
+    writers = {"mlp": _mlp, "gemma3": _gemma3, "qwen2vl": _qwen2vl}
+    factor = more.get("projector.stack_factor", 4)
+    if kind == "ultravox":
+        tensors = _ultravox(source, text_width, more.get("embedding_length", WIDTH), factor)
+    else:
+        tensors = writers[kind](source, text_width)
     is_audio = kind == "ultravox"
     modality = "audio" if is_audio else "vision"
     own = {
@@ -121,17 +125,18 @@ def _qwen2vl(source: random.Random, width: int) -> dict[str, Tensor]:
     return tensors
 
 
-def _ultravox(source: random.Random, width: int) -> dict[str, Tensor]:
-    tensors = _layers(source, "a") | {
-        "a.conv1d.1.weight": _matrix(source, 3, _N_MEL, WIDTH),
-        "a.conv1d.1.bias": Tensor((1, WIDTH), _vector(source, WIDTH).values),
-        "a.conv1d.2.weight": _matrix(source, 3, WIDTH, WIDTH),
-        "a.conv1d.2.bias": Tensor((1, WIDTH), _vector(source, WIDTH).values),
-        "a.position_embd.weight": _matrix(source, WIDTH, 1500),
-        "a.post_ln.weight": _ones(source, WIDTH),
-        "a.post_ln.bias": _vector(source, WIDTH),
-        "mm.a.norm_pre.weight": _ones(source, 4 * WIDTH),
-        "mm.a.mlp.1.weight": _matrix(source, 4 * WIDTH, 2 * width),
+def _ultravox(source: random.Random, width: int, own: int, factor: int) -> dict[str, Tensor]:
+    """`own`: the width of the encoder; it puts `factor` frames together."""
+    tensors = _layers(source, "a", own) | {
+        "a.conv1d.1.weight": _matrix(source, 3, _N_MEL, own),
+        "a.conv1d.1.bias": Tensor((1, own), _vector(source, own).values),
+        "a.conv1d.2.weight": _matrix(source, 3, own, own),
+        "a.conv1d.2.bias": Tensor((1, own), _vector(source, own).values),
+        "a.position_embd.weight": _matrix(source, own, 1500),
+        "a.post_ln.weight": _ones(source, own),
+        "a.post_ln.bias": _vector(source, own),
+        "mm.a.norm_pre.weight": _ones(source, factor * own),
+        "mm.a.mlp.1.weight": _matrix(source, factor * own, 2 * width),
         "mm.a.norm_mid.weight": _ones(source, width),
         "mm.a.mlp.2.weight": _matrix(source, width, width),
     }
@@ -143,17 +148,17 @@ def _vision(source: random.Random) -> dict[str, Tensor]:
     return {"v.patch_embd.weight": patches} | _layers(source, "v")
 
 
-def _layers(source: random.Random, prefix: str) -> dict[str, Tensor]:
+def _layers(source: random.Random, prefix: str, width: int = WIDTH) -> dict[str, Tensor]:
     tensors = {}
     for layer in range(2):
-        sizes = {f"attn_{part}": (WIDTH, WIDTH) for part in ("q", "k", "v", "out")}
-        sizes |= {"ffn_up": (WIDTH, _FF), "ffn_down": (_FF, WIDTH)}
+        sizes = {f"attn_{part}": (width, width) for part in ("q", "k", "v", "out")}
+        sizes |= {"ffn_up": (width, _FF), "ffn_down": (_FF, width)}
         for name, (wide, out) in sizes.items():
             tensors[f"{prefix}.blk.{layer}.{name}.weight"] = _matrix(source, wide, out)
             tensors[f"{prefix}.blk.{layer}.{name}.bias"] = _vector(source, out)
         for name in ("ln1", "ln2"):
-            tensors[f"{prefix}.blk.{layer}.{name}.weight"] = _ones(source, WIDTH)
-            tensors[f"{prefix}.blk.{layer}.{name}.bias"] = _vector(source, WIDTH)
+            tensors[f"{prefix}.blk.{layer}.{name}.weight"] = _ones(source, width)
+            tensors[f"{prefix}.blk.{layer}.{name}.bias"] = _vector(source, width)
     return tensors
 
 

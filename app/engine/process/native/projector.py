@@ -467,6 +467,37 @@ def _check_numbers(header: Header) -> None:
                 "it again.",
                 told,
             )
+    _check_stacking(header)
+
+
+_FRAMES: Final = 3000
+"""Thirty seconds of sound, as whisper's encoder takes them."""
+_HALVINGS: Final = {"ultravox": 1, "voxtral": 2}
+"""How often the frames are halved before some are put together (`clip.cpp`)."""
+
+
+def _check_stacking(header: Header) -> None:
+    """llama.cpp counts the cells of a sound in one way and computes them in another, and ends the
+    process where they differ: its `build_stack` pads with a mask that is right for powers of two
+    alone, and is as the count has it only where it is not. (Whisper's own 1,280 and 8 go: 187.)"""
+    facts = projector_of(header)
+    width, factor = (
+        header.number(f"audio.{key}") or 0
+        for key in ("embedding_length", "projector.stack_factor")
+    )
+    halvings = _HALVINGS.get(facts.kind if facts is not None else "", 0)
+    if not halvings or not factor or not width:
+        return
+    stride, numbers = width * factor, width * (_FRAMES >> halvings)
+    computed = ((numbers + stride - 1) & ~(stride - 1)) // stride
+    counted = -(-_FRAMES // factor) >> halvings
+    if factor > 1 and computed != counted:
+        raise Refusal(
+            "unsupported",
+            f"The projector “{header.path.name}” joins {factor} frames of sound at a width of "
+            f"{width:,}, which this version of llama.cpp can't compute. Choose another one.",
+            f"{counted} cells counted, {computed} computed",
+        )
 
 
 def load_projector(

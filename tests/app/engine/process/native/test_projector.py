@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -29,6 +31,7 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 Load = Callable[[Path], Weights]
+ROOT = Path(__file__).parents[5]
 
 
 @pytest.fixture
@@ -100,6 +103,11 @@ WRONG: list[tuple[str, Callable[[Path], Any], str]] = [
     ("a huge picture", lambda p: small_projector(p, "mlp", image_size=2**31 - 1), "damaged"),
     ("no sizes", lambda p: small_projector(p, "mlp", image_size=None), "damaged"),
     (
+        "frames that don't go up",
+        lambda p: small_projector(p, "ultravox", **{"projector.stack_factor": 8}),
+        "joins 8 frames",
+    ),
+    (
         "no tensors",
         lambda p: write_gguf(p, architecture="clip", tensors={"t": Tensor((1,), [0])}),
         "load",
@@ -120,6 +128,50 @@ def test_one_that_cannot_be_used_leaves_the_weights(
     assert words in offer.why
     assert any(offer.why in note for note in weights.loaded.notes)
     assert weights.loaded.n_layer == 3
+
+
+HEARD = """
+import sys
+from app.engine.process.native import projector
+from app.engine.process.native.native import NativeLog
+from app.engine.process.native.weights import load
+from app.engine.protocol.loading_messages import LoadOptions
+from app.engine.protocol.media_messages import Media
+
+projector._check_stacking = lambda header: None
+text, path, sound = sys.argv[1:]
+options, log = LoadOptions(n_ctx=64, n_threads=1), NativeLog()
+log.install()
+weights = load(
+    text, options, log=log, on_progress=lambda *_: None, is_cancelled=lambda: False, projector=path
+)
+(seen,) = weights.projector.see(Media("s", "audio", open(sound, "rb").read()))
+while not weights.projector.passes.step(seen.chunk):
+    pass
+"""
+
+
+@pytest.mark.soak
+def test_frames_are_joined_where_llama_cpp_can_and_nowhere_else(text: Path, tmp_path: Path) -> None:
+    """Whoever is refused would have ended the process, and nobody else would."""
+    told, sound = set(), tmp_path / "sound.wav"
+    sound.write_bytes(wav(0.1))
+    for width, factor in itertools.product((24, 32, 40), (1, 2, 4, 6, 7, 8, 16)):
+        path = tmp_path / f"{width} {factor}.gguf"
+        more = {"embedding_length": width, "projector.stack_factor": factor}
+        small_projector(path, "ultravox", **more)
+        command = [sys.executable, "-c", HEARD, str(text), str(path), str(sound)]
+        ran = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+        is_sound = ran.returncode == 0
+        assert is_sound or "Invalid number of output tokens" in ran.stderr, ran.stderr
+        why = ""
+        try:
+            projecting.checked_header(str(path), 64)
+        except Refusal as refused:
+            why = refused.sentence
+        assert ("can't compute" in why) != is_sound, (width, factor)
+        told.add(is_sound)
+    assert told == {True, False}
 
 
 def test_an_engine_without_the_library_says_so(

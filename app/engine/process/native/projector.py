@@ -24,7 +24,9 @@ import threading
 import time
 import weakref
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
@@ -48,6 +50,8 @@ Positions = np.ndarray[Any, np.dtype[np.int32]]
 
 KEPT_BYTES: Final = 256 * 2**20
 """Of pictures that were looked at: who sends one again, or retries, does not wait for it again."""
+KEPT_CELLS: Final = 1 << 19
+"""Of how many cells the IDs are kept: longer than the rest, since each count asks for them."""
 _PIXEL_BYTES: Final = 12
 """Three colours in float32. (A sample of a sound becomes about as much.)"""
 SLICE_S: Final = 0.05
@@ -73,36 +77,61 @@ def _mtmd() -> ModuleType:
         ) from error
 
 
+class Pixels:
+    """What a part is computed from, in native memory: freed with this object."""
+
+    def __init__(self, native_chunk: Any, free: Any, size_bytes: int) -> None:
+        self.native = native_chunk
+        self.size_bytes = size_bytes
+        weakref.finalize(self, free, native_chunk)
+
+
 class Chunk:
-    """A part of a picture, or of a sound, as the projector takes it. `positions` [4, n_cells]:
-    offsets from the first one, by axis; None: one after the other. `vectors` [n_cells, width]."""
+    """Part `number` of a picture, or of a sound, as the projector takes it. `positions`
+    [4, n_cells]: offsets from the first one, by axis; None: one after the other. `vectors`
+    [n_cells, width]. Its pixels are there or, to be cut again, its file: a chat of many pictures
+    has more of them than fit into memory."""
 
     def __init__(
         self,
         ids: list[int],
-        native_chunk: Any,
-        free: Any,
+        media: Media | None,
+        number: int,
         *,
         is_causal: bool,
         positions: Positions | None,
     ) -> None:
         self.ids = ids
+        self.media = media
+        self.number = number
         self.is_causal = is_causal
         self.vectors: Vectors | None = None
         self._positions = positions
-        self.native = native_chunk
-        self._free = weakref.finalize(self, free, native_chunk)
-        self.pixel_bytes = 0
+        self._pixels: list[Pixels] = []
 
     @property
     def size_bytes(self) -> int:
-        return self.pixel_bytes if self.vectors is None else self.vectors.nbytes
+        """The file apart."""
+        vectors = self.vectors
+        return sum(each.size_bytes for each in self._pixels) + (
+            0 if vectors is None else vectors.nbytes
+        )
 
-    def give(self, vectors: Vectors) -> None:
-        """These were computed: what they were computed from is no longer needed."""
-        self.vectors = vectors
-        self.native = None
-        self._free()
+    def of(self, media: Media | None) -> Chunk:
+        """The same part of the same file, of which nothing has been computed."""
+        return Chunk(
+            self.ids, media, self.number, is_causal=self.is_causal, positions=self._positions
+        )
+
+    def put(self, pixels: Pixels) -> None:
+        self._pixels = [pixels]
+
+    def take(self) -> Pixels | None:
+        """They are the taker's: two threads may want them, one to free them."""
+        try:
+            return self._pixels.pop()
+        except IndexError:
+            return None
 
     def positions(self, first: int, offset: int, count: int, *, has_axes: bool) -> Positions:
         """Of `count` cells from `offset` on, where the picture begins at position `first`."""
@@ -137,6 +166,9 @@ class Projector:
         self._n_ubatch = n_ubatch
         self.has_axes = bool(self._mtmd.mtmd_decode_use_mrope(context))
         self._known: OrderedDict[bytes, list[Seen]] = OrderedDict()
+        self._outlines: OrderedDict[bytes, list[Seen]] = OrderedDict()
+        self._cutting = threading.Lock()
+        passes.cut = self._cut_again
 
     # --- looking at a file --------------------------------------------------------------------
 
@@ -145,18 +177,28 @@ class Projector:
         check_media([media], self.offer)
         digest = hashlib.blake2b(media.kind.encode() + media.data, key=self._key[:64]).digest()
         seen = self._known.pop(digest, None)
+        if seen is None and digest in self._outlines:
+            seen = [_with_file(each, media) for each in self._outlines[digest]]
         if seen is None:
             check_file(media.kind, media.data)
-            seen = self._cut(self._decoded(media), digest)
+            seen = self._cut(media, digest)
         self._known[digest] = seen
+        self._outlines[digest] = [_with_file(each, None) for each in seen]
+        self._outlines.move_to_end(digest)
         self._forget()
         return seen
 
     def _forget(self) -> None:
-        size = sum(_size(seen) for seen in self._known.values())
+        size = sum(map(_size, self._known.values()))
         while size > KEPT_BYTES and len(self._known) > 1:
             _, oldest = self._known.popitem(last=False)
             size -= _size(oldest)
+            for each in oldest:
+                if isinstance(each.chunk, Chunk):
+                    each.chunk.take()
+        n_cells = sum(map(_n_cells, self._outlines.values()))
+        while n_cells > KEPT_CELLS and len(self._outlines) > 1:
+            n_cells -= _n_cells(self._outlines.popitem(last=False)[1])
 
     def _decoded(self, media: Media) -> Any:
         buffer = (ctypes.c_uint8 * len(media.data)).from_buffer_copy(media.data)
@@ -175,11 +217,32 @@ class Projector:
             raise Refusal("bad_media", f"The file is no {what}. Attach it as what it is.")
         return bitmap
 
-    def _cut(self, bitmap: Any, digest: bytes) -> list[Seen]:
+    def _cut(self, media: Media, digest: bytes) -> list[Seen]:
         """As `mtmd_tokenize` would have it at this place: texts around and between the parts."""
+        with self._parts(media) as (parts, pixel_bytes):
+            return [
+                self._seen(part, number, digest, media, pixel_bytes)
+                for number, part in enumerate(parts)
+            ]
+
+    def _cut_again(self, chunk: Chunk) -> Pixels:
+        assert chunk.media is not None
+        with self._parts(chunk.media) as (parts, pixel_bytes):
+            return self._pixels(parts[chunk.number], pixel_bytes)
+
+    def _pixels(self, part: Any, size_bytes: int) -> Pixels:
         mtmd = self._mtmd
-        chunks = mtmd.mtmd_input_chunks_init()
-        try:
+        return Pixels(mtmd.mtmd_input_chunk_copy(part), mtmd.mtmd_input_chunk_free, size_bytes)
+
+    @contextmanager
+    def _parts(self, media: Media) -> Iterator[tuple[list[Any], int]]:
+        """What a file is cut into, and the bytes that each part takes."""
+        mtmd = self._mtmd
+        with self._cutting, ExitStack() as stack:
+            bitmap = self._decoded(media)
+            stack.callback(mtmd.mtmd_bitmap_free, bitmap)
+            chunks = mtmd.mtmd_input_chunks_init()
+            stack.callback(mtmd.mtmd_input_chunks_free, chunks)
             part = mtmd.mtmd_input_part(None, bitmap)
             parts = (ctypes.POINTER(mtmd.mtmd_input_part) * 1)(ctypes.pointer(part))
             code = mtmd.mtmd_tokenize_from_parts(self._context, chunks, parts, 1, False)
@@ -190,17 +253,11 @@ class Projector:
                     "shape. Choose another one.",
                     f"mtmd_tokenize returned {code}",
                 )
-            n_parts = int(mtmd.mtmd_input_chunks_size(chunks))
-            seen = [
-                self._seen(mtmd.mtmd_input_chunks_get(chunks, number), number, digest)
-                for number in range(n_parts)
+            found = [
+                mtmd.mtmd_input_chunks_get(chunks, number)
+                for number in range(int(mtmd.mtmd_input_chunks_size(chunks)))
             ]
-            for part in (each.chunk for each in seen if isinstance(each.chunk, Chunk)):
-                part.pixel_bytes = self._held_bytes(bitmap) // n_parts + self._least_bytes
-            return seen
-        finally:
-            mtmd.mtmd_input_chunks_free(chunks)
-            mtmd.mtmd_bitmap_free(bitmap)
+            yield found, self._held_bytes(bitmap) // max(len(found), 1) + self._least_bytes
 
     @property
     def _least_bytes(self) -> int:
@@ -212,7 +269,7 @@ class Projector:
         pixels = int(self._mtmd.mtmd_bitmap_get_nx(bitmap) * self._mtmd.mtmd_bitmap_get_ny(bitmap))
         return _PIXEL_BYTES * pixels
 
-    def _seen(self, part: Any, number: int, digest: bytes) -> Seen:
+    def _seen(self, part: Any, number: int, digest: bytes, media: Media, pixel_bytes: int) -> Seen:
         mtmd = self._mtmd
         kind = mtmd.mtmd_input_chunk_get_type(part)
         if kind == mtmd.MTMD_INPUT_CHUNK_TYPE_TEXT:
@@ -244,10 +301,8 @@ class Projector:
         elif is_image:
             side = round(n_cells**0.5)
             columns = rows = side if side * side == n_cells else 0
-        own = mtmd.mtmd_input_chunk_copy(part)
-        chunk = Chunk(
-            ids, own, mtmd.mtmd_input_chunk_free, is_causal=is_causal, positions=positions
-        )
+        chunk = Chunk(ids, media, number, is_causal=is_causal, positions=positions)
+        chunk.put(self._pixels(part, pixel_bytes))
         return Seen(ids, True, columns, rows, chunk)
 
     def _axes(self, image: Any, n_cells: int) -> Positions:
@@ -268,14 +323,25 @@ class Projector:
 
     def close(self) -> None:
         self._known.clear()
+        self._outlines.clear()
         self.passes.leave()
         if self._context is not None:
             self._mtmd.mtmd_free(self._context)
         self._context = None
 
 
+def _with_file(seen: Seen, media: Media | None) -> Seen:
+    return replace(seen, chunk=seen.chunk.of(media)) if isinstance(seen.chunk, Chunk) else seen
+
+
 def _size(seen: Sequence[Seen]) -> int:
-    return sum(s.chunk.size_bytes for s in seen if isinstance(s.chunk, Chunk))
+    parts = [each.chunk for each in seen if isinstance(each.chunk, Chunk)]
+    files = {id(part.media): len(part.media.data) for part in parts if part.media is not None}
+    return sum(part.size_bytes for part in parts) + sum(files.values())
+
+
+def _n_cells(seen: Sequence[Seen]) -> int:
+    return sum(len(each.ids) for each in seen)
 
 
 # --- computing --------------------------------------------------------------------------------
@@ -287,6 +353,7 @@ class Passes:
     def __init__(self) -> None:
         self.context: Any = None
         self.width = 0
+        self.cut: Callable[[Chunk], Pixels]
         self._callback = llama.ggml_backend_sched_eval_callback(self._asked)
         self._chunk: Chunk | None = None
         self._thread: threading.Thread | None = None
@@ -337,7 +404,7 @@ class Passes:
                 "The projector computed values that aren't numbers. Its file may be damaged or "
                 "made for another model.",
             )
-        chunk.give(vectors)
+        chunk.vectors, chunk.media = vectors, None  # which nobody needs any more
         return True
 
     def leave(self) -> None:
@@ -368,7 +435,8 @@ class Passes:
         try:
             if not self._is_left:
                 assert self._chunk is not None
-                self._code = int(_mtmd().mtmd_encode_chunk(self.context, self._chunk.native))
+                pixels = self._chunk.take() or self.cut(self._chunk)
+                self._code = int(_mtmd().mtmd_encode_chunk(self.context, pixels.native))
         finally:
             self._is_done = True
             self._came.release()
@@ -482,8 +550,7 @@ def _check_stacking(header: Header) -> None:
     alone, and is as the count has it only where it is not. (Whisper's own 1,280 and 8 go: 187.)"""
     facts = projector_of(header)
     width, factor = (
-        header.number(f"audio.{key}") or 0
-        for key in ("embedding_length", "projector.stack_factor")
+        header.number(f"audio.{key}") or 0 for key in ("embedding_length", "projector.stack_factor")
     )
     halvings = _HALVINGS.get(facts.kind if facts is not None else "", 0)
     if not halvings or not factor or not width:

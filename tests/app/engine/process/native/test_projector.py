@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from gguf_writer import Tensor, write_gguf
 from native_session import load_in_float32
@@ -223,3 +224,31 @@ def test_what_was_seen_makes_way_for_what_is_newer(
     assert len(projector._known) == 3
     assert projector.see(Media("p", "image", png(9, 9, 3)))[0] is seen[3]
     assert projector.see(Media("p", "image", png(9, 9, 0)))[0] is not seen[0]
+
+
+def test_a_chat_of_many_pictures_holds_few_of_them(
+    load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "eyes.gguf"
+    small_projector(path, "mlp")
+    projector = load(path).projector
+    assert projector is not None
+
+    def computed(chunk: object) -> Any:
+        assert isinstance(chunk, projecting.Chunk)
+        while not projector.passes.step(chunk):
+            pass
+        return chunk.vectors
+
+    files = [Media(f"p{seed}", "image", png(9, 9, seed)) for seed in range(12)]
+    whole = computed(projector.see(files[0])[0].chunk)
+    projector._known.clear()
+    projector._outlines.clear()
+    pixels = projector._least_bytes
+    monkeypatch.setattr(projecting, "KEPT_BYTES", 4 * pixels)
+    prompt = [projector.see(each)[0] for each in files]
+    held = sum(seen.chunk.size_bytes for seen in prompt)  # type: ignore[attr-defined]
+    assert 0 < held <= 4 * pixels
+    assert np.array_equal(computed(prompt[0].chunk), whole)  # cut anew
+    monkeypatch.setattr(projector, "_decoded", None)  # another count decodes none of them
+    assert [projector.see(each)[0].ids for each in files] == [seen.ids for seen in prompt]

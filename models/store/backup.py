@@ -12,7 +12,7 @@ import re
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -85,10 +85,17 @@ def list_backups(folder: Path) -> list[Backup]:
     """Newest first."""
     found = []
     for path in folder.glob("cutaway-*.sqlite3"):
-        if match := _NAME.fullmatch(path.name):
-            made_at = datetime.strptime(match[1], TIME_FORMAT).replace(tzinfo=UTC)
+        match = _NAME.fullmatch(path.name)
+        if match is not None and (made_at := time_in(match[1])) is not None:
             found.append(Backup(path, made_at, match[2], bool(match[3])))
     return sorted(found, key=lambda backup: (backup.made_at, backup.path.name), reverse=True)
+
+
+def time_in(name: str) -> datetime | None:
+    """None for digits that are no time."""
+    with suppress(ValueError):
+        return datetime.strptime(name, TIME_FORMAT).replace(tzinfo=UTC)
+    return None
 
 
 def newest_sound(folder: Path) -> Backup | None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 MOST_CHATS: Final = 5000
 DAMAGED: Final = "This backup is damaged, so it can't be used."
+GONE: Final = "This backup is no longer there."
 NEWER: Final = "This backup was made by a newer version of Cutaway."
 
 _CHATS: Final = """
@@ -47,7 +48,7 @@ def look_into(path: Path) -> BackupLooked:
             alive = " AND m.trashed_us IS NULL" if "trashed_us" in columns else ""
             rows = raw.execute(_CHATS.format(alive=alive)).fetchall()
     except FileNotFoundError:
-        return BackupLooked(why_not="This backup is no longer there.")
+        return BackupLooked(why_not=GONE)
     except (sqlite3.Error, OSError):
         return BackupLooked(why_not=DAMAGED)
     chats = tuple(

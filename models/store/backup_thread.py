@@ -89,12 +89,14 @@ class BackupThread(threading.Thread):
             future.set_exception(ClosedError("The store was closed before the backup."))
 
     def _answer(self, work: Callable[[], Any], future: Future[Any]) -> None:
+        from models.store.trouble import as_store_error
+
         if not future.set_running_or_notify_cancel():
             return
         try:
             future.set_result(work())
-        except StoreError as error:
-            future.set_exception(error)
+        except Exception as error:  # noqa: BLE001 - whoever asked is told, and the thread goes on
+            future.set_exception(as_store_error(error))
 
     def _back_up_if_due(self) -> None:
         from models.store.backup import is_due

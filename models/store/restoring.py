@@ -18,7 +18,7 @@ import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -50,20 +50,22 @@ class Restored:
 
 
 def stage(chosen: Path, place: Place) -> None:
-    """Have the next start restore this backup. StoreError where it is none, or not sound."""
+    """Have the next start restore this backup. StoreError where it can't be used."""
+    from models.store.backup_reading import GONE, look_into
+
     found = next((b for b in backup.list_backups(place.backups) if b.path == chosen), None)
     if found is None:
-        raise StoreError("This backup is no longer there.")
-    if not backup.is_sound(chosen):
-        raise StoreError("This backup is damaged, so it can't be restored.")
+        raise StoreError(GONE)
+    if why_not := look_into(chosen).why_not:
+        raise StoreError(why_not)
     folder = place.path.parent
-    # For the copy, and for the backup of what is there now.
-    room = chosen.stat().st_size + 2 * place.path.stat().st_size if place.path.exists() else 0
-    if shutil.disk_usage(folder).free < room:
-        raise StoreError("Not enough disk space to restore this backup.")
-    unstage(place)
     part = folder / _PART
     try:
+        # For the copy, and for the backup of what is there now.
+        there = place.path.stat().st_size if place.path.exists() else 0
+        if shutil.disk_usage(folder).free < chosen.stat().st_size + 2 * there:
+            raise StoreError("Not enough disk space to restore this backup.")
+        unstage(place)
         part.touch(mode=0o600)
         shutil.copyfile(chosen, part)
         _sync(part)
@@ -72,7 +74,8 @@ def stage(chosen: Path, place: Place) -> None:
     except OSError as error:
         raise StoreError(f"The backup couldn't be restored: {error}") from error
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
 
 
 def unstage(place: Place) -> None:
@@ -96,7 +99,8 @@ def finish(
     """At a start, before the database is opened: restore what was chosen, if anything was.
 
     `replace` puts it in the place of what has been backed up; `swap` puts what is damaged aside
-    and tells where. Where there is no room for a backup nothing is restored, and that is said.
+    and tells where. Where there is no room for a backup nothing is restored, and that is said. What
+    cannot be put in its place now stays chosen.
     """
     (place.path.parent / _PART).unlink(missing_ok=True)
     staged = _staged(place)
@@ -109,13 +113,20 @@ def finish(
     assert made_at is not None
     words = f"{made_at.astimezone():%d %B %Y, %H:%M}"
     kept, why = _back_up(place)
-    if not why:
-        replace(chosen)
-    elif is_damaged():
-        kept = swap(chosen)
-    else:
-        chosen.unlink(missing_ok=True)
-        return Restored(sentence=f"The backup of {words} wasn't restored. {why}")
+    try:
+        if not why:
+            replace(chosen)
+        elif is_damaged():
+            kept = swap(chosen)
+        else:
+            chosen.unlink(missing_ok=True)
+            return Restored(sentence=f"The backup of {words} wasn't restored. {why}")
+    except OSError as error:  # another program has the file open, say
+        why = error.strerror or str(error)
+        sentence = (
+            f"The backup of {words} couldn't be restored ({why}). The next start tries again."
+        )
+        return Restored(sentence=sentence)
     sentence = f"Restored the backup of {words}."
     if kept is not None:
         sentence += f" What was there before is in {kept.name}."
@@ -144,11 +155,7 @@ def _staged(place: Place) -> list[Path]:
 
 def _time_of(path: Path) -> datetime | None:
     match = _NAME.fullmatch(path.name)
-    if match is None:
-        return None
-    with suppress(ValueError):
-        return datetime.strptime(match[1], backup.TIME_FORMAT).replace(tzinfo=UTC)
-    return None
+    return backup.time_in(match[1]) if match is not None else None
 
 
 def _sync(path: Path) -> None:

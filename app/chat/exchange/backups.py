@@ -38,6 +38,7 @@ class Backups:
     def make(self, then: Callable[[], None]) -> None:
         """One now; `then` is called when it lies there, checked, or could not be made."""
         if not self._around.may_write() or self._around.store is None:
+            then()
             return
 
         def tell(_: Path) -> None:

@@ -213,6 +213,58 @@ def test_where_there_is_no_room_it_stays_as_it_is(
     assert open_store().opened.result().sentence == ""
 
 
+def test_what_cannot_be_replaced_now_is_used_as_it_is_and_restored_later(
+    open_store: Any, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On Windows another program may have the file open."""
+    store = open_store()
+    store.restore_at_start(two_states(store)).result(20)
+    store.close()
+    replace = Path.replace
+
+    def refuse(path: Path, target: Path) -> Path:
+        if path.name.startswith("cutaway.restoring-"):
+            raise PermissionError(13, "In use", str(path))
+        return replace(path, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", refuse)
+        again = open_store()
+        assert (
+            "couldn't be restored (In use). The next start tries" in again.opened.result().sentence
+        )
+    assert titles(again) == {"old", "new"}
+    assert again.list_backups().result(20).restores_at is not None
+    again.close()
+    assert titles(open_store()) == {"old"}
+
+
+def test_no_file_in_the_folder_ends_the_thread_of_backups(
+    open_store: Any, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Digits that are no time, a backup of a newer version, and whatever else goes wrong."""
+    store = open_store()
+    path = two_states(store)
+    path.with_name("cutaway-99999999T999999Z.sqlite3").write_bytes(b"")
+    newer = path.with_name("cutaway-20260101T000000Z.sqlite3")
+    shutil.copyfile(path, newer)
+    with closing(sqlite3.connect(newer)) as raw, raw:
+        raw.execute("UPDATE alembic_version SET version_num = '9999'")
+    other = path.with_name("cutaway-20260102T000000Z.sqlite3")
+    with closing(sqlite3.connect(other)) as raw, raw:
+        raw.execute("CREATE TABLE recipe (name)")
+    listed = [Path(each.path) for each in store.list_backups().result(20).backups]
+    assert listed == [path, other, newer]
+    for refused, words in ((newer, "newer version"), (other, "damaged")):
+        with pytest.raises(StoreError, match=words):
+            store.restore_at_start(refused).result(20)
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "disk_usage", lambda _: 1 / 0)
+        with pytest.raises(StoreError):
+            store.restore_at_start(path).result(20)
+    assert store.list_backups().result(20).restores_at is None
+
+
 def test_what_is_damaged_is_put_aside_and_replaced(open_store: Any, data_dir: Path) -> None:
     store = open_store()
     path = two_states(store)

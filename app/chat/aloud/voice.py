@@ -1,12 +1,17 @@
 """One voice: a thread that has sentences said one after the other by a child process each.
 
-What must hold: at most one child at a time, and each is waited for; `stop` ends it at once, and
-nothing is said after it; a program that hangs is ended.
+What must hold: at most one child at a time, and each is waited for; `stop` ends it at once with all
+that it has begun, and nothing is said after it; a program that hangs is ended, and so is one whose
+complaints nobody could read (its pipe is full then). Nobody waits for what a program leaves behind,
+as a service that it has started.
 """
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -20,6 +25,7 @@ PATIENCE_S: Final = 20.0
 S_PER_CHAR: Final = 0.6
 """The slowest voice takes less; whatever takes longer hangs."""
 END_S: Final = 2.0
+MOST_EVIDENCE: Final = 65_536
 
 
 class Voice:
@@ -89,8 +95,7 @@ class Voice:
     def _silence(self) -> None:
         """With the lock held: what is being said ends."""
         if self._child is not None:
-            with suppress(OSError):
-                self._child.kill()
+            _kill(self._child)
 
     # --- the thread -----------------------------------------------------------------------------
 
@@ -144,28 +149,34 @@ class Voice:
                     stderr=subprocess.PIPE,
                     env=environment_of(speaker),
                     creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
+                    process_group=None if sys.platform == "win32" else 0,
                 )
             except OSError as error:
                 return f"{speaker.program} couldn't be started ({error.strerror or error})."
             child = self._child
-        evidence = b""
-        try:
-            _, evidence = child.communicate(
-                sentence.encode("utf-8", "replace") + b"\n",
-                timeout=PATIENCE_S + S_PER_CHAR * len(sentence),
-            )
-        except subprocess.TimeoutExpired:
-            child.kill()
-            child.communicate()
-            return f"{speaker.program} didn't respond."
-        finally:
-            with self._changed:
-                self._child = None
-        if child.returncode < 0 or not child.returncode:
-            self._hush(speaker, was_killed=child.returncode < 0)
-            return ""
-        lines = evidence.decode("utf-8", "replace").strip().splitlines()
-        return f"{speaker.program} failed: {lines[-1][:200] if lines else child.returncode}."
+        with child:
+            try:
+                self._give(child, sentence)
+                child.wait(PATIENCE_S + S_PER_CHAR * len(sentence))
+            except subprocess.TimeoutExpired:
+                _kill(child)
+                return f"{speaker.program} didn't respond."
+            finally:
+                with self._changed:
+                    self._child = None
+            if child.returncode < 0 or not child.returncode:
+                self._hush(speaker, was_killed=child.returncode < 0)
+                return ""
+            return f"{speaker.program} failed: {_last_line(child) or child.returncode}."
+
+    @staticmethod
+    def _give(child: subprocess.Popen[bytes], sentence: str) -> None:
+        """No pipe is too small for a sentence (`spoken.MAX_CHARS`), so nobody waits here."""
+        assert child.stdin is not None
+        with suppress(OSError):  # it has ended already
+            child.stdin.write(sentence.encode("utf-8", "replace") + b"\n")
+        with suppress(OSError):
+            child.stdin.close()
 
     @staticmethod
     def _hush(speaker: Speaker, *, was_killed: bool) -> None:
@@ -180,3 +191,23 @@ class Voice:
                     timeout=END_S,
                     check=False,
                 )
+
+
+def _kill(child: subprocess.Popen[bytes]) -> None:
+    """With what it has begun: the program may be a script around the real one."""
+    with suppress(OSError):
+        if sys.platform == "win32":
+            child.kill()
+        else:
+            os.killpg(child.pid, signal.SIGKILL)
+
+
+def _last_line(child: subprocess.Popen[bytes]) -> str:
+    """Of what it complained about, now that it has ended."""
+    assert child.stderr is not None
+    with suppress(OSError):
+        if sys.platform != "win32":  # where nothing else writes there
+            os.set_blocking(child.stderr.fileno(), False)
+        lines = os.read(child.stderr.fileno(), MOST_EVIDENCE).decode("utf-8", "replace").split("\n")
+        return next((line.strip()[:200] for line in reversed(lines) if line.strip()), "")
+    return ""

@@ -95,7 +95,6 @@ def answer(request: ReadDocument, progress: Progress) -> DocumentRead | Document
 def read(path: str, name: str, progress: Progress) -> Document:
     """In this process, under its limits from now on. Raises DocumentRefused, or whatever a parser
     stumbles over."""
+    limit_process()
     with opened(path, name, MAX_FILE_BYTES) as file:
-        reader = reader_of(file, name, progress)
-        limit_process()
-        return reader(file, name)
+        return reader_of(file, name, progress)(file, name)

@@ -41,13 +41,18 @@ _FORBIDDEN: Final = (
     (86, -1), (265, 37), (88, -1), (266, 36),  # link linkat symlink symlinkat
     (76, 45), (90, -1), (268, 53), (92, -1), (260, 54), (133, -1), (259, 33),  # truncate chmod…
     (101, 117), (310, 270), (311, 271), (62, 129), (165, 40),  # ptrace process_vm_… kill mount
+    (200, 130), (129, 138), (297, 240),  # tkill rt_sigqueueinfo rt_tgsigqueueinfo
+    (132, -1), (235, -1), (261, -1), (280, 88), (188, 5), (189, 6), (190, 7),  # utime… setxattr…
     (425, 425), (426, 426), (438, 438), (434, 434),  # io_uring… pidfd_getfd pidfd_open
 )  # fmt: skip
 _UNKNOWN: Final = ((435, 435), (437, 437))  # clone3 openat2: the C library then takes the older
 _OPEN: Final = ((2, -1, 1), (257, 56, 2))  # open openat, and which argument says how
+_OURS: Final = ((234, 131), (302, 261))  # tgkill prlimit64: of this process alone
 _CLONE: Final = (56, 220)
 _CLONE_THREAD: Final = 0x10000
-_LOAD, _EQUAL, _ANY_BIT, _RETURN = 0x20, 0x15, 0x45, 0x06
+_X32: Final = 0x40000000
+"""From here on x86-64 has all calls a second time."""
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _REFUSE, _NO_SUCH_CALL = 0x7FFF0000, 0x00050001, 0x00050026
 _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _MODE_FILTER = 38, 22, 2
 
@@ -64,6 +69,8 @@ def _limit_resources() -> None:
         return
     import resource
 
+    with contextlib.suppress(OSError):
+        os.setsid()  # else it could type into the terminal that the program was started from
     for what, most in (
         (resource.RLIMIT_AS, MEMORY_BYTES),
         (resource.RLIMIT_CPU, CPU_S),
@@ -74,7 +81,7 @@ def _limit_resources() -> None:
         limit = most if hard == resource.RLIM_INFINITY else min(most, hard)
         # macOS takes no limit below what is mapped already.
         with contextlib.suppress(ValueError, OSError):
-            resource.setrlimit(what, (limit, hard))
+            resource.setrlimit(what, (limit, limit))
 
 
 def _refuse(event: str, arguments: tuple[Any, ...]) -> None:
@@ -121,9 +128,20 @@ def _filter(column: int, machine: int) -> bytes:
         step(_EQUAL, machine, 1, 0),
         step(_RETURN, _REFUSE),  # a call by another machine's numbers (32 bits)
         step(_LOAD, 0),
+        step(_AT_LEAST, _X32, 0, 1),
+        step(_RETURN, _REFUSE),
         *answer(_FORBIDDEN, _REFUSE),
         *answer(_UNKNOWN, _NO_SUCH_CALL),
     ]
+    for both in _OURS:
+        steps += [
+            step(_EQUAL, both[column], 0, 5),
+            load_argument(0),
+            step(_EQUAL, 0, 2, 0),
+            step(_EQUAL, os.getpid(), 1, 0),
+            step(_RETURN, _REFUSE),
+            step(_RETURN, _ALLOW),
+        ]
     for *call, place in _OPEN:
         if call[column] >= 0:
             steps += [

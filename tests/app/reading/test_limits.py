@@ -13,8 +13,10 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 
 TRIES = """
-import ctypes, json, os, socket, subprocess, sys, threading
+import ctypes, json, os, platform, resource, socket, subprocess, sys, threading
 folder = sys.argv[1]
+X86 = platform.machine() == "x86_64"
+TGKILL = 234 if X86 else 131
 from app.reading.limits import MEMORY_BYTES, limit_process
 limit_process()
 C = ctypes.CDLL(None, use_errno=True)
@@ -37,6 +39,13 @@ attempt("C open", lambda: native("open", path, os.O_CREAT | os.O_RDWR, 0o600))
 attempt("C socket", lambda: native("socket", 2, 1, 0))
 attempt("C unlink", lambda: native("unlink", (folder + "/kept").encode()))
 attempt("C fork", lambda: native("fork"))
+parent = os.getppid()
+attempt("C signal", lambda: native("syscall", TGKILL, parent, parent, 0))
+attempt("C limits", lambda: native("prlimit", parent, 7, None, bytes(16)))
+second = 0x40000000 + 41  # socket, by the numbers of x32
+attempt("C second", lambda: native("syscall", second, 2, 1, 0) if X86 else "errno 1")
+attempt("way back", lambda: resource.getrlimit(resource.RLIMIT_FSIZE)[1])
+attempt("terminal", lambda: os.getsid(0) != os.getpid())
 attempt("read", lambda: open(folder + "/kept").read())
 thread = threading.Thread(target=lambda: said.update(thread="runs"))
 thread.start(); thread.join()
@@ -54,6 +63,8 @@ def test_nothing_is_written_connected_or_started(tmp_path: Path) -> None:
     assert {said.pop(name) for name in refused} == {"PermissionError"}
     assert said.pop("read") == "kept"
     assert said.pop("thread") == "runs"
+    assert not said.pop("way back"), "a hard limit"
+    assert not said.pop("terminal"), "of another session"
     if sys.platform == "linux":
         assert said.pop("memory") == "MemoryError"
         if platform.machine() in ("x86_64", "aarch64"):

@@ -45,18 +45,21 @@ def assembled(objects: Sequence[bytes], trailer: bytes = b"") -> bytes:
     return bytes(out + b"startxref\n%d\n%%%%EOF\n" % at)
 
 
-def form(label: str, filled_in: str) -> bytes:
-    """A page with a label, and a field beside it with a value."""
+def form(label: str, filled_in: str, *, is_drawn: bool = True) -> bytes:
+    """A page with a label, and a field beside it with a value. `is_drawn`: the file has its looks,
+    too; else the viewer is to draw it."""
     font = b"/Resources<</Font<</F1 3 0 R>>>>"
+    value = b"/AP<</N 7 0 R>>" if is_drawn else b"/V(%s)/DA(/F1 9 Tf)" % filled_in.encode()
+    needs = b"" if is_drawn else b"/NeedAppearances true/DR<</Font<</F1 3 0 R>>>>"
     drawn = b"BT /F1 10 Tf 2 5 Td (%s) Tj ET" % filled_in.encode()
     return assembled(
         [
-            b"<</Type/Catalog/Pages 2 0 R/AcroForm<</Fields[6 0 R]>>>>",
+            b"<</Type/Catalog/Pages 2 0 R/AcroForm<</Fields[6 0 R]%s>>>>" % needs,
             b"<</Type/Pages/Kids[4 0 R]/Count 1>>",
             b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
             b"<</Type/Page/MediaBox[0 0 300 300]/Contents 5 0 R/Annots[6 0 R]%s>>" % font,
             stream(b"BT /F1 12 Tf 20 200 Td (%s) Tj ET" % label.encode()),
-            b"<</Type/Annot/Subtype/Widget/FT/Tx/T(n)/Rect[80 195 180 215]/AP<</N 7 0 R>>/F 4>>",
+            b"<</Type/Annot/Subtype/Widget/FT/Tx/T(n)/Rect[80 195 180 215]%s/F 4>>" % value,
             stream(drawn, b"/Type/XObject/Subtype/Form/BBox[0 0 100 20]" + font),
         ]
     )

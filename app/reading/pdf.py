@@ -8,8 +8,10 @@ such pages is refused as scanned.
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
+from collections import Counter
 from typing import BinaryIO, Final
 
 import pypdfium2 as pdfium
@@ -22,6 +24,9 @@ from app.reading.writing import TextWriter, no_text
 _HYPHEN: Final = re.compile(r"[\x02\ufffe]\s*")
 """PDFium's mark of a hyphen at a line's end that is no part of the word."""
 _MAX_NOTES: Final = 2000
+_MAX_LABEL: Final = 20
+_LOOKED_AT: Final = 400
+"""Of the characters of a page, for how it is turned."""
 _LINE_END: Final = re.compile("\r\n( *)")
 _RIGHT_TO_LEFT: Final = re.compile("(?=[\u0590-\u08ff]{2})")
 _COMBINING: Final = {
@@ -41,7 +46,7 @@ def read_pdf(file: BinaryIO, name: str, progress: Progress) -> Document:
     pictures: list[int] = []
     n_pages, has_text = len(pdf), False
     for number in range(1, n_pages + 1):
-        writer.place(f"page {number}", f"[Page {number}]")
+        writer.place(f"page {number}", f"[Page {number}{_numbered(pdf, number)}]")
         text, is_blank = _text_of(pdf, number - 1)
         if not text and not is_blank:
             pictures.append(number)
@@ -64,7 +69,14 @@ def _opened(raw: bytes, name: str) -> pdfium.PdfDocument:
         raise DocumentRefused("Damaged", sentence) from None
     if not len(pdf):
         raise DocumentRefused("Empty", f"“{name}” has no pages, so there is nothing to attach.")
+    pdf.init_forms()  # which draws values whose looks the file leaves to the viewer
     return pdf
+
+
+def _numbered(pdf: pdfium.PdfDocument, number: int) -> str:
+    """What is printed on a page as its number, where that is another one."""
+    label = " ".join(pdf.get_page_label(number - 1).split())[:_MAX_LABEL]
+    return f", numbered {label}" if label not in ("", str(number)) else ""
 
 
 def _text_of(pdf: pdfium.PdfDocument, index: int) -> tuple[str, bool]:
@@ -75,9 +87,7 @@ def _text_of(pdf: pdfium.PdfDocument, index: int) -> tuple[str, bool]:
         return "", False
     try:
         is_blank = pdfium_c.FPDFPage_CountObjects(page) == 0
-        textpage = page.get_textpage()
-        text = _in_order(textpage)
-        textpage.close()
+        text = _upright_text(page)
     except pdfium.PdfiumError:
         return "", False
     finally:
@@ -104,7 +114,33 @@ def _filled_in(pdf: pdfium.PdfDocument, index: int) -> pdfium.PdfPage:
     return page
 
 
-def _in_order(page: pdfium.PdfTextPage) -> str:
+def _upright_text(page: pdfium.PdfPage) -> str:
+    """The text of a page turned so that most of its letters stand upright: from lines that run
+    downwards PDFium makes a text from the last one to the first."""
+    text = page.get_textpage()
+    angle = _angle(text)
+    if page.get_rotation() != -angle % 360:
+        text.close()
+        page.set_rotation(-angle % 360)
+        text = page.get_textpage()
+    try:
+        return _in_order(text, angle)
+    finally:
+        text.close()
+
+
+def _angle(page: pdfium.PdfTextPage) -> int:
+    """Of most of its letters, in the page as it is written: 0, 90, 180 or 270 degrees."""
+    places = range(0, n := page.count_chars(), max(1, n // _LOOKED_AT))
+    angles = Counter(
+        round(pdfium_c.FPDFText_GetCharAngle(page, place) / (math.pi / 2)) % 4 * 90
+        for place in places
+        if not pdfium_c.FPDFText_IsGenerated(page, place)
+    )
+    return angles.most_common(1)[0][0] if angles else 0
+
+
+def _in_order(page: pdfium.PdfTextPage, angle: int) -> str:
     """The text of a page, with two things put right that PDFium leaves.
 
     It ends the line before a superscript, and where one glyph is several letters of a script from
@@ -117,7 +153,8 @@ def _in_order(page: pdfium.PdfTextPage) -> str:
     for found in _LINE_END.finditer(text):
         at = found.start()
         if at > 0 and found.end() < len(chars):
-            gap = _gap(page.get_charbox(at - 1), page.get_charbox(found.end()))
+            before, after = page.get_charbox(at - 1), page.get_charbox(found.end())
+            gap = _gap(_turned(before, angle), _turned(after, angle))
             if gap is not None:
                 chars[at] = " " if gap and not found[1] else ""
                 chars[at + 1] = ""
@@ -130,6 +167,21 @@ def _in_order(page: pdfium.PdfTextPage) -> str:
 
 Box = tuple[float, float, float, float]
 """Left, bottom, right, top, in points."""
+
+
+def _turned(box: Box, angle: int) -> Box:
+    """The box of a letter at this angle as if it stood upright.
+
+    >>> [_turned((1, 2, 3, 5), angle) for angle in (0, 90, 180, 270)]
+    [(1, 2, 3, 5), (-5, 1, -2, 3), (-3, -5, -1, -2), (2, -3, 5, -1)]
+    """
+    left, bottom, right, top = box
+    return {
+        0: box,
+        90: (-top, left, -bottom, right),
+        180: (-right, -top, -left, -bottom),
+        270: (bottom, -right, top, -left),
+    }[angle]
 
 
 def _gap(before: Box, after: Box) -> bool | None:

@@ -190,7 +190,7 @@ def own_spans(attachment: Attachment) -> list[tuple[int, int]]:
 
 def _says(text: str, label: str) -> bool:
     first = text.split("\n", 1)[0].strip(" []#").casefold()
-    return first == label.split("–")[0].casefold()
+    return first.partition(", numbered ")[0] == label.split("–")[0].casefold()
 
 
 def follow_up(

@@ -52,10 +52,13 @@ def office(main: str) -> dict[str, str | bytes]:
     }
 
 
+NAMES = ("office", "text", "table", "style", "drawing", "presentation")
+
+
 def opendocument(kind: str, body: str, parts: Mapping[str, str | bytes] | None = None) -> bytes:
     """An ODT (`kind`: text) or ODS (spreadsheet)."""
     root = "urn:oasis:names:tc:opendocument:xmlns:"
-    names = " ".join(f'xmlns:{name}="{root}{name}:1.0"' for name in ("office", "text", "table"))
+    names = " ".join(f'xmlns:{name}="{root}{name}:1.0"' for name in NAMES)
     return zipped(
         {
             "mimetype": f"application/vnd.oasis.opendocument.{kind}",

@@ -100,7 +100,7 @@ class _Reader:
         """What stands above or below the pages, each text once; numbers of pages are none."""
         folder = beside(self._main, f"{kind}")
         parts = sorted(p for p in self._archive.parts if p.startswith(folder) and p[-4:] == ".xml")
-        texts = (_plain(parsed(self._archive.read(part))) for part in parts[:20])
+        texts = (self._plain(parsed(self._archive.read(part))) for part in parts[:20])
         return list(dict.fromkeys(text for text in texts if any(map(str.isalpha, text))))
 
     # --- blocks ---------------------------------------------------------------------------------
@@ -161,8 +161,21 @@ class _Reader:
                 self._boxes.append(element)
             elif kind == "docPr" and (words := value(element, "descr").strip()):
                 add(f"[Picture: {words}]")
+            elif kind == "r" and self._is_hidden(element):
+                continue
             elif kind and kind not in _SKIPPED:
                 self._inline(element)
+
+    def _is_hidden(self, run: Element) -> bool:
+        """Whether Word shows it only together with its marks for paragraphs and spaces."""
+        own = child(run, "rPr")
+        paragraph = next(run.iterancestors("{*}p"), None)
+        styles = (
+            *self._chain(value(child(own, "rStyle"))),
+            *self._chain(value(child(paragraph, "pPr", "pStyle"))),
+        )
+        hides = _first([own, *(child(style, "rPr") for style in styles)], "vanish")
+        return hides is not None and value(hides, default="1") not in ("0", "false", "off")
 
     def _note(self, kind: str, own: str) -> None:
         note = self._notes[kind].get(own)
@@ -173,7 +186,7 @@ class _Reader:
         shown = str(n_before + 1) if kind == "footnote" else f"e{n_before + 1}"
         label = self._note_numbers.setdefault((kind, own), shown)
         self._flow.add(f"[^{label}]")
-        self._flow.note(label, _plain(note))
+        self._flow.note(label, self._plain(note))
 
     def _table(self, table: Element) -> None:
         self._flow.begin_table()
@@ -198,6 +211,28 @@ class _Reader:
                     self._blocks(cell)
             elif local(cell) and local(cell) not in _SKIPPED:
                 self._cells(cell)
+
+    def _plain(self, parent: Element | None) -> str:
+        """All text of a part, as one line: of notes, headers and footers."""
+        words: list[str] = []
+
+        def collect(element: Element) -> None:
+            for each in element:
+                kind = local(each)
+                if kind == "t":
+                    words.append(each.text or "")
+                elif kind in ("tab", "br", "cr"):
+                    words.append(" ")
+                elif kind == "r" and self._is_hidden(each):
+                    continue
+                elif kind and kind not in _SKIPPED:
+                    collect(each)
+                    if kind in ("p", "tc"):
+                        words.append(" ")
+
+        if parent is not None:
+            collect(parent)
+        return " ".join("".join(words).split())
 
     # --- what a paragraph is --------------------------------------------------------------------
 
@@ -272,25 +307,3 @@ def _symbol(code: str) -> str:
     except (ValueError, OverflowError):
         return ""
     return "" if "\ue000" <= char <= "\uf8ff" else char
-
-
-def _plain(parent: Element | None) -> str:
-    """All text of a part, as one line: of notes, headers and footers."""
-    if parent is None:
-        return ""
-    words: list[str] = []
-
-    def collect(element: Element) -> None:
-        for each in element:
-            kind = local(each)
-            if kind == "t":
-                words.append(each.text or "")
-            elif kind in ("tab", "br", "cr"):
-                words.append(" ")
-            elif kind and kind not in _SKIPPED:
-                collect(each)
-                if kind in ("p", "tc"):
-                    words.append(" ")
-
-    collect(parent)
-    return " ".join("".join(words).split())

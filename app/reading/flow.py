@@ -14,6 +14,8 @@ written one after another. What must hold: text keeps its order, and nothing is 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from app.reading.document import cleaned
@@ -29,10 +31,21 @@ _AT_BREAKS: Final = re.compile(rf" ?{BREAK} ?")
 _TABLE_DEPTH: Final = 40
 
 
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """A page that begins within a table."""
+
+    label: str
+    words: str
+
+
+_Cell = list[str | _Mark]
+
+
 class _Table:
     def __init__(self) -> None:
-        self.rows: list[list[list[str]]] = []
-        self.before: list[str] = []
+        self.rows: list[list[_Cell]] = []
+        self.before: _Cell = []
         """What stands before the first cell: its caption."""
         self.open = self.before
         """The blocks of the cell that is written now."""
@@ -46,14 +59,14 @@ class _Table:
             self.begin_row()
         row = self.rows[-1]
         self._skip_reached(row)
-        own: list[str] = []
+        own: _Cell = []
         for n in range(max(1, min(columns, MAX_SPAN))):
             if rows > 1:
                 self._below[len(row)] = min(rows, MAX_SPAN) - 1
             row.append(own if n == 0 else [])
         self.open = own
 
-    def _skip_reached(self, row: list[list[str]]) -> None:
+    def _skip_reached(self, row: list[_Cell]) -> None:
         while self._below.get(len(row), 0) > 0:
             self._below[len(row)] -= 1
             row.append([])
@@ -127,10 +140,18 @@ class Flow:
         self._places.append(label)
 
     def mark(self, label: str, words: str) -> None:
-        """As `place`, with a block of words of its own. Inside a table it waits for its end."""
-        if not self._tables:
-            self.end()
-            self._writer.place(label, words)
+        """As `place`, with a block of words of its own. A table ends there, and goes on."""
+        self.end()
+        self._put(_Mark(label, words))
+
+    def _put(self, block: str | _Mark) -> None:
+        if isinstance(block, str):
+            self._write(block)
+        elif self._tables:
+            self._tables[0].open.append(block)
+        else:
+            self._writer.place(block.label, block.words)
+            self._was_item = False
 
     def _write(self, text: str) -> None:
         prefix, self._prefix = self._prefix, ""
@@ -177,24 +198,47 @@ class Flow:
             return
         table = self._tables.pop()
         for block in table.before:
-            self._write(block)
+            self._put(block)
         rows = _trimmed(table.rows)
         cells = [cell for row in rows for cell in row]
         is_layout = max(map(len, rows), default=0) <= 1 or any(
-            len(cell) > _MANY_BLOCKS or sum(map(len, cell)) > _LONG_CELL for cell in cells
+            len(cell) > _MANY_BLOCKS or sum(map(len, _texts(cell))) > _LONG_CELL for cell in cells
         )
         if self._tables:  # within a cell of another one: a line for each row
             for row in rows:
-                if line := " · ".join(filter(None, (" ".join(cell) for cell in row))):
+                if line := " · ".join(filter(None, (" ".join(_texts(cell)) for cell in row))):
                     self._write(line)
-        elif is_layout:
-            for block in (block for cell in cells for block in cell):
-                self._write(block)
         else:
-            self._write(markdown_table([[" ".join(cell) for cell in row] for row in rows]))
+            for block in (block for cell in cells for block in cell) if is_layout else _parts(rows):
+                self._put(block)
 
 
-def _trimmed(rows: list[list[list[str]]]) -> list[list[list[str]]]:
+def _texts(cell: _Cell) -> list[str]:
+    return [block for block in cell if isinstance(block, str)]
+
+
+def _parts(rows: list[list[_Cell]]) -> Iterator[str | _Mark]:
+    """A table for each page. One that begins within a row stands behind it."""
+    own: list[list[str]] = []
+    for row in rows:
+        blocks = [block for cell in row for block in cell]
+        marks = [block for block in blocks if isinstance(block, _Mark)]
+        texts = [" ".join(_texts(cell)) for cell in row]
+        begins = bool(marks) and blocks[0] is marks[0]
+        if any(texts) and not begins:
+            own.append(texts)
+        if marks:
+            if own:
+                yield markdown_table(own)
+            yield from marks
+            own = []
+        if any(texts) and begins:
+            own.append(texts)
+    if own:
+        yield markdown_table(own)
+
+
+def _trimmed(rows: list[list[_Cell]]) -> list[list[_Cell]]:
     """Without columns and rows in which nothing stands."""
     rows = [row for row in rows if any(row)]
     width = max(map(len, rows), default=0)

@@ -6,7 +6,7 @@ and comments are left out, and a cell that is repeated a million times costs not
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import BinaryIO, Final
 
 from app.reading.archive import Archive, damaged, protected
@@ -27,6 +27,13 @@ _SKIPPED: Final = frozenset(
     )
 )  # fmt: skip
 _MAX_HEADING: Final = 6
+_DRAWN: Final = frozenset(
+    (
+        "frame", "g", "custom-shape", "rect", "ellipse", "circle", "line", "polyline", "polygon",
+        "regular-polygon", "path", "connector", "caption", "measure",
+    )
+)  # fmt: skip
+"""What hangs on a paragraph, and may have paragraphs of its own."""
 _ROLES: Final = {
     "title": "# ",
     "notes": "[Notes] ",
@@ -34,6 +41,7 @@ _ROLES: Final = {
 }
 """What a frame is for on a slide, and what its text begins with; None: it is on each of them."""
 _MAX_REPEATED: Final = 1000
+_MAX_STYLES: Final = 20
 
 
 def _content(archive: Archive, name: str) -> Element:
@@ -74,7 +82,8 @@ class _Reader:
         self._numbering = Numbering()
         self._lists: dict[str, dict[int, Level]] = {}
         self._outline: dict[int, Level] = {}
-        self._parents: dict[str, str] = {}
+        self._styles: dict[tuple[str, str], Element] = {}
+        self._boxes: list[Element] = []
         self._margins: list[tuple[str, Element]] = []
         sources = [each for each in (styles, root) if each is not None]
         for source in sources:
@@ -89,7 +98,7 @@ class _Reader:
     def _keep_style(self, style: Element) -> None:
         kind = local(style)
         if kind == "style":
-            self._parents[value(style, "name")] = value(style, "parent-style-name")
+            self._styles[value(style, "family"), value(style, "name")] = style
             return
         levels = {number(value(each, "level"), 1) - 1: _level(each) for each in style}
         if kind == "outline-style":
@@ -111,7 +120,10 @@ class _Reader:
 
     def read_slides(self, slides: Element) -> None:
         for count, slide in enumerate(children(slides, "page"), 1):
-            self._flow.mark(f"slide {count}", f"[Slide {count}]")
+            style = self._styles.get(("drawing-page", value(slide, "style-name")))
+            is_hidden = value(child(style, "drawing-page-properties"), "visibility") == "hidden"
+            hidden = " (hidden)" if is_hidden else ""
+            self._flow.mark(f"slide {count}", f"[Slide {count}{hidden}]")
             self._blocks(slide)
             self._flow.end()
 
@@ -126,7 +138,7 @@ class _Reader:
 
     # --- blocks ---------------------------------------------------------------------------------
 
-    def _blocks(self, parent: Element) -> None:
+    def _blocks(self, parent: Iterable[Element]) -> None:
         for element in parent:
             kind = local(element)
             if kind == "h":
@@ -141,7 +153,8 @@ class _Reader:
                 self._turn_page()
             elif kind == "frame" and (role := value(element, "class")) in _ROLES:
                 self._frame_of_slide(element, _ROLES[role])
-            elif kind and kind not in _SKIPPED:  # sections, indexes, frames
+            elif kind and kind not in _SKIPPED and value(element, "display") != "none":
+                # sections, indexes, frames
                 self._blocks(element)
 
     def _heading(self, element: Element) -> None:
@@ -152,8 +165,11 @@ class _Reader:
         self._paragraph(element, "#" * min(level, _MAX_HEADING) + " " + marker)
 
     def _paragraph(self, element: Element, prefix: str = "", depth: int = 0) -> None:
-        style = value(element, "style-name")
-        if not prefix and "Title" in (style, self._parents.get(style)):
+        styles = self._chain("paragraph", element)
+        if _hides(styles):
+            return
+        names = (value(element, "style-name"), *(value(each, "name") for each in styles[1:2]))
+        if not prefix and "Title" in names:
             prefix = "# "
         self._flow.begin(prefix, depth)
         if prefix.startswith("#") and not self._page:
@@ -161,8 +177,19 @@ class _Reader:
             self._flow.begin(prefix, depth)
         n_pages = self._inline(element)
         self._flow.end()
+        boxes, self._boxes = self._boxes, []
+        self._blocks(boxes)
         for _ in range(n_pages):
             self._turn_page()
+
+    def _chain(self, family: str, element: Element) -> list[Element]:
+        """The style of an element and those that it is based on."""
+        chain: list[Element] = []
+        name = value(element, "style-name")
+        while (family, name) in self._styles and len(chain) < _MAX_STYLES:
+            chain.append(self._styles[family, name])
+            name = value(chain[-1], "parent-style-name")
+        return chain
 
     def _list(self, element: Element, style: str, key: str, level: int) -> None:
         style = value(element, "style-name") or style
@@ -224,20 +251,27 @@ class _Reader:
                 label = _plain(child(element, "note-citation"))
                 add(f"[^{label}]")
                 self._flow.note(label, _plain(child(element, "note-body")))
-            elif kind == "frame":
-                self._frame(element)
-            elif kind and kind not in _SKIPPED:
+            elif kind in _DRAWN:
+                self._drawn(element)
+            elif kind == "span" and _hides(self._chain("text", element)):
+                pass
+            elif kind and kind not in _SKIPPED and value(element, "is-hidden") != "true":
                 n_pages += self._inline(element)
             add(element.tail or "")
         return n_pages
 
-    def _frame(self, frame: Element) -> None:
-        """Its text; of a picture what it is said to show."""
-        box = child(frame, "text-box")
-        if box is not None:
-            self._flow.add(f" {_plain(box)} ")
-        elif words := _plain(child(frame, "desc")) or _plain(child(frame, "title")):
+    def _drawn(self, element: Element) -> None:
+        """Its paragraphs follow those that it hangs on; of a picture what it is said to show."""
+        if next(element.iter("{*}p", "{*}h"), None) is not None:
+            self._boxes.append(element)
+        elif words := _plain(child(element, "desc")) or _plain(child(element, "title")):
             self._flow.add(f"[Picture: {words}]")
+
+
+def _hides(styles: Iterable[Element]) -> bool:
+    """Whether text of these styles is there but not shown."""
+    displays = (value(child(style, "text-properties"), "display") for style in styles)
+    return next(filter(None, displays), "") == "none"
 
 
 def _level(element: Element) -> Level:
@@ -278,12 +312,21 @@ def _plain(parent: Element | None) -> str:
 
 def read_ods(file: BinaryIO, name: str) -> Document:
     archive = Archive(file, name)
-    sheets = child(_content(archive, name), "body", "spreadsheet")
+    root = _content(archive, name)
+    sheets = child(root, "body", "spreadsheet")
     if sheets is None:
         raise damaged(name)
+    unseen = {
+        value(style, "name")
+        for source in (root, parsed(archive.read("styles.xml")))
+        if source is not None
+        for style in source.iter("{*}style")
+        if value(child(style, "table-properties"), "display") == "false"
+    }
     writer = SheetWriter(name)
     for table in children(sheets, "table"):
-        writer.begin_sheet(value(table, "name"))
+        hidden = " (hidden)" if value(table, "style-name") in unseen else ""
+        writer.begin_sheet(f"{value(table, 'name')}{hidden}")
         for repeated, row in _sheet_rows(table):
             cells = [
                 (_plain(cell), number(value(cell, "number-columns-repeated"), 1))

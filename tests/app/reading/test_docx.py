@@ -128,6 +128,28 @@ def test_the_text_is_what_word_shows(body: str, text: str, read: Callable[..., D
     assert read(body).text == text
 
 
+def test_a_table_ends_with_its_page_and_goes_on_upon_the_next(
+    read: Callable[..., Document],
+) -> None:
+    begins = paragraph("<w:r><w:lastRenderedPageBreak/><w:t>c</w:t></w:r>")
+    within = paragraph(R.format("e"), "<w:r><w:lastRenderedPageBreak/><w:t>f</w:t></w:r>")
+    rows = row(P.format("a"), P.format("b")) + row(begins, P.format("d")) + row(within, within)
+    outline = "| {} | {} |\n| --- | --- |"
+    assert read(f"<w:tbl>{rows}</w:tbl>{P.format('after')}").text.split("\n\n") == [
+        "[Page 1]",
+        outline.format("a", "b"),
+        "[Page 2]",
+        outline.format("c", "d") + "\n| ef | ef |",
+        "[Page 3]",
+        "[Page 4]",
+        "after",
+    ]
+    layout = row(P.format("a") + begins + P.format("b"))
+    assert read(f"<w:tbl>{layout}</w:tbl>").text.split("\n\n") == (
+        ["[Page 1]", "a", "[Page 2]", "c", "b"]
+    )
+
+
 def test_pages_are_those_of_words_last_layout(read: Callable[..., Document]) -> None:
     turn = "<w:lastRenderedPageBreak/>"
     body = (
@@ -157,6 +179,9 @@ STYLES = f"""<w:styles xmlns:w="{W}">
 <w:style w:styleId="H1"><w:name w:val="heading 1"/></w:style>
 <w:style w:styleId="Own"><w:name w:val="Own"/><w:basedOn w:val="H1"/></w:style>
 <w:style w:styleId="Deep"><w:name w:val="Deep"/><w:pPr><w:outlineLvl w:val="2"/></w:pPr></w:style>
+<w:style w:styleId="Unseen"><w:name w:val="Unseen"/><w:rPr><w:vanish/></w:rPr></w:style>
+<w:style w:styleId="Seen"><w:name w:val="Seen"/><w:basedOn w:val="Unseen"/>
+<w:rPr><w:vanish w:val="0"/></w:rPr></w:style>
 <w:style w:styleId="Loop"><w:basedOn w:val="Loop"/></w:style></w:styles>"""
 
 
@@ -197,3 +222,23 @@ def test_the_strict_variant_has_other_names_for_the_same(
     raw = docx(P.format("strict"), names="urn:purl:ooxml:wordprocessingml:main")
     (tmp_path / "a.docx").write_bytes(raw)
     assert read_here(tmp_path / "a.docx").text == "strict"
+
+
+def test_what_is_hidden_is_left_out(read: Callable[..., Document]) -> None:
+    def run(text: str, properties: str) -> str:
+        return f"<w:r><w:rPr>{properties}</w:rPr><w:t>{text}</w:t></w:r>"
+
+    def styled(style: str, *runs: str) -> str:
+        return paragraph(f'<w:pPr><w:pStyle w:val="{style}"/></w:pPr>', *runs)
+
+    own = "<w:footnoteReference w:id='2'/>"
+    body = (
+        paragraph(R.format("seen"), run("unseen", "<w:vanish/>"), f"<w:r>{own}</w:r>")
+        + paragraph(run("unseen", '<w:rStyle w:val="Unseen"/>'))
+        + styled("Unseen", R.format("unseen"), run(" but", '<w:vanish w:val="false"/>'))
+        + styled("Seen", R.format("seen, too"))
+    )
+    note = f"<w:footnote w:id='2'>{paragraph(run('unseen', '<w:vanish/>'), R.format('x'))}"
+    notes = f'<w:footnotes xmlns:w="{W}">{note}</w:footnote></w:footnotes>'
+    parts = {"word/styles.xml": STYLES, "word/footnotes.xml": notes}
+    assert read(body, parts).text == "seen[^1]\n\n[^1]: x\n\nbut\n\nseen, too"

@@ -12,6 +12,7 @@ from app.chat.attachments.document_parts import (
     mode_of,
     places_of,
     sent_of,
+    whole_tokens,
 )
 from app.insight.retrieval.choice import Part
 from app.reading.document import KINDS, PLACES
@@ -55,10 +56,7 @@ def note_of(attachment: Attachment) -> str:
 
 def whole_cost(attachment: Attachment) -> int | None:
     """Tokens of all of it, where they have been counted."""
-    if mode_of(attachment) == "whole":
-        return attachment.tokens
-    counted = attachment.details.get("whole_tokens")
-    return counted if isinstance(counted, int) else None
+    return whole_tokens(attachment)
 
 
 def tokens_text(n_tokens: int) -> str:
@@ -104,10 +102,10 @@ def goes_in(attachment: Attachment) -> str:
     cost = "" if attachment.tokens is None else tokens_text(attachment.tokens)
     if parts is None:
         return cost
-    if not parts:
-        return "" if mode == PAGES else "Looking for parts…"
     if mode == PAGES:
         return cost
+    if not parts:
+        return "Nothing of it is sent" if by_of(attachment) else "Looking for parts…"
     whole = whole_cost(attachment)
     if cost and whole and not is_of_another(attachment):
         cost = f"{cost} of {whole:,}"

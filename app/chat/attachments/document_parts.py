@@ -10,6 +10,7 @@ It is kept with the attachment, in its `details`, so that a prompt is the same w
               stands in the other one, `at` where in this one
     question  what the parts were searched for
     by        "meaning" (vectors) or "words" (BM25)
+    whole_tokens  what all of it costs, where that was counted
 
 Details come from a database, from files and from other machines: what does not hold is left out.
 """
@@ -23,7 +24,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from app.insight.retrieval.choice import Part
-from app.insight.retrieval.chunks import pages_of
+from app.insight.retrieval.chunks import pages_of, tokens_about
 from app.refusal import Refusal
 from models.records import Attachment, Message
 
@@ -32,7 +33,10 @@ PAGES: Final = "pages"
 PARTS: Final = "parts"
 BY_MEANING: Final = "meaning"
 BY_WORDS: Final = "words"
+WHOLE_TOKENS: Final = "whole_tokens"
 MAX_PARTS: Final = 400
+MAX_SCORE: Final = 1e9
+MAX_TOKENS: Final = 10**9
 SEARCHABLE: Final = frozenset({"text", "document"})
 
 _RANGE: Final = re.compile(r"\s*(\d{1,6})\s*(?:[-–—]\s*(\d{1,6})?\s*)?")
@@ -63,9 +67,21 @@ def sent_of(attachment: Attachment) -> list[Part] | None:
     for start, end, score, label in _lists(attachment.details.get("sent"), 4):
         is_there = _is_count(start) and _is_count(end) and start < end <= length
         if is_there and isinstance(score, int | float) and isinstance(label, str):
-            is_number = math.isfinite(score)
-            found.append(Part(start, end, float(score) if is_number else 0.0, label))
+            found.append(Part(start, end, float(score) if 0 <= score < MAX_SCORE else 0.0, label))
     return sorted(found, key=lambda part: part.start)[:MAX_PARTS]
+
+
+def whole_tokens(attachment: Attachment) -> int | None:
+    """What all of it costs, where it has been counted."""
+    if mode_of(attachment) == WHOLE and attachment.tokens is not None:
+        return attachment.tokens
+    counted = attachment.details.get(WHOLE_TOKENS)
+    return counted if isinstance(counted, int) and 0 < counted < MAX_TOKENS else None
+
+
+def n_tokens_of(attachment: Attachment) -> int:
+    """The same; about, where it has not been counted."""
+    return whole_tokens(attachment) or tokens_about(attachment.text)
 
 
 def is_of_another(attachment: Attachment) -> bool:

@@ -17,22 +17,24 @@ from app.chat.attachments.document_parts import (
     PAGES,
     PARTS,
     WHOLE,
+    WHOLE_TOKENS,
     follow_up,
     mode_of,
+    n_tokens_of,
     pages_chosen,
     searched_in,
+    whole_tokens,
     with_sent,
 )
 from app.chat.conversations.shelf import Shelf, new_message
 from app.chat.events import Noticed, PartsFound
 from app.chat.inspection.questions import Questions
-from app.chat.retrieval.choosing import CHOSEN, decided
-from app.chat.retrieval.search import Found, PartsSearch, budget_of, question_of
+from app.chat.retrieval.choosing import BY_APP, CHOSEN, decided
+from app.chat.retrieval.search import Found, PartsSearch, budget_of, question_of, together
 from app.chat.surroundings import Surroundings
 from app.chat.weights.loading import Loader
 from app.engine.protocol.messages import CountPrompt, PromptCount
 from app.engine.protocol.prompt_messages import TextPrompt
-from app.insight.retrieval.chunks import tokens_about
 from app.refusal import Refusal
 from models.records import Attachment, ConversationKind, Role
 
@@ -44,7 +46,6 @@ TOO_LONG: Final = (
 LARGER: Final = "more than the context window holds"
 OVER_HALF: Final = "more than half of the context window"
 LEFT: Final = "“{name}” isn't searched for later messages any more."
-WHOLE_TOKENS: Final = "whole_tokens"
 
 
 class DraftParts:
@@ -172,17 +173,15 @@ class DraftParts:
         chat = self._shelf.open
         if chat.kind is ConversationKind.TEXT or self._around.is_closing:
             return
-        for each in self._attachments.of_open:
-            is_open = each.kind == "document" and CHOSEN not in each.details
-            if is_open and self._loader.remote is not None:  # it counts nothing that is not sent
-                self._decide(each, each, tokens_about(each.text), "about ")
+        self._choose_anew()
         own = [each for each in self._attachments.of_open if mode_of(each) == PARTS]
         draft = self._shelf.draft
         later = searched_in(self._shelf.path) if draft.strip() else []
         said = [m.content for m in self._shelf.path if m.role is Role.USER and m.content.strip()]
         question = question_of([*said, draft]) if draft.strip() else ""
-        asked = repr((chat.id, question, [a.id for a in own], [a.id for a in later]))
-        asked += self._around.settings.embedding_model
+        budget, model = budget_of(self._search.n_ctx), self._around.settings.embedding_model
+        ids = [each.id for each in (*own, *later)]
+        asked = repr((chat.id, question, ids, len(own), budget, model))
         if asked == self._asked:
             return
         self._asked = asked
@@ -190,34 +189,51 @@ class DraftParts:
         if not own and not later:
             self._show(())
             return
-        budget = budget_of(self._search.n_ctx) // (len(own) + len(later))
-        found: list[Attachment] = []
-        queue: list[tuple[Attachment, bool]] = [(each, True) for each in own]
-        queue += [(each, False) for each in later]
+        found: list[tuple[Attachment, Found]] = []
+        queue = [*own, *later]
+        share = budget // len(queue)
 
         def is_newest() -> bool:
             return number == self._number and chat.id == self._shelf.open.id
 
         def next_one() -> None:
             if not queue:
-                self._show(tuple(found))
+                show()
                 return
-            document, is_own = queue.pop(0)
+            document = queue.pop(0)
 
             def take(answer: Found) -> None:
-                if is_own:
-                    self._put(document, answer, question)
-                elif answer.parts and not answer.is_beginning:
-                    message = new_message(chat.id, None, draft)
-                    part = follow_up(document, answer.parts, message, document.id, len(found))
-                    found.append(with_sent(part, answer.parts, question=question, by=answer.by))
+                if document in own or not answer.is_beginning:
+                    found.append((document, answer))
                 next_one()
 
             self._search.find(
-                document, question, budget, take, still=is_newest, when_ready=self._ask_again
+                document, question, share, take, still=is_newest, when_ready=self._ask_again
             )
 
+        def show() -> None:
+            message, parts = new_message(chat.id, None, draft), list[Attachment]()
+            answers = together(found, budget)
+            for (document, _), answer in zip(found, answers, strict=True):
+                if document in own:
+                    self._put(document, answer, question)
+                elif answer.parts:
+                    part = follow_up(document, answer.parts, message, document.id, len(parts))
+                    parts.append(with_sent(part, answer.parts, question=question, by=answer.by))
+            self._show(tuple(parts))
+
         next_one()
+
+    def _choose_anew(self) -> None:
+        """What the app chose: a server counts nothing that is not sent, and another model may have
+        another window."""
+        for each in self._attachments.of_open:
+            if each.details.get(CHOSEN, BY_APP) != BY_APP or each.kind != "document":
+                continue
+            counted = whole_tokens(each)
+            if counted is not None or self._loader.remote is not None:
+                about = "about " if counted is None else ""
+                self._decide(each, each, n_tokens_of(each), about)
 
     def _ask_again(self) -> None:
         """By meaning now, where it was by words."""

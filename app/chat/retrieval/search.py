@@ -8,23 +8,24 @@ once, in the desk's thread, unless nobody wants to know any more.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
-from app.chat.attachments.document_parts import BY_MEANING, BY_WORDS, places_of
+from app.chat.attachments.document_parts import BY_MEANING, BY_WORDS, n_tokens_of, places_of
 from app.chat.events import Noticed
 from app.chat.inspection.questions import Questions
 from app.chat.surroundings import ALWAYS, Still, Surroundings
 from app.chat.weights.loading import Loader
 from app.engine.protocol.passage_messages import EmbedPassages, PassagesEmbedded
 from app.insight.retrieval.bm25 import Bm25
-from app.insight.retrieval.choice import Part, choose
-from app.insight.retrieval.chunks import Chunk, characters_for, chunks_of, tokens_about
+from app.insight.retrieval.choice import Part, choose, within
+from app.insight.retrieval.chunks import Chunk, characters_for, chunks_of
 from app.insight.retrieval.terms import terms
 from models.records import Attachment
 
@@ -51,22 +52,34 @@ QUESTION_END: Final = 1_000
 """Characters of a long message's beginning and end that are searched for."""
 MOST_AT_ONCE: Final = 1_000
 """Parts that are scored on the desk's thread: 15 ms."""
-MOST_KEPT: Final = 12
-"""Documents whose parts are held ready."""
+MOST_KEPT: Final = 10_000_000
+"""Characters of documents whose parts are held ready: about 27 bytes for each."""
+MOST_VECTORS: Final = 60_000
+"""Of all documents together: of 48 million characters, 90 MB with 384 numbers each."""
 BY_WORDS_INSTEAD: Final = "Documents are searched by words. {why}"
 AT_A_SERVER: Final = "The embedding model runs only beside a model on this computer."
 
 
+_Text = tuple[str, tuple[tuple[int, str], ...]]
+"""Of a document, with its places: the same text may have other pages in another file."""
+
+
+@dataclass(slots=True)
+class _Vectors:
+    """Of a text's first parts, by the model at `path`."""
+
+    path: str = ""
+    rows: list[Any] = field(default_factory=list)
+
+
 @dataclass(slots=True)
 class _Cut:
-    """A text in parts. `vectors`: of the first ones, by the model at `path`."""
+    """A text in parts."""
 
     chunks: list[Chunk]
     texts: list[str]
     words: Bm25
-    n_tokens: int
-    path: str = ""
-    vectors: list[Any] = field(default_factory=list)
+    vectors: _Vectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +124,27 @@ def budget_of(n_ctx: int) -> int:
     return min(MOST_TOKENS, max(LEAST_TOKENS, (n_ctx or UNKNOWN_CTX) // SHARE))
 
 
+def together(found: Sequence[tuple[Attachment, Found]], budget: int) -> list[Found]:
+    """Answers of several documents, in `budget` tokens together: each had a share, but its best
+    part may be larger than that."""
+    parts = [(n, part) for n, (_, answer) in enumerate(found) for part in answer.parts]
+    rates = [n_tokens_of(each) / max(1, len(each.text)) for each, _ in found]
+    taken = within(parts, budget, rates)
+    kept: list[list[Part]] = [[] for _ in found]
+    for place in sorted(taken):
+        kept[parts[place][0]].append(parts[place][1])
+    answers = zip(found, kept, strict=True)
+    return [dataclasses.replace(answer, parts=own) for (_, answer), own in answers]
+
+
 class PartsSearch:
     def __init__(self, around: Surroundings, loader: Loader, questions: Questions) -> None:
         self._around = around
         self._loader = loader
         self._questions = questions
-        self._cuts: OrderedDict[str, _Cut] = OrderedDict()
-        self._coming: dict[str, list[Callable[[_Cut], None]]] = {}
+        self._cuts: OrderedDict[_Text, _Cut] = OrderedDict()
+        self._vectors: OrderedDict[_Text, _Vectors] = OrderedDict()
+        self._coming: dict[_Text, list[Callable[[_Cut], None]]] = {}
         self._said = ""
 
     @property
@@ -147,7 +174,8 @@ class PartsSearch:
                 return
             path = self._around.settings.embedding_model
             why = self._no_vectors() if path else ""
-            is_missing = cut.path != path or len(cut.vectors) < len(cut.chunks)
+            made = cut.vectors
+            is_missing = made.path != path or len(made.rows) < len(cut.chunks)
             if not path or why or not cut.chunks or (not question and when_ready is None):
                 self._say(why)
                 self._answer(
@@ -207,7 +235,7 @@ class PartsSearch:
     # --- cutting ----------------------------------------------------------------------------------
 
     def _with_cut(self, document: Attachment, then: Callable[[_Cut], None]) -> None:
-        text = document.text
+        text = document.text, tuple(places_of(document))
         if text in self._cuts:
             self._cuts.move_to_end(text)
             then(self._cuts[text])
@@ -216,19 +244,27 @@ class PartsSearch:
         waiting.append(then)
         if len(waiting) > 1:
             return
+        vectors = self._vectors.setdefault(text, _Vectors())
 
         def take(cut: _Cut) -> None:
             self._cuts[text] = cut
-            while len(self._cuts) > MOST_KEPT:
+            while len(self._cuts) > 1 and sum(len(kept) for kept, _ in self._cuts) > MOST_KEPT:
                 self._cuts.popitem(last=False)
+            self._vectors[text] = vectors
+            self._vectors.move_to_end(text)
+            while len(self._vectors) > 1 and self._n_vectors() > MOST_VECTORS:
+                self._vectors.popitem(last=False)
             for each in self._coming.pop(text, []):
                 each(cut)
 
         def work() -> None:
-            cut = _cut(document)
+            cut = _cut(*text, vectors)
             self._around.hand_over(lambda: take(cut), ALWAYS)  # whoever waits looks for himself
 
         threading.Thread(target=work, name="document-parts", daemon=True).start()
+
+    def _n_vectors(self) -> int:
+        return sum(len(made.rows) for made in self._vectors.values())
 
     # --- vectors ----------------------------------------------------------------------------------
 
@@ -243,9 +279,10 @@ class PartsSearch:
         by_words: Still,
     ) -> None:
         """Make the vectors that are missing, a few at a time; then go on."""
-        if cut.path != path:
-            cut.path, cut.vectors = path, []
-        start, total = len(cut.vectors), len(cut.chunks)
+        made = cut.vectors
+        if made.path != path:
+            made.path, made.rows = path, []
+        start, total = len(made.rows), len(cut.chunks)
         if start < total:
             told(start, total)
         if start >= total:
@@ -256,8 +293,8 @@ class PartsSearch:
             return
 
         def take(vectors: list[Any]) -> None:
-            if cut.path == path and len(cut.vectors) == start:
-                cut.vectors += vectors
+            if made.path == path and len(made.rows) == start:
+                made.rows += vectors
             self._embed(cut, path, then, failed, still, told, by_words)
 
         self._ask(path, cut.texts[start : start + BATCH], take, failed, still)
@@ -299,12 +336,11 @@ def least_of(scores: list[float], by: str) -> float:
     return max(0.0, min(mean + STANDS_OUT * spread, best - 1e-6))
 
 
-def _cut(document: Attachment) -> _Cut:
+def _cut(text: str, places: Sequence[tuple[int, str]], vectors: _Vectors) -> _Cut:
     """In any thread."""
-    text = document.text
-    chunks = chunks_of(text, characters_for(CHUNK_TOKENS, text), places_of(document))
+    chunks = chunks_of(text, characters_for(CHUNK_TOKENS, text), places)
     texts = [text[chunk.start : chunk.end] for chunk in chunks]
-    return _Cut(chunks, texts, Bm25(texts), tokens_about(text))
+    return _Cut(chunks, texts, Bm25(texts), vectors)
 
 
 def _by_words(document: Attachment, cut: _Cut, question: str, budget: int, why: str = "") -> Found:
@@ -316,16 +352,14 @@ def _by_meaning(document: Attachment, cut: _Cut, question: Any, budget: int) -> 
 
     from app.insight.retrieval.cosine import cosines
 
-    scores = cosines(np.array(cut.vectors, np.float32), question)
+    scores = cosines(np.array(cut.vectors.rows, np.float32), question)
     return _chosen(document, cut, scores, budget, BY_MEANING)
 
 
 def _chosen(
     document: Attachment, cut: _Cut, scores: list[float], budget: int, by: str, why: str = ""
 ) -> Found:
-    counted = document.details.get("whole_tokens")
-    n_tokens = counted if isinstance(counted, int) and counted > 0 else cut.n_tokens
-    size = characters_for(budget, document.text, n_tokens)
+    size = characters_for(budget, document.text, n_tokens_of(document))
     least = least_of(scores, by)
 
     def cost(chunk: Chunk) -> int:

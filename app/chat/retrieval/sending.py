@@ -31,7 +31,7 @@ from app.chat.conversations.shelf import Shelf, new_id
 from app.chat.events import PartsSought
 from app.chat.inspection.questions import Questions
 from app.chat.retrieval.choosing import decided
-from app.chat.retrieval.search import Found, PartsSearch, budget_of, question_of
+from app.chat.retrieval.search import Found, PartsSearch, budget_of, question_of, together
 from app.chat.surroundings import ALWAYS, Still, Surroundings
 from app.engine.protocol.messages import CountPrompt, PromptCount
 from app.engine.protocol.prompt_messages import TextPrompt
@@ -88,7 +88,8 @@ class PartsBeforeReply:
         question = question_of(asked if message.content.strip() else [])
         work = [each for each in own if _is_open(each, is_new=is_new)]
         later = _later(path) if is_new and question else []
-        budget = budget_of(n_ctx) // max(1, len(work) + len(later))
+        budget = budget_of(n_ctx)
+        share = budget // max(1, len(work) + len(later))
         found: dict[str, Found] = {}
         queue = [*work, *later]
         self._hurried.discard(message.conversation_id)
@@ -98,7 +99,11 @@ class PartsBeforeReply:
                 look(queue.pop(0))
                 return
             self.stop(message.conversation_id)
-            self._keep(path, own, later, found, question, then, still)
+            fitting = [each for each in later if not found[each.id].is_beginning]
+            all_ = [(each, found[each.id]) for each in (*work, *fitting)]
+            answers = together(all_, budget)
+            by_id = {each.id: a for (each, _), a in zip(all_, answers, strict=True)}
+            self._keep(path, own, fitting, by_id, question, then, still)
 
         def look(document: Attachment) -> None:
             def take(answer: Found) -> None:
@@ -108,7 +113,7 @@ class PartsBeforeReply:
             kept = sent_of(document) if document.details.get("question") == question else None
             by = str(document.details.get("by", ""))
             is_best = by == BY_MEANING or not self._around.settings.embedding_model
-            if document in work and kept and is_best:  # found while it was typed
+            if document in work and kept is not None and by and is_best:  # while it was typed
                 take(Found(kept, by))
                 return
             self._tell(message, SEARCHING.format(name=document.name), still)
@@ -116,7 +121,7 @@ class PartsBeforeReply:
             self._search.find(
                 document,
                 question,
-                budget,
+                share,
                 take,
                 still=still,
                 told=lambda done, total: self._tell(
@@ -162,15 +167,18 @@ class PartsBeforeReply:
             attached.append(each)
         for document in later:
             answer = found[document.id]
-            if not answer.parts or answer.is_beginning:
-                continue  # nothing of it fits this question
+            if not answer.parts:
+                continue  # nothing of it fits this question, or others fit better
             part = follow_up(document, answer.parts, message, new_id(), len(attached))
             part = with_sent(part, answer.parts, question=question, by=answer.by)
             self._around.saved(self._store.create_attachment(part))
             attached.append(part)
         for each, before in zip(own, message.attachments, strict=True):
             if each.details != before.details and each.id not in found:
-                self._around.saved(self._store.update_attachment(each.id, details=each.details))
+                changed_ = self._store.update_attachment(
+                    each.id, details=each.details, tokens=each.tokens
+                )
+                self._around.saved(changed_)
         changed = dataclasses.replace(message, attachments=tuple(attached))
         shown = self._shelf.message(message.id)
         if shown is not None:

@@ -33,7 +33,6 @@ def choose(
     budget: float,
     cost: Callable[[Chunk], float],
     *,
-    most: int | None = None,
     least_score: float = 0.0,
 ) -> list[Part]:
     """The chunks with the best scores above `least_score` whose costs come to `budget` at most; of
@@ -48,7 +47,7 @@ def choose(
     taken: list[int] = []
     left = budget
     for place in sorted(range(len(chunks)), key=lambda place: (-scores[place], place)):
-        if scores[place] <= least_score or (most is not None and len(taken) >= most):
+        if scores[place] <= least_score:
             break
         price = cost(chunks[place])
         if price <= left or not taken:
@@ -57,6 +56,25 @@ def choose(
     return merged(
         [Part(chunks[p].start, chunks[p].end, scores[p], chunks[p].label) for p in sorted(taken)]
     )
+
+
+def within(parts: Sequence[tuple[int, Part]], budget: float, rates: Sequence[float]) -> set[int]:
+    """Of parts of several texts, each with the number of its text, the places in `parts` of those
+    that fit best and come to `budget` together, the very best always. `rates`: what a character of
+    each text costs.
+
+    >>> parts = [(0, Part(0, 10, 2.0)), (1, Part(0, 10, 9.0)), (1, Part(20, 30, 1.0))]
+    >>> within(parts, 20, [1, 1]), within(parts, 1, [1, 1])
+    ({0, 1}, {1})
+    """
+    taken: set[int] = set()
+    for place in sorted(range(len(parts)), key=lambda place: (-parts[place][1].score, place)):
+        text, part = parts[place]
+        price = (part.end - part.start) * rates[text]
+        if price <= budget or not taken:
+            taken.add(place)
+            budget -= price
+    return taken
 
 
 def merged(parts: Sequence[Part]) -> list[Part]:

@@ -35,11 +35,12 @@ CHARACTERS_PER_TOKEN: Final = 4.0
 """Of English; of scripts without spaces it is nearer to one."""
 
 _WORD, _LINE, _SENTENCE, _PARAGRAPH, _HEADING = range(5)
+# Dots without end, as of a table of contents, are gone through once.
 _BORDERS: Final = re.compile(
     r"""
       (?P<paragraph> \n [^\S\n]* \n \s* )
     | (?P<line> \n )
-    | (?P<sentence> [.!?…]+ ["'”’»)\]]* [^\S\n]+ | [。．！？｡]+ [”’」』）]* )
+    | (?P<sentence> (?<![.!?…]) [.!?…]++ ["'”’»)\]]*+ [^\S\n]+ | [。．！？｡]+ [”’」』）]* )
     | (?P<word> [^\S\n]+ | [、，،；：] )
     """,
     re.VERBOSE,

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
+import msgspec
 import pytest
 from long_document import N_PAGES, TOWNS, depth, long_details, long_text
 
 from app.chat import events
 from app.chat.attachments.attached_text import block_of
-from app.chat.attachments.document_parts import mode_of, sent_of, source_of
+from app.chat.attachments.document_parts import mode_of, n_tokens_of, sent_of, source_of
 from app.chat.attachments.text_files import TextFile
+from app.chat.retrieval.search import budget_of
 from app.engine.protocol.prompt_messages import ChatPrompt
 from models.records import Attachment, Role
 
@@ -299,3 +302,54 @@ def test_in_a_temporary_chat_and_behind_a_reply_that_grows(make_room: Any, asked
     assert fact_of(7) in prompts[0]
     assert fact_of(21) in prompts[1]
     room.until(lambda: not room.desk.replies.is_generating)
+
+
+@pytest.mark.usefixtures("soon")
+def test_many_documents_are_within_the_budget_together(make_room: Any, asked: Any) -> None:
+    room = make_room(SCRIPT | {"load": {"ms": 1, "loaded": {"n_ctx": 4096}}}).start_ready()
+    prompts = asked(room)
+    text, places = long_text(8)
+    held, shelf = room.desk.attachments, room.desk.shelf
+    shelf.ensure_stored()
+    for n in range(12):  # the same file, again and again, and one that is another
+        last = text.replace(TOWNS[6], "Nowhere") if n else text
+        details = long_details(8) if n else long_details(8) | {"places": places[:1]}
+        file = TextFile("towns.pdf", last, len(text), kind="document", details=details)
+        assert held._add(shelf.open.id, file)
+    room.until(lambda: [mode_of(each) for each in held.of_open] == ["parts"] * 12, "the choices")
+    shelf.note_draft(ask_of(7))
+    room.desk.draft_parts.refresh_soon()
+    room.until(lambda: all(a.details.get("by") for a in held.of_open), "what would go in")
+    shown = [a.details["sent"] for a in held.of_open]
+    assert room.desk.replies.send(ask_of(7))
+    room.until(lambda: prompts, "the prompt")
+    kept = room.desk.shelf.path[0].attachments
+    assert [a.details["sent"] for a in kept] == shown
+    assert fact_of(7) in prompts[0]
+    sent = [part for each in kept for part in sent_of(each)]
+    assert 1 <= len(sent) < 12
+    rate = n_tokens_of(kept[0]) / len(text)
+    assert sum(part.end - part.start for part in sent) * rate <= budget_of(4096)
+    assert {part.label for part in sent_of(kept[0])} == {"page 1"}  # it has one place alone
+    assert "towns.pdf”, of which nothing is quoted here." in prompts[0]
+
+
+@pytest.mark.usefixtures("soon")
+def test_what_the_app_chose_is_chosen_anew_in_another_window(make_room: Any, asked: Any) -> None:
+    room = make_room(SCRIPT).start_ready()
+    prompts = asked(room)
+    document = attach(room, n_pages=8)
+    assert (mode_of(document), document.details["chosen"]) == ("whole", "app")
+    loaded = room.desk.loader.loaded
+    state = room.desk.loader.state
+    small = msgspec.structs.replace(loaded, n_ctx=512)
+    room.desk.loader.state = dataclasses.replace(state, loaded=small)
+    room.desk.draft_parts.refresh_soon()
+    held = room.desk.attachments
+    room.until(lambda: mode_of(held.of_open[0]) == "parts" and held.of_open[0].tokens, "parts")
+    assert len(block_of(held.of_open[0])) < 2000
+    # Back in the large one, just before it is sent.
+    room.desk.loader.state = state
+    room.ask(ask_of(7))
+    assert prompts[0] == f"{block_of(document)}\n\n{ask_of(7)}"
+    assert mode_of(room.stored()[0].attachments[0]) == "whole"

@@ -56,7 +56,7 @@ def session(pair: Weights, native_log: NativeLog) -> NativeSession:
 )
 def test_the_reply_is_the_one_without(session: NativeSession, sampling: Sampling) -> None:
     sampling = msgspec.structs.replace(sampling, ban_end_token=True)
-    fields = {"max_tokens": 60, "reuse_prefix": False}
+    fields = {"max_tokens": 60, "reuse_prefix": False, "conversation": "one"}
     plain = session.reply(PROMPT, sampling, **fields)
     drafted = session.reply(PROMPT, sampling, drafts=ALL, **fields)
     assert drafted.token_ids == plain.token_ids
@@ -124,7 +124,7 @@ def test_replies_at_once_draft_beside_each_other_in_little_room(
     session: NativeSession,
 ) -> None:
     prompts = [[*PROMPT, n] for n in (20, 21, 22)]
-    fields = {"max_tokens": 30, "reuse_prefix": False}
+    fields = {"max_tokens": 30, "reuse_prefix": False, "conversation": "one"}
     calm = msgspec.structs.replace(GREEDY, ban_end_token=True)
     alone = [session.reply(ids, calm, **fields).token_ids for ids in prompts]
     requests = [session.add(ids, calm, drafts=ALL, **fields) for ids in prompts]

@@ -95,7 +95,7 @@ def knowing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def both(session: NativeSession, sampling: Sampling, **fields: Any) -> tuple[Summary, Summary]:
     """The same reply with drafts and without."""
-    fields = {"max_tokens": 60, "reuse_prefix": False, **fields}
+    fields = {"max_tokens": 60, "reuse_prefix": False, "conversation": "one", **fields}
     plain = session.reply(PROMPT, sampling, **fields)
     Knowing.truth = plain.token_ids
     return session.reply(PROMPT, sampling, drafts=ALL, **fields), plain
@@ -170,7 +170,7 @@ def test_each_token_says_what_was_proposed_for_it(session: NativeSession) -> Non
 def test_several_at_once_each_draft_for_themselves(session: NativeSession) -> None:
     prompts = [PROMPT, [*PROMPT[:-1], 93], [*PROMPT[:-1], 94]]
     Knowing.truth = session.reply(PROMPT, max_tokens=40, reuse_prefix=False).token_ids
-    fields = {"max_tokens": 40, "reuse_prefix": False}
+    fields = {"max_tokens": 40, "reuse_prefix": False, "conversation": "one"}
     alone = [session.reply(ids, GREEDY, **fields).token_ids for ids in prompts]
     requests = [session.add(ids, drafts=ALL, **fields) for ids in prompts]
     sizes = []

@@ -16,7 +16,7 @@ from app.chat.exchange.refusals import FileRefused
 if TYPE_CHECKING:
     from app.chat.exchange.brought.places import Place
 
-SUFFIXES: Final = (".json", ".jsonl", ".zip", ".charx", ".db", ".png")
+SUFFIXES: Final = (".json", ".jsonl", ".zip", ".charx", ".db", ".png", ".yaml", ".yml", ".settings")
 """What exports are called, where it isn't a folder; all else that has a suffix is attached. A PNG
 may hold a character card; others are pictures to attach."""
 

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any, Final
 
 from app.chat.exchange.brought import shapes
+from app.chat.exchange.brought.looks import Look
 from app.chat.exchange.brought.media import picture_type, read_picture
 from app.chat.exchange.brought.pieces import Cut, values
 from app.chat.exchange.brought.places import Place
@@ -33,12 +34,18 @@ _POINTER: Final = re.compile(r"(?:file-service|sediment)://(?:[^/]*#)?(file[-_][
 _CITED: Final = re.compile("\ue200[^\ue200\ue201]*\ue201|[\ue200-\ue206]")
 _PICTURES: Final = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".dat", "")
 _ALL: Final = "all"
+_NODE: Final = {"id", "message", "parent"}
 _MAY_BE_EMPTY: Final = ("", "text", "multimodal_text", "code", "execution_output")
 _INSTRUCTIONS: Final = ("user_editable_context", "model_editable_context")
 
 
 def claims(place: Place) -> Sequence[str]:
-    return [name for name in place.named(".json") if place.look(name).has("mapping", "title")]
+    return [name for name in place.named(".json") if _is_export(place.look(name))]
+
+
+def _is_export(look: Look) -> bool:
+    """The title may stand behind a mapping that is longer than what is looked at."""
+    return look.has("mapping") and ("title" in look.keys or look.deeper >= _NODE)
 
 
 def read(place: Place, names: Sequence[str]) -> Iterator[Brought]:

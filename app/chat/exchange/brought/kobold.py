@@ -21,6 +21,8 @@ from app.chat.exchange.brought.trees import Chat, Keys, Node, assembled, linked
 from models.records import ConversationKind, Role
 
 APP: Final = "KoboldCpp"
+MAX_TURNS: Final = 100_000
+"""One is at least 12 characters in the file and a kilobyte here; what follows stays in the last."""
 
 _CHAT, _INSTRUCT = 3, 4
 _MARK: Final = re.compile(r"\n?\{\{\[(INPUT|OUTPUT|SYSTEM)(?:_END)?\]\}\}\n?")
@@ -112,7 +114,7 @@ def _unmarked(text: str, settings: dict[str, Any]) -> str:
 
 
 def _instructed(text: str) -> Iterator[tuple[Role, str, str]]:
-    parts = _MARK.split(text)
+    parts = _MARK.split(text, MAX_TURNS)
     if parts[0].strip():
         yield Role.ASSISTANT if len(parts) > 1 else Role.USER, parts[0], ""
     for mark, said in zip(parts[1::2], parts[2::2], strict=True):
@@ -126,7 +128,7 @@ def _chatted(text: str, settings: dict[str, Any]) -> Iterator[tuple[Role, str, s
     others = shapes.line(settings.get("chatopponent")).split("||$||")
     names = [name for name in (own, *others) if name]
     begin = re.compile(rf"^({'|'.join(map(re.escape, names))}) ?:[ \t]?", re.M)
-    parts = begin.split(text)
+    parts = begin.split(text, MAX_TURNS)
     if parts[0].strip() and len(parts) > 1:
         yield Role.SYSTEM, parts[0], ""
     for name, said in zip(parts[1::2], parts[2::2], strict=True):

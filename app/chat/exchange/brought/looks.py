@@ -16,13 +16,15 @@ MAX_DEPTH: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """`is_list`: the keys are those of its first element. `inner`: keys one level below, by the
-    key that they stand under. `texts`: short texts that stand right below."""
+    """`is_list`: the keys are those of its first element that has any. `inner`: keys one level
+    below, by the key that they stand under; `deeper`: those one more level below. `texts`: short
+    texts that stand right below."""
 
     is_json: bool = False
     is_list: bool = False
     keys: frozenset[str] = frozenset()
     inner: frozenset[tuple[str, str]] = frozenset()
+    deeper: frozenset[str] = frozenset()
     texts: tuple[tuple[str, str], ...] = ()
 
     def has(self, *keys: str) -> bool:
@@ -41,6 +43,7 @@ def look_at(head: bytes) -> Look:
 
     keys: set[str] = set()
     inner: set[tuple[str, str]] = set()
+    deeper: set[str] = set()
     texts: list[tuple[str, str]] = []
     at: list[str] = []
     is_json = is_list = False
@@ -59,7 +62,7 @@ def look_at(head: bytes) -> Look:
                     break
             elif event in ("end_map", "end_array"):
                 at.pop()
-                if len(at) - is_list <= 0:
+                if len(at) - is_list <= 0 and keys:
                     break  # the first object is over
             elif event == "map_key":
                 at[-1] = str(value)
@@ -67,8 +70,12 @@ def look_at(head: bytes) -> Look:
                     keys.add(at[-1])
                 elif depth == 2:
                     inner.add((at[-2], at[-1]))
+                elif depth == 3:
+                    deeper.add(at[-1])
             elif depth == 1 and event == "string" and len(value) < 200:
                 texts.append((at[-1], value))
     except JSON_FAULTS:
         pass  # where the beginning ends
-    return Look(is_json, is_list, frozenset(keys), frozenset(inner), tuple(texts))
+    return Look(
+        is_json, is_list, frozenset(keys), frozenset(inner), frozenset(deeper), tuple(texts)
+    )

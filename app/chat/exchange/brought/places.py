@@ -280,6 +280,14 @@ class _Reading(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
+    def seekable(self) -> bool:
+        """A member of an archive would be unpacked on the way, without a bound."""
+        return isinstance(self._raw, io.FileIO)
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        with in_words(self._name):
+            return self._raw.seek(offset, whence)
+
     def readinto(self, buffer: Any) -> int:
         with in_words(self._name):
             some = self._raw.read(len(buffer))

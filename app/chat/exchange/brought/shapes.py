@@ -69,9 +69,13 @@ def number(value: object) -> float | None:
             value = float(value)
         except ValueError:
             return None
-    if not isinstance(value, int | float) or not math.isfinite(value):
+    if not isinstance(value, int | float):
         return None
-    return float(value)
+    try:
+        value = float(value)
+    except OverflowError:  # an int of 400 digits
+        return None
+    return value if math.isfinite(value) else None
 
 
 def time(value: object) -> datetime | None:

@@ -27,6 +27,7 @@ from app.chat.exchange.brought.trees import (
     assembled,
     folder_of,
     made_id,
+    versions_of,
 )
 from models.records import Role
 
@@ -54,6 +55,8 @@ _MONTHS: Final = [
     "nov",
     "dec",
 ]
+_UNUSED: Final = "unused"
+"""Stands in the place of both names in newer files."""
 _CHATS: Final = ("chats", "group chats")
 
 
@@ -106,10 +109,12 @@ def _chat(
     about = shapes.mapping(header.get("chat_metadata"))
     base = name.rpartition("/")[2].rpartition(".")[0] or name
     character = shapes.line(header.get("character_name"))
+    if character in ("", _UNUSED):
+        character = _first_name(said) or folder
     chat = Chat(
         APP,
         # A file that is renamed, or goes on in a branch of its own, keeps the one it has.
-        f"{shapes.key(about.get('integrity')) or base} {character or folder}",
+        f"{shapes.key(about.get('integrity')) or base} {character}",
         shapes.line(about.get("chat_title")) or base,
         tavern_time(header.get("create_date")),
         folder_id=made_id(APP, "folder", folder) if folder else None,
@@ -130,6 +135,10 @@ def _chat(
         yield whole
 
 
+def _first_name(said: list[dict[str, Any]]) -> str:
+    return next((shapes.line(m.get("name")) for m in said if m.get("is_user") is not True), "")
+
+
 def _shown(nodes: list[Node]) -> str | None:
     return next((node.key for node in reversed(nodes) if node.is_shown), None)
 
@@ -142,13 +151,9 @@ def _versions(message: dict[str, Any], above: str | None, keys: Keys, told: Told
     if message.get("is_system") is True:
         told.of(HIDDEN)
     text = shapes.text(message.get("mes"))
-    swipes = [each for each in shapes.listed(message.get("swipes")) if isinstance(each, str)]
+    swipes = list(map(shapes.text, shapes.listed(message.get("swipes"))))
     infos = shapes.listed(message.get("swipe_info"))
-    at = shapes.number(message.get("swipe_id"))
-    chosen = int(at) if at is not None and 0 <= at < len(swipes) else max(0, len(swipes) - 1)
-    if swipes:
-        swipes[chosen] = text or swipes[chosen]  # what was edited last stands in the message alone
-    versions = swipes or [text]
+    versions, chosen = versions_of(swipes, text, shapes.number(message.get("swipe_id")))
     for number, version in enumerate(versions):
         info = shapes.mapping(infos[number] if number < len(infos) else None)
         own = extra if number == chosen else shapes.mapping(info.get("extra"))
@@ -160,9 +165,9 @@ def _versions(message: dict[str, Any], above: str | None, keys: Keys, told: Told
             weights_name=shapes.line(own.get("model")),
             author="" if is_user else name,
             files=_files(own),
-            is_shown=number == chosen or len(versions) == 1,
+            is_shown=number == chosen,
         )
-        steps = list(without_thoughts(shapes.text(version)))
+        steps = list(without_thoughts(version))
         thoughts = [shapes.text(own.get("reasoning"))]
         thoughts += [step.text for step in steps if isinstance(step, Thought)]
         if node.role is Role.ASSISTANT:
@@ -171,7 +176,7 @@ def _versions(message: dict[str, Any], above: str | None, keys: Keys, told: Told
             ms = shapes.number(own.get("reasoning_duration"))
             node.seconds = ms / 1000 if ms else None
         else:
-            node.content = shapes.text(version)
+            node.content = version
         yield node
 
 

@@ -25,6 +25,7 @@ from app.chat.exchange.brought.trees import (
     assembled,
     folder_of,
     made_id,
+    versions_of,
 )
 from models.records import Role
 
@@ -99,12 +100,10 @@ def _versions(
 ) -> Iterator[Node]:
     versions = list(shapes.mappings(about.get("versions")))
     at = shapes.number(about.get("current_version_index"))
-    chosen = int(at) if at is not None and 0 <= at < len(versions) else len(versions) - 1
-    texts = [shapes.text(version.get("content")) for version in versions] or [text]
-    if versions:
-        texts[chosen] = text
+    texts = [shapes.text(version.get("content")) for version in versions]
+    texts, chosen = versions_of(texts, text, at)
     for number, own in enumerate(texts):
-        version = versions[number] if versions else about
+        version = versions[number] if number < len(versions) else about
         node = Node(
             keys.of(role, own),
             above,
@@ -113,7 +112,7 @@ def _versions(
             weights_name=shapes.line(version.get("model_name") or about.get("model_name")),
             author=character if role is Role.ASSISTANT and character != "Assistant" else "",
             files=list(_files(about)),
-            is_shown=not versions or number == chosen,
+            is_shown=number == chosen,
         )
         if role is Role.ASSISTANT:
             steps = list(without_thoughts(own))

@@ -176,6 +176,25 @@ def linked(nodes: Iterable[Node]) -> list[Node]:
     return found
 
 
+def versions_of(texts: Sequence[str], shown: str, at: float | None) -> tuple[list[str], int]:
+    """The versions of a message and which of them is shown, for apps that write the shown one
+    twice: among its versions (at `at`, if they say), and as the message, where edits stand.
+
+    >>> versions_of(["A", "B"], "B, edited", 1), versions_of(["A", "B"], "A", None)
+    ((['A', 'B, edited'], 1), (['A', 'B'], 0))
+    """
+    versions = list(texts)
+    if at is not None and 0 <= at < len(versions):
+        chosen = int(at)
+        versions[chosen] = shown or versions[chosen]
+    elif shown in versions:
+        chosen = versions.index(shown)
+    else:
+        chosen = len(versions)
+        versions.append(shown)
+    return versions, chosen
+
+
 def _ordered(nodes: Sequence[Node]) -> list[tuple[Node, Node | None]]:
     """Parents before children, each with its parent, siblings as they were given. One key stands
     for one node: the first, unless that one is empty."""

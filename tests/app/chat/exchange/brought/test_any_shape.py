@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import foreign_exports as exports
+import role_player_exports as players
 from each import each
 from examples import examples
 from hypothesis import HealthCheck, given, settings, strategies as st
@@ -21,8 +22,16 @@ NAMES = (
     "1.conversation.json",
     "chat-export.json",
     "messages.jsonl",
+    "tavern.jsonl",
+    "card.json",
+    "webui.json",
+    "session.json",
+    "chatting.json",
 )
-ODD = [None, True, 7, -1e300, "", "x", "\ud800", [], {}, [None], {"type": "text"}, "1e999", 10**18]
+ODD = [
+    *(None, True, 7, -1, -1e300, "", "x", "\0", "\ud800", [], {}, [None], [[]], {"type": "text"}),
+    *("1e999", "nan", 10**18, 10**400, "data:image/png;base64,é", "<think>", "{{[INPUT]}}"),
+]
 
 
 def samples(folder: Path) -> dict[str, Any]:
@@ -36,6 +45,14 @@ def samples(folder: Path) -> dict[str, Any]:
         "1.conversation.json": json.loads(lm.read_text()),
         "chat-export.json": [exports.webui_branches()],
         "messages.jsonl": [json.loads(line) for line in lines if line.startswith('{"')],
+        "tavern.jsonl": [
+            *(players.HEADER, players.GREETING, players.QUESTION, players.ANSWER),
+            *(players.HIDDEN, players.NARRATED),
+        ],
+        "card.json": players.CARD,
+        "webui.json": players.WEBUI_LOG,
+        "session.json": players.SESSION,
+        "chatting.json": players.CHATTING,
     }
 
 
@@ -101,7 +118,7 @@ def check(chat: Any) -> None:
         calls |= {call["id"] for call in message.settings.get("tool_calls", ())}
         if message.role is Role.TOOL:
             assert message.settings["tool_call"]["id"] in calls
-    assert chat.conversation.active_leaf_id in ids
+    assert chat.conversation.active_leaf_id in (ids or {None})
     assert chat.conversation.title
     attached = [a.id for message in chat.messages for a in message.attachments]
     assert len(set(attached)) == len(attached)

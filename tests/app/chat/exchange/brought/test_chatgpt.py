@@ -182,3 +182,15 @@ def test_ids_are_the_same_each_time_and_split_files_are_one_archive(
     ids = [{m.id for chat in found.chats for m in chat.messages} for found in (first, again)]
     assert ids[0] == ids[1]
     assert len(ids[0]) == 2
+
+
+def test_a_title_behind_a_long_mapping_is_found(read: Any, tmp_path: Path) -> None:
+    chat = exports.gpt_chat(
+        "Late", exports.tree({"a": (None, exports.said("user", "x" * 99_999))}), "a"
+    )
+    title = chat.pop("title")
+    path = tmp_path / "conversations.json"
+    path.write_text(json.dumps([{}, {**chat, "title": title}]))
+    assert [each.conversation.title for each in read(path).chats] == ["Late"]
+    path.write_text(json.dumps({"mapping": {"properties": {"id": {"type": "keyword"}}}}))
+    assert not read(path).apps

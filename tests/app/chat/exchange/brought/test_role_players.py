@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 import struct
+import tracemalloc
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -12,16 +14,31 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import foreign_exports as exports
+import pytest
+import yaml
 from each import each
+from role_player_exports import (
+    ANSWER,
+    CARD,
+    CHARACTER,
+    GREETING,
+    HEADER,
+    HIDDEN,
+    NARRATED,
+    PNG,
+    QUESTION,
+    WEBUI_LOG,
+)
 
+from app.chat.exchange.brought import cards, kobold
 from app.chat.exchange.brought.cards import card_chunk
+from app.chat.exchange.brought.places import opened_place
 from app.chat.exchange.brought.silly_tavern import tavern_time
 from app.chat.exchange.recognising import is_import
 from models.records import ConversationKind
 
 Outline = Callable[[Any], list[str]]
-PNG = b"\x89PNG\r\n\x1a\n"
-PIXEL = "data:image/png;base64," + base64.b64encode(PNG + bytes(20)).decode()
 
 
 def json_lines(path: Path, *values: Any) -> Path:
@@ -33,36 +50,6 @@ def json_lines(path: Path, *values: Any) -> Path:
 
 def told(chat: Any, content: str) -> Any:
     return next(message for message in chat.messages if message.content == content)
-
-
-HEADER = {
-    "user_name": "Ada",
-    "character_name": "Seraphina",
-    "create_date": "2023-11-4@21h30m20s",
-    "chat_metadata": {"integrity": "5b1f", "note_prompt": "Be brief."},
-}
-GREETING = {
-    "name": "Seraphina",
-    "is_user": False,
-    "send_date": "November 4, 2023 9:30pm",
-    "mes": "Welcome, edited.",
-    "swipe_id": 0,
-    "swipes": ["Welcome.", "Hail."],
-    "swipe_info": [{"send_date": "x"}, {"send_date": 1700000000000, "extra": {"model": "m-1"}}],
-    "extra": {},
-}
-QUESTION = {"name": "Ada", "is_user": True, "mes": "Hi", "send_date": "2023-11-04T22:00:00Z"}
-ANSWER = {
-    "name": "Seraphina",
-    "is_user": False,
-    "mes": "<think>Hm.</think>\n\nHello",
-    "send_date": "2023-11-4 @22h 01m 02s 3ms",
-    "swipe_id": "1",
-    "swipes": ["Nothing", "<think>Hm.</think>\n\nHello"],
-    "extra": {"reasoning": "Think.", "reasoning_duration": 1500, "model": "m-2", "image": PIXEL},
-}
-HIDDEN = {"name": "Seraphina", "is_user": False, "is_system": True, "mes": "Aside"}
-NARRATED = {"name": "Note", "is_system": False, "mes": "Night.", "extra": {"type": "narrator"}}
 
 
 def test_a_chat_of_silly_tavern(read: Any, outline: Outline, tmp_path: Path) -> None:
@@ -104,6 +91,33 @@ def test_a_chat_of_silly_tavern(read: Any, outline: Outline, tmp_path: Path) -> 
     assert [message.id for message in alone.messages] == [m.id for m in found.chat.messages]
 
 
+def test_no_version_is_lost_where_nobody_says_which_is_shown(
+    read: Any, outline: Outline, tmp_path: Path
+) -> None:
+    first = {"name": "Bob", "is_user": False, "mes": "A", "swipes": ["A", "B"]}
+    edited = {"name": "Bob", "is_user": False, "mes": "edited", "swipes": ["C", None, "D"]}
+    unused = {"user_name": "unused", "character_name": "unused", "chat_metadata": {}}
+    for number, name in enumerate(("Bob", "Eve")):
+        greeting = first | {"name": name}
+        json_lines(tmp_path / name / "chat.jsonl", unused, greeting, *[edited] * (1 - number))
+    found = read(tmp_path)
+    assert [outline(chat) for chat in found.chats] == [
+        [
+            *("0 assistant: A", "1 assistant: C", "1 assistant: D", "1 assistant: edited"),
+            "0 assistant: B",
+        ],
+        ["0 assistant: A", "0 assistant: B"],
+    ]
+    assert len({chat.conversation.id for chat in found.chats}) == 2
+    leaf = found.chats[0].conversation.active_leaf_id
+    assert told(found.chats[0], "edited").id == leaf
+    log = {"internal": [["a", "B"]], "visible": [], "metadata": {
+        "assistant_0": {"versions": [{"content": "A"}, {"content": "C"}]}}}  # fmt: skip
+    (tmp_path / "log.json").write_text(json.dumps(log))
+    texts = [message.content for message in read(tmp_path / "log.json").chat.messages]
+    assert texts == ["a", "A", "C", "B"]
+
+
 def test_an_old_group_has_no_first_line(read: Any, outline: Outline, tmp_path: Path) -> None:
     other = {"name": "Bob", "is_user": False, "mes": "Yo", "send_date": "never", "swipes": None}
     group = json_lines(tmp_path / "group chats" / "2023-11-4.jsonl", QUESTION, other)
@@ -135,21 +149,6 @@ def test_times_as_silly_tavern_has_written_them() -> None:
     )
 
 
-CARD = {
-    "spec": "chara_card_v2",
-    "data": {
-        "name": "Seraphina",
-        "description": "{{char}} guards the glade of <USER>.",
-        "personality": "kind{{// secretly tired}}",
-        "scenario": "",
-        "first_mes": "Welcome, {{user}}.",
-        "alternate_greetings": ["Hail.", 7, "Hail."],
-        "mes_example": "<START>\n{{Char}}: Rest.",
-        "system_prompt": "{{original}}Stay in role.",
-        "character_book": {"entries": [{}, {}]},
-        "tags": ["Fantasy", None],
-    },
-}
 PROMPT = """Stay in role.
 
 Seraphina guards the glade of User.
@@ -194,6 +193,70 @@ def test_a_card_is_a_chat_with_its_system_prompt(
     assert chat.conversation.system_prompt == "A smith.\n\nScenario:\nA forge."
 
 
+def test_older_characters_are_cards(read: Any, outline: Outline, tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(yaml.safe_dump(CHARACTER))
+    chat = read(tmp_path / "a.yaml").chat
+    assert outline(chat) == ["0 assistant: *strides in* Hey, User!"]
+    assert chat.conversation.system_prompt == (
+        "Chiharu's persona: an engineer.\nUser: Hi\n\nExamples of what is said:\nChiharu: 1 < 2."
+    )
+    old = {"char_name": "Bob", "char_persona": "A smith.", "char_greeting": "Yo", "example": 1}
+    (tmp_path / "b.json").write_text(json.dumps(old))
+    assert outline(read(tmp_path / "b.json").chat) == ["0 assistant: Yo"]
+    config = tmp_path / "compose.yml"
+    config.write_text("name: app\nservices: {}\n")
+    (tmp_path / "note.md").write_text("name: x\ncontext: y\n")
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("name: [\ncontext: *no\n")
+    assert read(bad).missing == {"Character cards that can't be read": 1}
+    assert [is_import(str(tmp_path / name)) for name in ("a.yaml", "compose.yml", "note.md")] == [
+        *(True, False, False),
+    ]
+
+
+def test_fields_are_bounded_before_names_are_filled_in(
+    read: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cards, "MAX_FIELD", 800)
+    card = {"name": "N" * 500, "description": "", "first_mes": "{{char}}" * 1000}
+    (tmp_path / "a.json").write_text(json.dumps(card))
+    found = read(tmp_path / "a.json")
+    assert len(found.chat.messages[0].content) == 100 * cards.LONGEST_NAME
+    assert found.missing == {"The rest of fields longer than 800 characters": 1}
+
+
+def test_a_session_of_nothing_but_marks_is_bounded(
+    read: Any, outline: Outline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kobold, "MAX_TURNS", 3)
+    assert outline(read(session(tmp_path, prompt="{{[INPUT]}}x" * 5)).chat) == [
+        *("0 user: x", "1 user: x", "2 user: x{{[INPUT]}}x{{[INPUT]}}x"),
+    ]
+
+
+def test_pictures_beside_chats_are_not_unpacked_for_a_card(read: Any, tmp_path: Path) -> None:
+    card = pictured(chunk(b"tEXt", as_text(b"chara", CARD)))
+    path = tmp_path / "export.zip"
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("conversations.json", json.dumps([exports.gpt_branches()]))
+        file.writestr("made.png", card)
+    assert read(path).apps == ["ChatGPT"]
+    with zipfile.ZipFile(path, "a") as file:
+        file.writestr("characters/Seraphina.png", card)
+    assert read(path).apps == ["ChatGPT", "Character cards"]
+
+
+def test_a_card_behind_a_large_picture_is_found_without_reading_it(tmp_path: Path) -> None:
+    path = tmp_path / "large.png"
+    body = chunk(b"IDAT", bytes(3_000_000))
+    path.write_bytes(pictured(body, chunk(b"tEXt", as_text(b"chara", CARD))))
+    with opened_place(path) as place, place.open(place.entries[0].name) as file:
+        tracemalloc.start()
+        assert card_chunk(file)
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+        tracemalloc.stop()
+
+
 def test_a_card_in_a_picture(read: Any, tmp_path: Path) -> None:
     newer = CARD | {"spec": "chara_card_v3"}
     older = {"name": "Old", "description": "x", "first_mes": "y"}
@@ -211,7 +274,7 @@ def test_a_card_in_a_picture(read: Any, tmp_path: Path) -> None:
 
 def test_pictures_that_are_no_card_are_none() -> None:
     def is_none(data: bytes) -> None:
-        assert card_chunk(data) == b""
+        assert card_chunk(io.BytesIO(data)) == b""
 
     bomb = chunk(b"zTXt", b"chara\0\0" + zlib.compress(bytes(20_000_000)))
     each(
@@ -230,29 +293,9 @@ def test_pictures_that_are_no_card_are_none() -> None:
 
 
 def test_a_chat_of_text_generation_webui(read: Any, outline: Outline, tmp_path: Path) -> None:
-    log = {
-        "internal": [
-            ["<|BEGIN-VISIBLE-CHAT|>", "How can I help?"],
-            ["1 < 2?", "<think>Sure.</think>Yes."],
-            ["only one"],
-            ["Look", "A dot."],
-        ],
-        "visible": [["", "How can I help?"], ["1 &lt; 2?", "Yes."], [], ["Look", "A dot."]],
-        "metadata": {
-            "user_1": {"timestamp": "Jan 05, 2025 14:03"},
-            "assistant_1": {
-                "timestamp": "Jan 05, 2025 14:04",
-                "model_name": "m.gguf",
-                "versions": [{"content": "No."}, {"content": "<think>Sure.</think>Yes."}],
-                "current_version_index": 1,
-            },
-            "user_3": {"attachments": [{"name": "dot.png", "image_data": PIXEL}, {"name": "n.txt",
-                       "content": "a note"}, {"name": "gone.pdf"}]},
-        },
-    }  # fmt: skip
     path = tmp_path / "chat" / "Chiharu" / "20250105-14-02-00.json"
     path.parent.mkdir(parents=True)
-    path.write_text(json.dumps(log))
+    path.write_text(json.dumps(WEBUI_LOG))
     found = read(tmp_path)
     assert found.apps == ["text-generation-webui"]
     assert outline(found.chat) == [

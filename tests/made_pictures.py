@@ -38,12 +38,12 @@ def encoded(image: Image.Image, kind: str, **options: Any) -> bytes:
     return file.getvalue()
 
 
-def turned(orientation: int, width: int = 60, height: int = 40) -> bytes:
-    """A JPEG as a camera writes it that was held another way."""
+def turned(orientation: int, width: int = 60, height: int = 40, kind: str = "JPEG") -> bytes:
+    """As a camera writes it that was held another way."""
     exif = Image.Exif()
     exif[0x0112] = orientation
     exif[0x010E] = "where it was taken"
-    return a_picture(width, height, "JPEG", exif=exif)
+    return a_picture(width, height, kind, exif=exif)
 
 
 def an_animation(kind: str = "GIF") -> bytes:

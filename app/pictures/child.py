@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 from io import BytesIO
-from typing import Final
+from typing import Final, cast
 
 from PIL import Image, ImageCms
 
@@ -20,6 +20,7 @@ from app.engine.protocol.frames import ProtocolError
 from app.pictures.kinds import HEAD_BYTES, picture_type
 from app.pictures.messages import (
     FIRST_FRAME,
+    FIRST_PAGE,
     MAX_DRAWN,
     ON_WHITE,
     DrawPicture,
@@ -109,7 +110,9 @@ def answer(request: PictureRequest) -> PictureReply:
 
 def prepared(request: PreparePicture) -> PicturePrepared:
     image, kind = _opened(request)
-    notes = [FIRST_FRAME] if getattr(image, "is_animated", False) and kind != "JPEG" else []
+    notes = []
+    if getattr(image, "is_animated", False) and kind != "JPEG":
+        notes.append(FIRST_PAGE if kind == "TIFF" else FIRST_FRAME)
     given = image.size
     turn = 1 if request.raw_width else _orientation(image)
     image, is_clear = _on_white(_fitting(image, request.longest, request.longest, turn))
@@ -149,6 +152,8 @@ def _opened(request: PictureRequest) -> tuple[Image.Image, str]:
 
 
 def _orientation(image: Image.Image) -> int:
+    if image.format == "TIFF":
+        return 1  # Pillow turns it as it decodes it, and says its size as it will be
     try:
         return int(image.getexif().get(_ORIENTATION, 1))
     except Exception:  # noqa: BLE001 - what is beside the picture does not keep it away
@@ -163,8 +168,10 @@ def _fitting(image: Image.Image, width: int, height: int, turn: int) -> Image.Im
     size = max(1, round(image.width * scale)), max(1, round(image.height * scale))
     image.draft("RGB", size)
     image.load()
-    if image.mode.startswith("I;16") or image.mode == "I":
+    if image.mode.startswith("I;16"):
         image = image.convert("I").point(lambda value: value * (1 / 257)).convert("L")
+    elif image.mode in ("I", "F"):
+        image = _stretched(image)
     elif image.mode in ("P", "PA", "1"):
         image = image.convert("RGBA" if image.has_transparency_data else "RGB")
     elif image.mode in ("L", "RGB") and image.has_transparency_data:
@@ -172,6 +179,13 @@ def _fitting(image: Image.Image, width: int, height: int, turn: int) -> Image.Im
     if image.size != size:
         image = image.resize(size, Image.Resampling.LANCZOS, reducing_gap=3.0)
     return image.transpose(_TURNS[turn]) if turn in _TURNS else image
+
+
+def _stretched(image: Image.Image) -> Image.Image:
+    """Measurements: the file does not say which number is white."""
+    least, most = cast("tuple[float, float]", image.getextrema())
+    scale = 255 / ((most - least) or 1)
+    return image.point(lambda value: value * scale - least * scale).convert("L")
 
 
 def _on_white(image: Image.Image) -> tuple[Image.Image, bool]:

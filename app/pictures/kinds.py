@@ -16,7 +16,7 @@ _PICTURES: Final = (
     (b"MM\0*", "image/tiff"),
 )
 _BMP: Final = re.compile(rb"BM.{4}\0\0\0\0.{4}[\x0c\x28\x38\x40\x6c\x7c]\0\0\0", re.DOTALL)
-_BRANDS: Final = {b"avif": "image/avif", b"avis": "image/avif"}
+_AVIF: Final = re.compile(rb"(?:m[is]f1(?:.{4})*)?avi[fs]", re.DOTALL)
 _HEIC: Final = frozenset({b"heic", b"heix", b"hevc", b"heim", b"heis", b"mif1", b"msf1"})
 _SVG: Final = re.compile(
     rb"(?:<\?xml[^>]*>|(?><!--.*?-->)|<!DOCTYPE[^>]*>|\s|\xef\xbb\xbf)*+<svg[\s>]", re.DOTALL
@@ -28,6 +28,8 @@ def picture_type(head: bytes) -> str:
 
     >>> picture_type(b"GIF89a.."), picture_type(b"BM is a text"), picture_type(b"RIFF....WEBPVP8 ")
     ('image/gif', '', 'image/webp')
+    >>> picture_type(b"...\\x18ftypmif1....mif1avif"), picture_type(b"...\\x14ftypmif1....heic")
+    ('image/avif', 'image/heic')
     """
     for mark, media_type in _PICTURES:
         if head.startswith(mark):
@@ -35,8 +37,10 @@ def picture_type(head: bytes) -> str:
     if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
         return "image/webp"
     if head[4:8] == b"ftyp":
-        brand = head[8:12]
-        return _BRANDS.get(brand, "image/heic" if brand in _HEIC else "")
+        brands = head[8 : int.from_bytes(head[:4], "big")]  # some begin with the container's
+        if _AVIF.match(brands):
+            return "image/avif"
+        return "image/heic" if brands[:4] in _HEIC else ""
     return "image/bmp" if _BMP.match(head) else ""
 
 

@@ -10,6 +10,7 @@ from app.engine.protocol.frames import FEW, Blob, Count, ProtocolError, WireMess
 from app.refusal import Refusal
 
 FIRST_FRAME: Final = "first frame"
+FIRST_PAGE: Final = "first page"
 ON_WHITE: Final = "on white"
 """It was transparent in parts, which models cannot see."""
 
@@ -46,7 +47,8 @@ class PicturesReady(WireMessage, frozen=True, tag=True):
 
 
 class PicturePrepared(WireMessage, frozen=True, tag=True):
-    """`given_width`, `given_height`: before it was scaled. `notes`: `FIRST_FRAME`, `ON_WHITE`."""
+    """`given_width`, `given_height`: before it was scaled. `notes`: `FIRST_FRAME`, `FIRST_PAGE`,
+    `ON_WHITE`."""
 
     data: Blob
     media_type: Word

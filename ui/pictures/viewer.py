@@ -25,7 +25,13 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QAbstractScrollArea, QFileDialog, QHBoxLayout, QVBoxLayout, QWidget
 
 from app.chat.attachments.kinds import PICTURE
-from app.pictures.messages import MAX_DRAWN, PictureDrawn
+from app.pictures.messages import (
+    FIRST_FRAME,
+    FIRST_PAGE,
+    MAX_DRAWN,
+    ON_WHITE,
+    PictureDrawn,
+)
 from models.records import Attachment, File
 from ui.chat.composer_chips import cost_text
 from ui.look.theme import Theme
@@ -47,7 +53,11 @@ _ENDINGS: Final = {
     "audio/mpeg": ".mp3",
     "audio/flac": ".flac",
 }
-_NOTES: Final = {"first frame": "first frame only", "on white": "transparency shown as white"}
+_NOTES: Final = {
+    FIRST_FRAME: "first frame only",
+    FIRST_PAGE: "first page only",
+    ON_WHITE: "transparency shown as white",
+}
 
 
 class Canvas(QAbstractScrollArea):

@@ -17,7 +17,7 @@ from app.chat.attachments.sounds import length_s, sound_type
 from app.chat.attachments.text_files import FileRefused, TextFile, read_text_file
 from app.pictures.client import Pictures
 from app.pictures.kinds import HEAD_BYTES, is_svg, picture_type
-from app.pictures.messages import FIRST_FRAME, ON_WHITE, PicturePrepared, PictureRefused
+from app.pictures.messages import FIRST_FRAME, FIRST_PAGE, ON_WHITE, PicturePrepared, PictureRefused
 from app.reading.document import DocumentRefused
 from app.reading.files import opened, read_bytes, shown_name
 
@@ -27,6 +27,7 @@ PASTED_NAME: Final = "Pasted picture"
 _KINDS: Final = {"too_large": "Too large", "unknown": "Not a picture", "timeout": "Takes too long"}
 _NOTES: Final = {
     FIRST_FRAME: "only the first frame of the animation is attached",
+    FIRST_PAGE: "only the first page is attached",
     ON_WHITE: "what is transparent is white for the model",
 }
 

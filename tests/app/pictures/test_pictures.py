@@ -27,6 +27,7 @@ from PIL import Image
 from app.pictures.client import Pictures
 from app.pictures.messages import (
     FIRST_FRAME,
+    FIRST_PAGE,
     ON_WHITE,
     PictureDrawn,
     PicturePrepared,
@@ -111,6 +112,12 @@ def test_a_camera_may_have_been_held_any_way(
     assert b"taken" not in found.data  # where, when and by whom is nobody's business
     shown = pictures.draw(turned(orientation, 600, 400), 90, 90).result(WAIT_S)
     assert (shown.width, shown.height) == ((60, 90) if is_lying else (90, 60))
+    for kind in ("TIFF", "PNG", "WEBP", "AVIF"):
+        found = prepared(pictures, turned(orientation, 60, 40, kind), 30)
+        image = opened(found)
+        assert colour_at(image, *places[red_at]) == "red", kind
+        assert image.size == ((20, 30) if is_lying else (30, 20))
+        assert (found.given_width, found.given_height) == ((40, 60) if is_lying else (60, 40))
 
 
 def test_what_is_transparent_stands_on_white_and_is_said(pictures: Pictures) -> None:
@@ -140,16 +147,23 @@ def test_of_an_animation_the_first_frame_is_taken_and_that_is_said(
     assert colour_at(opened(found), 0.5, 0.5) == "red"
 
 
-@each("mode", ["L", "LA", "1", "I;16", "CMYK", "YCbCr"])
+def test_of_pages_the_first_one_is_taken(pictures: Pictures) -> None:
+    pages = [two_halves(60, 40), Image.new("RGB", (60, 40), "white")]
+    found = prepared(pictures, encoded(pages[0], "TIFF", save_all=True, append_images=pages[1:]))
+    assert found.notes == [FIRST_PAGE]
+    assert colour_at(opened(found), 0.2, 0.5) == "red"
+
+
+@each("mode", ["L", "LA", "1", "I;16", "I", "F", "CMYK", "YCbCr"])
 def test_all_ways_to_store_colours_come_out_as_they_look(pictures: Pictures, mode: str) -> None:
-    if mode == "I;16":
-        image = Image.new("I;16", (40, 20), 65535)
+    if mode in ("I;16", "I", "F"):
+        image = Image.new(mode, (40, 20), {"I;16": 65535, "I": 900, "F": 0.9}[mode])
         image.paste(0, (0, 0, 20, 20))
     else:
         image = Image.new("L", (40, 20), 255)
         image.paste(0, (0, 0, 20, 20))
         image = image.convert("RGB").convert(mode) if mode == "CMYK" else image.convert(mode)
-    kind = "JPEG" if mode in ("CMYK", "YCbCr") else "PNG"
+    kind = {"CMYK": "JPEG", "YCbCr": "JPEG", "I": "TIFF", "F": "TIFF"}.get(mode, "PNG")
     found = opened(prepared(pictures, encoded(image, kind)))
     assert (colour_at(found, 0.2, 0.5), colour_at(found, 0.8, 0.5)) == ("black", "white")
 

@@ -200,8 +200,6 @@ class Batching:
             chunk = max(chunk - n_writers, 1)
         if replies[0].request.generate.repeatable:
             chunk = REPEATABLE_CHUNK
-        room = min(self._batch.room - n_writers, chunk)
-        room = self._space.make_room(n_writers + room) - n_writers
         wants = [_text_ahead(r, len(s.cells)) for s, r in zip(reading, replies, strict=True)]
         # Each slot may ask for one row of scores; what is left of them goes to scored prompts.
         scorable = max(self._max_outputs - n_writers - len(reading) + 1, 1)
@@ -209,6 +207,9 @@ class Batching:
             if reply.request.generate.score_prompt:
                 wants[number] = min(wants[number], scorable)
                 scorable = max(scorable - wants[number], 1)
+        # No more than they take: others' cells would be moved out for nothing.
+        room = min(self._batch.room - n_writers, chunk, sum(wants))
+        room = self._space.make_room(n_writers + room) - n_writers
         rows = []
         for slot, reply, share in zip(reading, replies, shares(wants, room), strict=True):
             if share:

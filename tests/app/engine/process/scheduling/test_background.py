@@ -160,3 +160,15 @@ def test_one_that_a_person_asked_for_leaves_nothing_either(made_session: NativeS
     session.reply([*range(400, 600)], ENDLESS, max_tokens=5, conversation="other")
     held = [s.conversation for s in session.scheduler._slots if len(s.cells)]
     assert [*held, *(p.conversation for p in session.scheduler._space.parking)] == ["other", "chat"]
+
+
+def test_where_it_fits_beside_a_long_chat_the_chat_stays_where_it_is(
+    made_session: NativeSession,
+) -> None:
+    """It needs fewer cells than a pass could read."""
+    session = made_session
+    n_ctx = session.weights.n_ctx
+    session.reply([3 + i % 700 for i in range(n_ctx - 50)], ENDLESS, max_tokens=1)
+    session.reply([5, 6, 7, *range(300, 320)], ENDLESS, max_tokens=5, is_background=True)
+    assert [len(s.cells) for s in session.scheduler._slots if len(s.cells)] == [n_ctx - 50]
+    assert not list(session.scheduler._space.parking)

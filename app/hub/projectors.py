@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 
-from app.gguf.local.projecting import likeness
+from app.gguf.local.projecting import BITS, likeness
 from app.hub.records import HubFile
-
-BITS: Final = ("F16", "BF16", "Q8_0", "F32")
-"""The best first: BF16 is slow on most processors, F32 tells no more than F16."""
 
 
 def projectors_for(name: str, files: Iterable[HubFile]) -> tuple[HubFile, ...]:

@@ -5,12 +5,13 @@
 
 What must hold: a projector whose vectors can't be as long as the weights' embedding is never
 among them, nor one that lies somewhere else and that no program keeps with them. The first of
-several is taken: the nearest, then the one whose name fits best, then F16 before larger and smaller
-ones (of which BF16 is slow on most processors, and F32 tells no more).
+several is taken: the nearest, then the one whose name fits best, then by `BITS`.
 
 A plain `mmproj-F16.gguf` in a folder of many models is for those of them that have a place for
 pictures in their template, and for any model that is alone there. A name that says another model is
-no match, however near it lies.
+no match, however near it lies: another number or letter is another model, since sisters differ in
+nothing else (MiniCPM-V and -o, Qwen2-VL and Qwen2.5-VL: the same embedding). llama.cpp reads a
+projector out of one file, so one that is split is none.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import threading
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -30,15 +32,21 @@ from app.gguf.header import read_header
 from app.gguf.local.entries import FoundWeights
 from app.gguf.local.finding import MAX_BESIDE, is_projector_name
 from app.gguf.local.ollama_store import layers_beside
+from app.gguf.local.split_names import set_name
 from app.gguf.projector import ProjectorFacts
 from app.gguf.refusal import HeaderRefused
 
 MAX_READ: Final = 32
-_BITS: Final = ("F16", "BF16", "Q8_0", "F32")
-_WORDS: Final = re.compile(r"[^\w.]+|_")
+LOOK_S: Final = 3.0
+"""For the folders around a file: one of them may be a network drive that hangs."""
+BITS: Final = ("F16", "BF16", "Q8_0", "F32")
+"""The best first: BF16 is slow on most processors, F32 tells no more than F16."""
+_WORDS: Final = re.compile(r"[^\w.]+|_|\.(?!\d)|(?<!\d)\.")
+_POINTS: Final = re.compile(r"(?<=\d)_(?=\d)")
+"""2_6 is 2.6."""
 _NOISE: Final = re.compile(
-    r"ud|i?q\d\w*|(bf|f|fp)(16|32)|mxfp\d|nvfp\d|k|[xms]{0,2}[msl]|[01]|mmproj|projector|model|ggml"
-    r"|gguf|it|instruct|chat|of|\d{5}"
+    r"ud|i1|i?q\d[\w.]*|(bf|f|fp)(16|32)|mxfp\d|nvfp\d|k|[xms]{0,2}[msl]|[01]|mmproj|projector|model"
+    r"|ggml|gguf|it|instruct|chat|of|\d{5}"
 )
 """Words in names that say how something is stored, and not what it is."""
 _ENOUGH: Final = 0.75
@@ -68,7 +76,8 @@ def find_projectors(path: Path | str) -> tuple[Projector, ...]:
     there."""
     path = Path(path)
     kept = layers_beside(path)
-    near = list(itertools.islice(_near(path), MAX_READ))
+    real = Path(os.path.realpath(path))
+    near = _in_time(each for place in dict.fromkeys((path, real)) for each in _near(place))
     if not kept and not near:
         return ()
     try:
@@ -77,7 +86,7 @@ def find_projectors(path: Path | str) -> tuple[Projector, ...]:
     except HeaderRefused:
         return ()
     alone = _is_alone(path.name, (name for name in _listed(path.parent)))
-    own = _Side((path,), (path.stem, facts.name), facts.n_embd, facts.takes_pictures, alone)
+    own = _Side((path, real), (path.stem, facts.name), facts.n_embd, facts.takes_pictures, alone)
     found = []
     for each in dict.fromkeys((*kept, *near)):
         try:
@@ -91,29 +100,42 @@ def find_projectors(path: Path | str) -> tuple[Projector, ...]:
     return _ranked(own, found)
 
 
+def _in_time(near: Iterator[Path]) -> tuple[Path, ...]:
+    """What is found before time is up, on a thread that may hang for ever."""
+    found: dict[Path, None] = {}
+
+    def look() -> None:
+        for path in near:
+            found[path] = None
+            if len(found) == MAX_READ:
+                return
+
+    looking = threading.Thread(target=look, name="projectors", daemon=True)
+    looking.start()
+    looking.join(LOOK_S)
+    return tuple(found.copy())
+
+
 def _near(path: Path) -> Iterator[Path]:
-    """Files called as projectors: in the same folder, in other folders of the same download, and
-    one folder up or down."""
-    top = repository_of(path)
-    around: Iterable[Path] = (path.parent, path.parent.parent)
-    if top is not None:
-        revisions = sorted(_folders(top / "snapshots"))
-        around = (path.parent, *(each for each in revisions), *_inside(revisions))
-    else:
-        around = (*around, *_folders(path.parent))
-    seen: set[Path] = set()
-    for folder in around:
-        if folder in seen:
-            continue
-        seen.add(folder)
+    """Files called as projectors."""
+    for folder in _around(path):
         for name in _listed(folder):
             if is_projector_name(name) and folder / name != path:
                 yield folder / name
 
 
-def _inside(folders: Iterable[Path]) -> Iterator[Path]:
-    for folder in folders:
-        yield from _folders(folder)
+def _around(path: Path) -> Iterator[Path]:
+    """The same folder, other folders of the same download, and one folder up or down."""
+    yield path.parent
+    top = repository_of(path)
+    if top is None:
+        yield path.parent.parent
+        yield from _folders(path.parent)
+        return
+    revisions = _folders(top / "snapshots")
+    yield from revisions
+    for each in revisions:
+        yield from _folders(each)
 
 
 def _listed(folder: Path) -> list[str]:
@@ -267,8 +289,10 @@ def _rank(own: _Side, other: _Other) -> tuple[object, ...] | None:
             return None
         if nearness == _ONE_OFF and is_plain and by_header < _ENOUGH:
             return None  # it lies with another model
+    if set_name(other.projector.path.name) is not None:
+        return None
     kind = other.projector.quantisation
-    bits = _BITS.index(kind) if kind in _BITS else len(_BITS)
+    bits = BITS.index(kind) if kind in BITS else len(BITS)
     path = other.projector.path
     return (not other.is_kept, nearness, -by_name, -by_header, bits, path.name, str(path))
 
@@ -312,17 +336,30 @@ def _said(name: str) -> frozenset[str]:
 
     >>> sorted(_said("ggml-org_gemma-3-4b-it-GGUF_mmproj-model-f16"))
     ['3', '4b', 'gemma', 'org']
-    >>> _said("mmproj-BF16"), sorted(_said("Qwen2.5-VL-7B-Instruct-Q4_K_M"))
+    >>> _said("mmproj-BF16"), sorted(_said("Qwen2.5-VL-7B-Instruct.Q4_0"))
     (frozenset(), ['7b', 'qwen2.5', 'vl'])
     """
-    words = {word.strip(".") for word in _WORDS.split(name.casefold())}
+    words = set(_WORDS.split(_POINTS.sub(".", name.casefold())))
     return frozenset(word for word in words if word and not _NOISE.fullmatch(word))
 
 
 def likeness(own: str, other: str) -> float:
-    """The part of another name's words that this one has, too; 0 where it says nothing."""
+    """The part of another name's words that this one has, too; 0 where it says nothing, or another
+    version or size.
+
+    >>> likeness("Qwen2.5-VL-7B", "mmproj-Qwen_Qwen2.5-VL-7B"), likeness("tiny-4B", "org_tiny-7B")
+    (0.75, 0.0)
+    """
     said = _said(other)
-    return len(said & _said(own)) / len(said) if said else 0.0
+    missing = said - _said(own)
+    if not said or any(_is_exact(word) for word in missing):
+        return 0.0
+    return 1 - len(missing) / len(said)
+
+
+def _is_exact(word: str) -> bool:
+    """A version, a size, or a letter that sisters are told apart by."""
+    return len(word) == 1 or any(letter.isdigit() for letter in word)
 
 
 def _is_alone(name: str, beside: Iterable[str]) -> bool:

@@ -7,8 +7,10 @@ import json
 import random
 from collections.abc import Callable
 from pathlib import Path
+from threading import Event
 from typing import Any
 
+import pytest
 from each import each
 from made_projectors import PLAIN, put_projector, put_weights
 from placed_weights import looked_into
@@ -16,6 +18,7 @@ from placed_weights import looked_into
 from app.engine.planning.projector_plan import projector_sizes
 from app.gguf.facts import facts_of
 from app.gguf.header import Header, TensorInfo, read_header
+from app.gguf.local import projecting
 from app.gguf.local.entries import entries
 from app.gguf.local.places import Origin, Place, PlaceLayout
 from app.gguf.local.projecting import Pairing, all_projectors, find_projectors
@@ -131,6 +134,35 @@ def with_another_model(top: Path) -> tuple[Path, list[Path]]:
     return put_weights(top / "gemma-3-4b-Q4_0.gguf"), []
 
 
+def a_sister(top: Path) -> tuple[Path, list[Path]]:
+    """The same embedding, and one letter, or number, is another."""
+    weights = put_weights(top / "MiniCPM-V-2_6-Q4_K_M.gguf")
+    put_weights(top / "MiniCPM-o-2_6-Q4_K_M.gguf")
+    for name in ("MiniCPM-o-2_6", "openbmb_MiniCPM-V-2_5", "openbmb_MiniCPM-V-2_6-70B"):
+        put_projector(top / f"mmproj-{name}-f16.gguf")
+    return weights, []
+
+
+def with_points(top: Path) -> tuple[Path, list[Path]]:
+    weights = put_weights(top / "MiniCPM-V-2.6.i1-Q4_K_M.gguf")
+    put_weights(top / "qwen2-vl-7b.Q8_0.gguf")
+    return weights, [put_projector(top / "MiniCPM-V-2_6.mmproj-Q8_0.gguf")]
+
+
+def in_parts(top: Path) -> tuple[Path, list[Path]]:
+    put_projector(top / "mmproj-F16-00001-of-00002.gguf")
+    put_projector(top / "mmproj-F16-00002-of-00002.gguf")
+    return put_weights(top / "tiny-VL-Q4_0.gguf"), []
+
+
+def by_a_link(top: Path) -> tuple[Path, list[Path]]:
+    """What lies beside the file, wherever its link does."""
+    real = put_weights(top / "store" / "x" / "tiny-VL-Q4_0.gguf")
+    (top / "mine").mkdir()
+    (top / "mine" / "my.gguf").symlink_to(real)
+    return top / "mine" / "my.gguf", [put_projector(top / "store" / "x" / "mmproj-tiny-VL.gguf")]
+
+
 def not_utf8(top: Path) -> tuple[Path, list[Path]]:
     plain = put_projector(top / "mmproj.gguf")
     try:
@@ -178,6 +210,10 @@ def test_odd_headers_do_no_harm() -> None:
         hugging_face,
         folder_below,
         with_another_model,
+        a_sister,
+        with_points,
+        in_parts,
+        by_a_link,
         not_utf8,
         elsewhere,
     ],
@@ -245,6 +281,21 @@ def test_all_that_could_be_chosen(tmp_path: Path) -> None:
         ("one-mmproj.gguf", "sees pictures"),
         ("two-mmproj.gguf", "sees pictures and hears"),
     ]
+
+
+def test_a_folder_that_hangs_is_left_to_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a network drive does: what lies beside the file was found before."""
+    weights = put_weights(tmp_path / "m" / "tiny.gguf")
+    seeing = put_projector(tmp_path / "m" / "mmproj.gguf")
+    goes_on = Event()
+    monkeypatch.setattr(projecting, "_folders", lambda folder: [goes_on.wait() and folder])
+    monkeypatch.setattr(projecting, "LOOK_S", 0.05)
+    try:
+        assert [each.path for each in find_projectors(weights)] == [seeing]
+    finally:
+        goes_on.set()
 
 
 def test_a_file_that_is_not_there_has_none(tmp_path: Path) -> None:

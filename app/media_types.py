@@ -45,8 +45,11 @@ def media_type_of(data: bytes) -> str:
     return next((kind for start, kind in _BEGINNINGS if data.startswith(start)), "")
 
 
+MAX_STEPS: Final = 100_000
+"""Segments, chunks or false beginnings in a file; no real one has as many, and each takes time."""
 _FRAMES: Final = frozenset({*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC})
 """JPEG's markers of a frame's header (T.81, table B.1)."""
+_END, _SCAN, _FILL = 0xD9, 0xDA, 0xFF
 
 
 def picture_size(data: bytes) -> tuple[int, int] | None:
@@ -57,28 +60,34 @@ def picture_size(data: bytes) -> tuple[int, int] | None:
     """
     try:
         match media_type_of(data):
-            case "image/png":
-                found = struct.unpack_from(">II", data, 16)
+            case "image/png" if data[12:16] == b"IHDR":
+                return struct.unpack_from(">II", data, 16)
             case "image/gif":
-                found = struct.unpack_from("<HH", data, 6)
+                return struct.unpack_from("<HH", data, 6)
             case "image/bmp":
-                found = struct.unpack_from("<ii", data, 18)
+                (header,) = struct.unpack_from("<I", data, 14)
+                width, height = struct.unpack_from("<HH" if header == 12 else "<ii", data, 18)
+                return abs(width), abs(height)
             case "image/jpeg":
-                found = _jpeg_size(data)
-            case _:
-                return None
+                return _jpeg_size(data)
     except struct.error:
-        return None
-    width, height = abs(found[0]), abs(found[1])
-    return (width, height) if width and height else None
+        pass
+    return None
 
 
-def _jpeg_size(data: bytes) -> tuple[int, int]:
-    """From one segment to the next, to the frame's header."""
+def _jpeg_size(data: bytes) -> tuple[int, int] | None:
+    """From one segment to the next, to the frame's header; as stb_image, over what stands between
+    them."""
     at = 2
-    while True:
-        marker, length = struct.unpack_from(">HH", data, at)
-        if marker & 0xFF in _FRAMES:
+    for _ in range(MAX_STEPS):
+        at = data.find(b"\xff", at)
+        if at < 0:
+            break
+        marker, length = struct.unpack_from(">BH", data, at + 1)
+        if marker in _FRAMES:
             height, width = struct.unpack_from(">HH", data, at + 5)
             return width, height
-        at += 2 + max(length, 2)
+        if marker in (_END, _SCAN) or length < 2:
+            break
+        at += 1 if marker == _FILL else 2 + length
+    return None

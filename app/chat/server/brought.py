@@ -48,4 +48,4 @@ def _attachment(
 
 def _size(media: Media) -> dict[str, int]:
     size = picture_size(media.data)
-    return {"width": size[0], "height": size[1]} if size is not None else {}
+    return {"width": size[0], "height": size[1]} if size is not None and all(size) else {}

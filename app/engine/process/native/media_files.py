@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Final, NoReturn
 
 from app.engine.protocol.media_messages import MAX_PIXELS, MAX_SIDE, MediaKind
+from app.media_types import MAX_STEPS, READ_HERE, media_type_of, picture_size
 from app.refusal import Refusal
 
 MAX_SECONDS: Final = 900
@@ -46,7 +47,7 @@ def check_file(kind: MediaKind, data: bytes) -> None:
 
 def _check(kind: MediaKind, data: bytes) -> None:
     if kind == "image":
-        width, height = picture_size(data)
+        width, height = _claimed(data)
         if not (0 < width <= MAX_SIDE and 0 < height <= MAX_SIDE) or width * height > MAX_PIXELS:
             _refuse(
                 f"A picture of {width:,} × {height:,} pixels is too large: at most "
@@ -97,40 +98,12 @@ def _unknown(data: bytes, what: str, known: str) -> NoReturn:
 _PNG: Final = b"\x89PNG\r\n\x1a\n"
 
 
-def picture_size(data: bytes) -> tuple[int, int]:
-    """Width and height in pixels, as the header has them.
-
-    >>> picture_size(b"GIF89a" + bytes((2, 0, 1, 0, 0, 0, 0)))
-    (2, 1)
-
-    Raises Refusal, and struct.error or IndexError where it is cut off."""
-    if data.startswith(_PNG):
-        if data[12:16] != b"IHDR":
-            _damaged("picture")
-        return struct.unpack_from(">II", data, 16)
-    if data[:6] in (b"GIF87a", b"GIF89a"):
-        return struct.unpack_from("<HH", data, 6)
-    if data[:2] == b"BM":
-        (size,) = struct.unpack_from("<I", data, 14)
-        width, height = struct.unpack_from("<HH" if size == 12 else "<ii", data, 18)
-        return abs(width), abs(height)
-    if data[:3] == b"\xff\xd8\xff":
-        return _jpeg_size(data)
-    _unknown(data, "picture", "PNG or JPEG")
-
-
-def _jpeg_size(data: bytes) -> tuple[int, int]:
-    at = 2
-    while True:
-        while data[at : at + 1] == b"\xff":  # any number of them may stand before a marker
-            at += 1
-        marker, size = struct.unpack_from(">BH", data, at)
-        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
-            height, width = struct.unpack_from(">HH", data, at + 4)
-            return width, height
-        if marker in (0xD9, 0xDA) or size < 2:
-            _damaged("picture")
-        at += 1 + size
+def _claimed(data: bytes) -> tuple[int, int]:
+    """Width and height in pixels. Raises Refusal."""
+    kind = media_type_of(data)
+    if not kind.startswith("image/") or kind not in READ_HERE:
+        _unknown(data, "picture", "PNG or JPEG")
+    return picture_size(data) or _damaged("picture")
 
 
 def _check_png(data: bytes, width: int, height: int) -> None:
@@ -157,7 +130,9 @@ def _check_png(data: bytes, width: int, height: int) -> None:
 
 def _png_data(data: bytes) -> Iterator[bytes]:
     at = len(_PNG)
-    while at + 8 <= len(data):
+    for _ in range(MAX_STEPS):
+        if at + 8 > len(data):
+            return
         size, name = struct.unpack_from(">I4s", data, at)
         if name == b"IDAT":
             yield data[at + 8 : at + 8 + size]
@@ -170,7 +145,8 @@ def _png_data(data: bytes) -> Iterator[bytes]:
 
 
 def sound_seconds(data: bytes) -> float:
-    """How long a sound is, by its header or its frames. Raises as `picture_size`."""
+    """How long a sound is, by its header or its frames. Raises Refusal, and
+    struct.error or IndexError where it is cut off."""
     if data[:4] == b"RIFF" and data[8:12] == b"WAVE":
         return _wav_seconds(data)
     if data[:4] == b"fLaC":
@@ -188,7 +164,9 @@ def _rate(rate: int) -> int:
 
 def _wav_seconds(data: bytes) -> float:
     at, rate, frame = 12, 0, 0
-    while at + 8 <= len(data):
+    for _ in range(MAX_STEPS):
+        if at + 8 > len(data):
+            break
         name, size = struct.unpack_from("<4sI", data, at)
         if name == b"fmt ":
             form, channels, rate, _, frame = struct.unpack_from("<HHIIH", data, at + 8)
@@ -224,7 +202,7 @@ _MP3_BITS: Final = {
 
 def _mp3_seconds(data: bytes) -> float:
     """Sums up the frames: no header says how many there are."""
-    at, seconds, n_frames = 0, 0.0, 0
+    at, seconds, n_frames, n_false = 0, 0.0, 0, 0
     if data[:3] == b"ID3":
         a, b, c, d = data[6:10]
         at = 10 + ((a & 127) << 21 | (b & 127) << 14 | (c & 127) << 7 | d & 127)
@@ -232,6 +210,9 @@ def _mp3_seconds(data: bytes) -> float:
         frame = _mp3_frame(data, at)
         if frame is None:
             at = data.find(b"\xff", at + 1)
+            n_false += 1
+            if n_false > MAX_STEPS:
+                _damaged("audio")
             if at < 0:
                 break
             continue

@@ -28,6 +28,28 @@ def test_sizes_are_read_as_the_headers_have_them() -> None:
         check_file("audio", data)
 
 
+def test_a_file_of_nothing_but_beginnings_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """32 MB of them would hold up everybody's text for half a minute."""
+    chunk = struct.pack(">I4sI", 0, b"tEXt", 0)
+    seen, heard = png(4, 4), wav(0.1)
+    for n in (5, 15):
+        monkeypatch.setattr("app.media_types.MAX_STEPS", 10)
+        monkeypatch.setattr("app.engine.process.native.media_files.MAX_STEPS", 10)
+        for kind, data in (
+            ("image", b"\xff\xd8" + b"\xff\xe0\0\2" * n + jpeg(8, 8)[2:]),
+            ("image", b"\xff\xd8" + b"\xff" * n + jpeg(8, 8)[2:]),
+            ("image", seen[:33] + chunk * n + seen[33:]),
+            ("audio", heard[:12] + b"junk\0\0\0\0" * n + heard[12:]),
+            ("audio", b"\xff\xfb" + b"\xff\0" * n + mp3(10)),
+        ):
+            if n < 10:
+                check_file(kind, data)  # type: ignore[arg-type]
+                continue
+            with pytest.raises(Refusal) as caught:
+                check_file(kind, data)  # type: ignore[arg-type]
+            assert "damaged" in caught.value.sentence, data[:20]
+
+
 def _bomb() -> bytes:
     """A picture of 10 x 10 whose data unpacks to 200 MB."""
     packer = zlib.compressobj(9)

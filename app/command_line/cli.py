@@ -42,6 +42,7 @@ from app.command_line.several import (
 )
 from app.command_line.summary import all_summarized, summarized
 from app.command_line.talk import RequestError, Talk
+from app.engine.protocol.media_messages import Media
 from app.engine.protocol.messages import Failed, Generate, Stopped, Summary
 from app.engine.protocol.prompt_messages import ContextPolicy, Prompt, TextPrompt
 from app.engine.protocol.request_rules import check_request
@@ -177,7 +178,10 @@ _OF_CHATS: Final = ("thinking", "reasoning_budget", "template_variables")
 
 
 def _prompt(
-    options: argparse.Namespace, settings: AskSettings, attached: Sequence[Attachment] = ()
+    options: argparse.Namespace,
+    settings: AskSettings,
+    attached: Sequence[Attachment],
+    media: list[Media],
 ) -> Prompt:
     text = stdin_text() if options.text == "-" else options.text
     if options.raw:
@@ -192,9 +196,9 @@ def _prompt(
         if not text:
             raise bad_setting("No text to continue.")
         return TextPrompt(text)
-    if not text.strip() and not attached:
+    if not (text.strip() or attached or media):
         raise bad_setting("The message is empty. Write some text.")
-    return settings.chat_prompt(with_attached(text, list(attached)))
+    return with_media(settings.chat_prompt(with_attached(text, list(attached))), media)
 
 
 # --- the run ----------------------------------------------------------------------------------
@@ -207,7 +211,7 @@ def _run(options: argparse.Namespace) -> int:
         return _answer_several(options, several)
     settings = resolved(options, file)
     media = media_of(options)
-    prompt = with_media(_prompt(options, settings, attached_to(options)), media)
+    prompt = _prompt(options, settings, attached_to(options), media)
     request = settings.generate(prompt, with_trace=options.json)
     check_request(request)  # before the weights load for it
     beams = beams_asked(options, request)
@@ -236,7 +240,7 @@ def _answer_several(options: argparse.Namespace, each: list[AskSettings]) -> int
         options.text = stdin_text()  # once
     media = media_of(options)
     attached = attached_to(options)
-    prompts = [with_media(_prompt(options, settings, attached), media) for settings in each]
+    prompts = [_prompt(options, settings, attached, media) for settings in each]
     requests = requests_of(each, prompts, with_trace=options.json)
     for request in requests:
         check_request(request)

@@ -16,8 +16,14 @@ from app.amounts import bytes_words
 from app.command_line.run import named_file
 from app.engine.prompts.media_taken import why_not_taken
 from app.engine.protocol.loading_messages import BESIDE, Loaded
-from app.engine.protocol.media_messages import MAX_MEDIA, MAX_MEDIA_BYTES, Media, MediaKind
-from app.engine.protocol.prompt_messages import ChatPrompt, Prompt
+from app.engine.protocol.media_messages import (
+    MAX_MEDIA,
+    MAX_MEDIA_BYTES,
+    MAX_SENT_BYTES,
+    Media,
+    MediaKind,
+)
+from app.engine.protocol.prompt_messages import ChatPrompt
 from app.media_types import READ_HERE, media_type_of
 from app.refusal import Refusal, bad_setting
 
@@ -42,6 +48,9 @@ def media_of(options: argparse.Namespace) -> list[Media]:
             found.append(_read(name, option, kind, kinds, len(found) + 1))
     if len(found) > MAX_MEDIA:
         raise bad_setting(f"At most {MAX_MEDIA} pictures and sounds can be given.")
+    if sum(len(each.data) for each in found) > MAX_SENT_BYTES:
+        most = bytes_words(MAX_SENT_BYTES)
+        raise bad_setting(f"All pictures and sounds together may have at most {most}.")
     if found and options.raw:
         raise bad_setting("--raw takes no pictures and no sounds. Remove them.")
     return found
@@ -56,17 +65,15 @@ def _read(name: str, option: str, kind: MediaKind, kinds: str, number: int) -> M
         raise Refusal("not_readable", f"“{path}” can't be read: {error.strerror}.") from error
     if len(data) > MAX_MEDIA_BYTES:
         most = bytes_words(MAX_MEDIA_BYTES)
-        raise bad_setting(f"“{path.name}” is too large: at most {most} can be given at once.")
+        raise bad_setting(f"“{path.name}” is too large: a file may have at most {most}.")
     media_type = media_type_of(data)
     if not media_type.startswith(f"{kind}/") or media_type not in READ_HERE:
         raise bad_setting(f"“{path.name}” can't be read with --{option}. Use {kinds}.")
     return Media(f"file-{number}", kind, data)
 
 
-def with_media(prompt: Prompt, media: list[Media]) -> Prompt:
+def with_media(prompt: ChatPrompt, media: list[Media]) -> ChatPrompt:
     """Before the text of the last message of the user."""
-    if not media or not isinstance(prompt, ChatPrompt):
-        return prompt
     messages = list(prompt.messages)
     at = max(place for place, each in enumerate(messages) if each.role == "user")
     messages[at] = msgspec.structs.replace(messages[at], media=media)

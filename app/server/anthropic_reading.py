@@ -27,7 +27,7 @@ from app.server.asking import (
     read_stop,
 )
 from app.server.fields import Fields
-from app.server.media_reading import Content, Files, anthropic_file
+from app.server.media_reading import WHOSE, Content, Files, anthropic_file
 from app.server.openai_reading import Context
 from app.server.sampling import read_sampling, schema_text
 from app.server.tools_reading import MAX_NAME, with_anthropic_tools
@@ -143,7 +143,7 @@ def _content(fields: Fields, name: str, files: Files | None) -> Content:
 
 def _not_text(block: Fields, kind: str) -> Exception:
     if kind == "image":
-        sentence = "Pictures are read in messages of the user, and in results of tools, only."
+        sentence = WHOSE
     else:
         sentence = f"Only text and pictures are read; {shown(kind)} isn't supported."
     return block.refuse("type", sentence)

@@ -19,7 +19,7 @@ from app.amounts import bytes_words
 from app.engine.prompts.media_taken import why_not_taken
 from app.engine.protocol.bounds import shown
 from app.engine.protocol.loading_messages import Loaded
-from app.engine.protocol.media_messages import MAX_MEDIA_BYTES, Media, MediaKind
+from app.engine.protocol.media_messages import MAX_MEDIA_BYTES, MAX_SENT_BYTES, Media, MediaKind
 from app.media_types import READ_HERE, media_type_of
 from app.server.errors import ApiError
 from app.server.fields import Fields
@@ -33,6 +33,7 @@ _NO_ADDRESS: Final = (
 )
 _NO_SOURCE: Final = "Pictures must be in the request: use a source of the type “base64”."
 _NOT_BASE64: Final = "This isn't base64 data."
+WHOSE: Final = "Pictures and sounds can only be in user messages and tool results."
 
 
 @dataclass
@@ -41,6 +42,7 @@ class Files:
 
     loaded: Loaded
     n: int = 0
+    size_bytes: int = 0
 
     def take(self, fields: Fields, name: str, text: str, kind: MediaKind, at: int) -> Media:
         """What a field holds as base64. Raises ApiError."""
@@ -60,6 +62,11 @@ class Files:
             raise fields.refuse(name, _NOT_BASE64) from None
         if len(data) > MAX_MEDIA_BYTES:
             raise fields.refuse(name, most)
+        self.size_bytes += len(data)
+        if self.size_bytes > MAX_SENT_BYTES:
+            most = bytes_words(MAX_SENT_BYTES)
+            sentence = f"The pictures and sounds of a request may have at most {most} together."
+            raise fields.refuse(name, sentence)
         media_type = media_type_of(data)
         is_read = media_type in READ_HERE or self.loaded.remote is not None
         if not media_type.startswith(f"{kind}/") or not is_read:

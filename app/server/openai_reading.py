@@ -33,7 +33,7 @@ from app.server.asking import (
 from app.server.errors import bad_request
 from app.server.fields import Fields, is_id
 from app.server.known_replies import KnownReplies
-from app.server.media_reading import OPENAI_KINDS, Content, Files, openai_file
+from app.server.media_reading import OPENAI_KINDS, WHOSE, Content, Files, openai_file
 from app.server.options import ServerOptions
 from app.server.sampling import read_sampling, with_format
 from app.server.tools_reading import MAX_NAME, openai_calls, with_openai_tools
@@ -198,7 +198,7 @@ def read_content(fields: Fields, name: str, files: Files | None) -> Content:
             continue
         if kind not in ("text", "input_text", "output_text"):
             if kind in OPENAI_KINDS:
-                sentence = "Pictures and sounds are read in messages of the user only."
+                sentence = WHOSE
             else:
                 sentence = (
                     f"Only text, pictures and sounds are read; {shown(kind)} isn't supported."

@@ -27,7 +27,7 @@ class Limits:
     `ping_s`: a stream in which nothing comes for so long (a long prompt is read) says that it is
     still there, or programs and proxies give it up."""
 
-    body_bytes: int = 16 * 2**20
+    body_bytes: int = 32 * 2**20
     header_bytes: int = 32 * 2**10
     connections: int = 128
     waiting: int = 32

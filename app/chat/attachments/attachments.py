@@ -25,7 +25,7 @@ from typing import Final
 from app.chat.attachments.attached_text import block_of
 from app.chat.attachments.documents import read_file
 from app.chat.attachments.kinds import AUDIO, PICTURE
-from app.chat.attachments.media_files import MAX_SENT_BYTES, media_of, media_of_draft
+from app.chat.attachments.media_files import media_of, media_of_draft
 from app.chat.attachments.pictures import (
     PASTED_NAME as PASTED_PICTURE,
     picture_file,
@@ -49,6 +49,7 @@ from app.chat.replies.prompts import clean_message
 from app.chat.surroundings import ALWAYS, Surroundings, now
 from app.chat.weights.loading import Loader
 from app.engine.protocol.loading_messages import Loaded
+from app.engine.protocol.media_messages import MAX_SENT_BYTES
 from app.engine.protocol.messages import CountPrompt, PromptCount
 from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt, TextPrompt
 from app.reading.client import Reading

@@ -19,7 +19,7 @@ from app.chat.attachments.kinds import MEDIA, PICTURE
 from app.chat.attachments.sight import sense_of, why_unseen
 from app.chat.surroundings import ALWAYS, Still, Surroundings
 from app.engine.protocol.loading_messages import Loaded
-from app.engine.protocol.media_messages import MAX_MEDIA, Media
+from app.engine.protocol.media_messages import MAX_MEDIA, MAX_SENT_BYTES, Media
 from app.pictures.client import Pictures
 from app.pictures.kinds import HEAD_BYTES, picture_type
 from app.pictures.messages import PictureDrawn, PicturePrepared
@@ -27,8 +27,6 @@ from models.records import Attachment, File, Message
 
 T = TypeVar("T")
 
-MAX_SENT_BYTES: Final = 40 * 1024 * 1024
-"""Of one prompt: a frame of the wire holds it with all its texts."""
 MAX_HELD_BYTES: Final = 2 * MAX_SENT_BYTES
 _ENGINE_READS: Final = frozenset({"image/png", "image/jpeg"})
 

@@ -205,7 +205,7 @@ class Settings:
     server_origins: str = ""
     server_loads: bool = True
     server_max_requests: int = 32
-    server_max_mb: int = 8
+    server_max_mb: int = 32
     server_max_minutes: int = 30
 
     def load_options(self) -> LoadOptions:

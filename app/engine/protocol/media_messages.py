@@ -35,7 +35,9 @@ SHOWN: Final = "\ufffc"
 MAX_MEDIA: Final = 256
 """In one prompt."""
 MAX_MEDIA_BYTES: Final = 32 * 2**20
-"""Of one file, as it is stored: a frame has to hold all those of a prompt."""
+"""Of one file, as it is stored."""
+MAX_SENT_BYTES: Final = 40 * 2**20
+"""Of all those of a prompt: a frame has to hold them, with the text."""
 MAX_PIXELS: Final = 50_000_000
 MAX_SIDE: Final = 32_768
 """Of a picture. Larger ones are made smaller before they come here."""

@@ -10,7 +10,7 @@ import pytest
 from each import each
 
 from app.command_line import cli, inside
-from app.engine.protocol.media_messages import MAX_MEDIA_BYTES
+from app.engine.protocol.media_messages import MAX_MEDIA_BYTES, MAX_SENT_BYTES
 
 PNG = b"\x89PNG\r\n\x1a\n.."
 WAV = b"RIFF\x04\0\0\0WAVEfmt "
@@ -28,12 +28,15 @@ def files(tmp_path: Path) -> Path:
     with (tmp_path / "large.png").open("wb") as large:
         large.write(PNG)
         large.truncate(MAX_MEDIA_BYTES + 1)
+    with (tmp_path / "half.png").open("wb") as half:
+        half.write(PNG)
+        half.truncate(MAX_SENT_BYTES // 2 + 1)
     return tmp_path
 
 
-def ask(files: Path, *argv: str, script: str = "seeing") -> int:
+def ask(files: Path, *argv: str, script: str = "seeing", text: str = "What is it?") -> int:
     named = [str(files / each) if (files / each).is_file() else each for each in argv]
-    return cli.main(["What is it?", "--scripted", str(files / f"{script}.json"), *named])
+    return cli.main([text, "--scripted", str(files / f"{script}.json"), *named])
 
 
 @pytest.mark.usefixtures("forked_children", "forked_engines")
@@ -46,6 +49,9 @@ def test_a_picture_is_part_of_the_prompt(files: Path, capsys: pytest.CaptureFixt
         counts.append(summary["prompt_tokens"])
     assert [count - counts[0] for count in counts] == [0, 9, 18]
     assert ask(files, "--image", "cat.png", "--projector", "mmproj.gguf", script="blind") == 0
+    capsys.readouterr()
+    assert ask(files, "--image", "cat.png", text="") == 0  # it is a message by itself
+    assert "A cat." in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("forked_children", "forked_engines")
@@ -72,6 +78,7 @@ def test_a_model_without_a_projector_is_said_before_it_answers(
         (["--audio", "cat.png"], "Use WAV, MP3 or FLAC."),
         (["--image", "gone.png"], "File not found"),
         (["--image", "large.png"], "is too large"),
+        (["--image", "half.png"] * 2, "together may have at most 41.9 MB"),
         (["--image", "cat.png", "--raw"], "--raw takes no pictures"),
         (["--projector", "gone.gguf"], "File not found"),
     ],

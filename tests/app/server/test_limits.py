@@ -169,7 +169,7 @@ def test_a_body_that_is_too_large_is_refused_and_read_to_its_end(served: Served)
     large = b'{"a": "' + b"x" * served.server.options.limits.body_bytes + b'"}'
     answer = served.ask("/v1/chat/completions", large)
     assert answer.status == 413
-    assert answer.error["message"].startswith("A request may have at most 16")
+    assert answer.error["message"].startswith("A request may have at most 33")
 
 
 def test_a_body_that_is_no_json_is_refused(tight: Served) -> None:

@@ -147,12 +147,18 @@ def test_what_is_no_picture_is_refused_with_its_place(
     assert words in answer.error["message"]
 
 
-def test_how_many_and_whose(seeing: Served) -> None:
+def test_how_much_and_whose(seeing: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr("app.server.media_reading.MAX_SENT_BYTES", 2 * len(PNG))
+        much = [{"role": "user", "content": [PICTURE] * 3}]
+        error = seeing.ask("/v1/chat/completions", {"messages": much}).error
+        assert (error["param"], error["code"]) == ("messages[0].content[2].image_url.url", None)
+        assert "together" in error["message"]
     many = [{"role": "user", "content": [PICTURE] * 65}]
     assert "at most 64" in seeing.ask("/v1/chat/completions", {"messages": many}).error["message"]
     own = [{"role": "system", "content": [PICTURE]}]
     sentence = seeing.ask("/v1/chat/completions", {"messages": own}).error["message"]
-    assert "messages of the user only" in sentence
+    assert "only be in user messages" in sentence
     video = [{"role": "user", "content": [{"type": "video_url", "video_url": {"url": "x"}}]}]
     sentence = seeing.ask("/v1/chat/completions", {"messages": video}).error["message"]
     assert "'video_url' isn't supported" in sentence

@@ -169,6 +169,6 @@ def test_where_it_fits_beside_a_long_chat_the_chat_stays_where_it_is(
     session = made_session
     n_ctx = session.weights.n_ctx
     session.reply([3 + i % 700 for i in range(n_ctx - 50)], ENDLESS, max_tokens=1)
-    session.reply([5, 6, 7, *range(300, 320)], ENDLESS, max_tokens=5, is_background=True)
+    session.reply([*range(300, 323)], ENDLESS, max_tokens=5, is_background=True, **PASSING)
     assert [len(s.cells) for s in session.scheduler._slots if len(s.cells)] == [n_ctx - 50]
     assert not list(session.scheduler._space.parking)

@@ -52,7 +52,7 @@ def test_the_parts_are_chosen_shown_sent_and_opened(open_window: Any, tmp_path: 
     said = person.wait(
         lambda: (
             f"page {PAGE} (" in (words := words_of(person, "document_words"))
-            and "tokens of" in words
+            and desk.attachments.of_open[0].tokens
             and words
         )
     )
@@ -70,7 +70,7 @@ def test_the_parts_are_chosen_shown_sent_and_opened(open_window: Any, tmp_path: 
     pages.clear()
     person.qtbot.keyClicks(pages, "7-8")
     person.qtbot.keyClick(pages, Qt.Key.Key_Return)
-    person.wait(lambda: "tokens" in words_of(person, "document_words"))
+    person.wait(lambda: desk.attachments.of_open[0].details.get("pages") == "7-8")
     assert desk.attachments.of_open[0].details["sent"][0][3] == "page 7–8"
     mode.setCurrentIndex(mode.findData("parts"))
     mode.activated.emit(mode.currentIndex())

@@ -16,12 +16,11 @@ from app.chat.attachments.document_parts import mode_of, places_of
 from models.records import Attachment
 from ui.chat.document_words import (
     MODES,
-    facts_text,
     goes_in,
     has_choice,
     is_parts,
-    tokens_text,
     whole_cost,
+    whole_text,
 )
 from ui.look.theme import Theme
 from ui.widgets.combo import Combo
@@ -48,7 +47,8 @@ class DocumentRow(QFrame):
     ) -> None:
         super().__init__(parent)
         self._choose, self.attachment = choose, attachment
-        self._is_pending = self._is_alone = False
+        self._is_pending = False
+        self._text = self._about = ""
         """A mode is chosen here that still lacks its pages."""
         self.setObjectName("document_row")
         self._name = ElidedLabel(attachment.name, self)
@@ -85,12 +85,8 @@ class DocumentRow(QFrame):
     def show_attachment(self, attachment: Attachment, *, is_alone: bool = False) -> None:
         """The same one: what goes in, or its cost, may be known now. `is_alone`: its chip alone
         says which it is."""
-        self.attachment, self._is_alone = attachment, is_alone
-        facts = facts_text(attachment)
-        whole = whole_cost(attachment)
-        cost = "" if whole is None else f"whole {tokens_text(whole)}"
-        name = "" if self._is_alone and (facts or cost) else attachment.name
-        said = " · ".join(filter(None, (name, facts, cost)))
+        whole = self._whole_text(attachment)
+        said = whole if is_alone else f"{attachment.name} · {whole}"
         self._name.setText(said)
         self._name.setToolTip(tip_text(said))
         mode = mode_of(attachment)
@@ -102,6 +98,12 @@ class DocumentRow(QFrame):
         if self.mode.currentData() == mode:
             words = "" if mode == "whole" else goes_in(attachment)
             self._say(words)
+
+    def _whole_text(self, attachment: Attachment) -> str:
+        if self._about and whole_cost(attachment) is None and attachment.text is self._text:
+            return self._about
+        self._text, self._about = attachment.text, whole_text(attachment)
+        return self._about
 
     def _say(self, words: str) -> None:
         if words == self.words.text() and self.words.isHidden() == (not words):

@@ -24,12 +24,11 @@ from PySide6.QtWidgets import (
 
 from app.chat.attachments.document_parts import places_of
 from app.insight.retrieval.choice import Part
-from app.insight.retrieval.chunks import label_at
 from models.records import Attachment
-from ui.chat.composer_chips import cost_text
-from ui.chat.document_words import facts_text, note_of, part_text
+from ui.chat.document_words import facts_text, note_of, part_text, whole_text
 from ui.chat.find_bar import FindField
 from ui.look.theme import Theme
+from ui.pictures.words import size_words
 from ui.widgets.combo import Combo
 from ui.widgets.icon_button import IconButton
 from ui.widgets.kit import plain_label
@@ -59,7 +58,7 @@ class Stretch:
                     shown.append("\n")
                 shown.append(line[cut : cut + MAX_LINE])
             at += len(line)
-        self.text = "".join(shown)
+        self.text = "".join(shown).replace("\r\n", " \n")  # Qt has one character for both
         self._is_plain = utf16_length(self.text) == len(self.text)
 
     def place(self, character: int) -> int:
@@ -100,11 +99,13 @@ class DocumentWindow(QWidget):
         self.setAccessibleName(f"Document {document.name}")
         self.setWindowTitle(document.name)
         self._theme, self._document, self._by = theme, document, by
+        self._all_parts = tuple(parts)
         self._parts = tuple(part for part in parts if part.end <= len(document.text))
         self._places = places_of(document)
+        self._starts = [start for start, _ in self._places]
         self.current = current
         self._stretch = Stretch(document.text, 0, 0)
-        said = (facts_text(document), cost_text(document), note_of(document))
+        said = (facts_text(document), size_words(document), whole_text(document), note_of(document))
         facts = " · ".join(filter(None, said))
         self._facts = plain_label(facts, self, "small", name="document_facts", wraps=True)
         self.places = Combo(theme, self)
@@ -184,6 +185,10 @@ class DocumentWindow(QWidget):
         button.clicked.connect(do)
         return button
 
+    def shows(self, document: Attachment, parts: Sequence[Part]) -> bool:
+        """Whether these parts of this text are what it was made for."""
+        return document.text == self._document.text and tuple(parts) == self._all_parts
+
     # --- going ------------------------------------------------------------------------------------
 
     def show_part(self, number: int) -> None:
@@ -259,9 +264,9 @@ class DocumentWindow(QWidget):
             return
         first = self.view.cursorForPosition(self.view.viewport().rect().topLeft())
         character = self._stretch.character(first.position())
-        index = self.places.findText(label_at(character, self._places))
-        if index >= 0 and not self.places.view().isVisible():
-            self.places.setCurrentIndex(index)
+        index = bisect_right(self._starts, character) - 1
+        if not self.places.view().isVisible():
+            self.places.setCurrentIndex(index if index < self.places.count() else -1)
 
     def _mark(self) -> None:
         colors, marks = self._theme.colors, list[QTextEdit.ExtraSelection]()

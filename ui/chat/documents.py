@@ -83,11 +83,14 @@ class Documents(QObject):
         if document is None:
             self._chat.toasts.show_notice(Notice("document", "info", GONE))
             document, parts, number = attachment, [], -1
-        if attachment_id in self._windows:
-            self._windows[attachment_id].show_part(number)
-            self._windows[attachment_id].raise_()
-            self._windows[attachment_id].activateWindow()
+        window = self._windows.get(attachment_id)
+        if window is not None and window.shows(document, parts):
+            window.show_part(number)
+            window.raise_()
+            window.activateWindow()
             return True
+        if window is not None:  # other parts would go in by now
+            window.close()
         from ui.chat.document_window import DocumentWindow
 
         again = None

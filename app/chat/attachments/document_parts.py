@@ -231,13 +231,21 @@ def follow_up(
 
 
 def source_of(attachment: Attachment, path: Iterable[Message]) -> Attachment | None:
-    """The document that parts are of, on the path that holds them; of a copied chat, by its
-    name."""
+    """The document that parts are of, on the path that holds them; of a copied chat, the one that
+    has its name, and the same words where the parts stand."""
     if not is_of_another(attachment):
         return attachment
     documents = [a for m in path for a in m.attachments if not is_of_another(a)]
     same = [each for each in documents if each.id == attachment.details["of"]]
-    return next(iter(same or [a for a in documents if a.name == attachment.name]), None)
+    named = (a for a in documents if a.name == attachment.name and _holds(a, attachment))
+    return next(iter(same or named), None)
+
+
+def _holds(document: Attachment, parts: Attachment) -> bool:
+    return all(
+        document.text[part.start : part.end].strip("\n") == parts.text[start:end]
+        for part, (start, end) in zip(sent_of(parts) or [], own_spans(parts), strict=False)
+    )
 
 
 def searched_in(path: Iterable[Message]) -> list[Attachment]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from datetime import UTC, datetime
 from typing import Any
 
@@ -52,10 +53,10 @@ def test_each_document_has_its_choices(documents: ComposerDocuments) -> None:
         "Parts that fit",
     ]
     assert [other.mode.itemData(n) for n in range(other.mode.count())] == ["whole", "parts"]
-    assert one._name.text() == "a.pdf · PDF · 2 pages · whole 900 tokens"
+    assert one._name.text() == "a.pdf · 900 tokens in all"
     documents.set_documents([pdf])
     assert documents.rows() == [one]
-    assert one._name.text() == "PDF · 2 pages · whole 900 tokens"
+    assert one._name.text() == "900 tokens in all"
     documents.set_documents([])
     assert documents.isHidden()
 
@@ -65,12 +66,23 @@ def test_it_says_what_goes_in(documents: ComposerDocuments) -> None:
     pdf = attached("a", mode="parts", places=PLACES, whole_tokens=5000)
     documents.set_documents([with_sent(pdf, found, question="deep?", by="words")])
     (row,) = documents.rows()
-    said = "2 parts by words · 900 tokens of 5,000 · page 2 (8.2), page 1 (3.5)"
+    said = "2 parts by words · page 2 (8.2), page 1 (3.5)"
     assert row.words.text() == said
     blank = [Part(0, 50, 0.0, "page 1")]
-    for question, words in (("", "Until you type a question: its beginning · "), ("x", "Nothing ")):
+    for question, words in (("", "Until you type a question: its beginning"), ("x", "Nothing ")):
         documents.set_documents([with_sent(pdf, blank, question=question)])
         assert row.words.text().startswith(words)
+
+
+def test_where_nothing_counts_the_costs_are_about(documents: ComposerDocuments) -> None:
+    """At a server, which is given nothing that is not sent; or before a model is loaded."""
+    pdf = dataclasses.replace(attached("a", mode="parts", places=PLACES), tokens=None)
+    documents.set_documents([with_sent(pdf, [Part(0, 400, 3.5, "page 1")], by="words")])
+    (row,) = documents.rows()
+    assert row._name.text() == "about 5,000 tokens in all"
+    assert row.words.text() == "1 part by words · about 120 tokens · page 1 (3.5)"
+    documents.set_documents([with_sent(pdf, [], question="deep?", by="words")])
+    assert row.words.text() == "Nothing of it is sent"  # others fit better
 
 
 def test_pages_that_are_not_there_are_said_and_a_choice_is_told_once(

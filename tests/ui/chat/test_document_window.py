@@ -76,11 +76,20 @@ def test_it_opens_at_a_part_and_goes_on_to_the_next(show: Any) -> None:
     assert window.places.currentText() == "page 20"
 
 
+def test_a_place_is_known_by_where_it_stands_not_by_its_name(show: Any) -> None:
+    text = "Notes\r\n" * 100 + "THE END\r\n" * 50
+    at = text.index("THE END")
+    window = show(document(text, [[0, "Notes"], [350, "Notes"]]), [Part(at, at + 7, 1.0, "")], 0)
+    assert window.places.currentIndex() == 1
+    marked = [mark.cursor.selectedText() for mark in window.view.extraSelections()]
+    assert "THE END" in marked
+
+
 def test_it_says_what_it_is_and_what_is_missing(show: Any) -> None:
     one = document("[Page 1]\n\n[Page 2]", [[0, "page 1"], [10, "page 2"]])
     one.details["note"] = "Page 1 of “x.pdf” has no text: pictures aren't read."
     words = show(one, [])._facts.text()
-    assert words == f"PDF · 2 pages · 18 bytes · {one.details['note']}"
+    assert words == f"PDF · 2 pages · 18 bytes · about 5 tokens in all · {one.details['note']}"
 
 
 def test_of_a_long_document_a_stretch_is_shown_that_moves_along(show: Any) -> None:

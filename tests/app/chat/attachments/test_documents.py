@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -11,8 +13,12 @@ from each import each
 from pdfs import PICTURE, pdf
 
 from app.chat import events
+from app.chat.attachments.document_parts import follow_up, sent_of, source_of, whole_tokens
 from app.chat.attachments.documents import read_file
+from app.chat.conversations.shelf import new_message
+from app.insight.retrieval.choice import Part
 from app.reading.client import Reading
+from models.records import Attachment
 
 PAGES = "[Page 1]\n\nHello, page one.\n\n[Page 2]\n\nThe answer is 42."
 
@@ -129,3 +135,29 @@ def test_how_far_it_is_read_is_told_of_the_chat_on_screen(make_room: Any, tmp_pa
     may_go_on.set()
     room.until(lambda: len(held.of_draft(chat)) == 2, "the document in its chat")
     assert room.of(events.DocumentReached) == [reached]
+
+
+def test_details_from_elsewhere_do_no_harm() -> None:
+    """An imported chat may say anything of its parts."""
+    sent = [[0, 2, -3.0, ""], [2, 4, float("nan"), ""], [4, 6, 10**400, ""], [6, 8, 2, "page 1"]]
+    sent += [[8, 10**30, 1.0, ""], [3, 1, 1.0, ""], [True, 2, 1.0, ""], [0, 2, "much", ""]]
+    when = datetime(2026, 1, 1, tzinfo=UTC)
+    details = {"mode": "parts", "sent": sent, "whole_tokens": 10**400}
+    one = Attachment("a", "c", "x.pdf", "0123456789", 10, when, kind="document", details=details)
+    assert [part.score for part in sent_of(one) or []] == [0.0, 0.0, 0.0, 2.0]
+    assert whole_tokens(one) is None
+
+
+def test_parts_in_a_copied_chat_are_of_the_document_that_holds_them() -> None:
+    """Of two files with one name, the one with the same words there."""
+    when = datetime(2026, 1, 1, tzinfo=UTC)
+    texts = ("The pier is old.", "The pier is new.")
+    files = [
+        Attachment(f"copy {text}", "c", "x.txt", text, 16, when, details={"mode": "parts"})
+        for text in texts
+    ]
+    messages = [new_message("c", None, "?", (each,)) for each in files]
+    original = dataclasses.replace(files[1], id="gone")
+    part = follow_up(original, [Part(4, 15, 1.0)], messages[0], "new", 0)
+    assert source_of(part, messages) is files[1]
+    assert source_of(part, messages[:1]) is None

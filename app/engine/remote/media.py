@@ -17,7 +17,15 @@ from app.media_types import media_type_of
 from app.refusal import Refusal
 
 _SOUNDS: Final = {"audio/wav": "wav", "audio/mpeg": "mp3"}
-_OF_MEDIA: Final = re.compile(r"image|picture|vision|audio|multi-?modal|mmproj|modalit", re.I)
+_OF_MEDIA: Final = re.compile(
+    r"image|picture|vision|audio|multi-?modal|mmproj|modalit"
+    r"|(be|valid|expected) (a )?string|unmarshal array",
+    re.IGNORECASE,
+)
+"""The last are of servers whose messages are texts alone."""
+_REJECTED: Final = (400, 422)
+_TOO_LARGE, _OTHER_TYPE = 413, 415
+_LATER: Final = (429, 503)
 _NO_SOUND: Final = "Sounds are sent to servers as WAV or MP3 only. Attach one of these."
 _UNREADABLE: Final = "An attached picture can't be read, so it can't be sent. Remove it."
 
@@ -26,15 +34,18 @@ def has_media(prompt: Prompt) -> bool:
     return isinstance(prompt, ChatPrompt) and any(each.media for each in prompt.messages)
 
 
-def refused_media(name: str, prompt: Prompt, evidence: str) -> Refusal | None:
-    """What a server's refusal means that speaks of the pictures, or sounds, of this prompt."""
+def refused_media(name: str, prompt: Prompt, status: int, evidence: str) -> Refusal | None:
+    """What a server's refusal means that is about the pictures, or sounds, of this prompt."""
     said = evidence.partition(": ")[2].rstrip(".")
-    if not has_media(prompt) or not _OF_MEDIA.search(said):
+    is_unsaid = not said and status in _REJECTED
+    is_of_it = status in (_TOO_LARGE, _OTHER_TYPE) or is_unsaid or _OF_MEDIA.search(said)
+    if not has_media(prompt) or status in _LATER or not is_of_it:
         return None
-    sentence = (
-        f"“{name}” refused the chat with its pictures or sounds. It says: “{said}”. Remove "
-        "them, or use a model that takes them."
-    )
+    words = f" It says: “{said}”." if said else ""
+    todo = "Remove them, or use a model that takes them."
+    if status == _TOO_LARGE:
+        todo = "They are too large for it: remove some, or attach smaller ones."
+    sentence = f"“{name}” refused the chat with its pictures or sounds.{words} {todo}"
     return Refusal("unsupported", sentence, evidence)
 
 

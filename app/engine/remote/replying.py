@@ -84,7 +84,7 @@ def reply_to(
             names = refused_fields(asked, fault.evidence)
             if reply.has_begun or not 400 <= fault.status <= 501:
                 raise
-            told = refused_media(server.name, generate.prompt, fault.evidence)
+            told = refused_media(server.name, generate.prompt, fault.status, fault.evidence)
             if told is not None:
                 raise told from fault
             if not names or fault.status > 500:

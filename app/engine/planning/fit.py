@@ -106,6 +106,11 @@ class Fit:
     n_ctx_train: int = 0
 
     @property
+    def is_held(self) -> bool:
+        """Whether the load that was wished for has room."""
+        return bool(self.devices) and all(need.fits for need in self.devices)
+
+    @property
     def looking_bytes(self) -> int:
         """What looking inside takes beside the load; no part of the verdict."""
         return looking_bytes(self.parts, self.n_ctx, self.n_layers)
@@ -163,7 +168,7 @@ def fit(
     returning: Returning | None = None,
 ) -> Fit:
     """Judge a load. `devices` as they are now, the processor among them. `projector`: what is
-    loaded with it."""
+    loaded with it, or left out where there is room for the weights alone."""
     outline = header if isinstance(header, Outline) else outline_of(header)
     machine = devices if isinstance(devices, Machine) else Machine(tuple(devices))
     returned = (returning or Returning()).by_device(machine.devices)
@@ -174,17 +179,44 @@ def fit(
             for device in machine.devices
         ),
     )
-    try:
-        chosen = check_wish(outline, options, machine)
-        beside = projector_parts(projector, chosen) if projector is not None else []
-        left = left_beside(machine, beside)
-        chosen = check_wish(outline, options, left)
-    except Refusal as refused:
-        return _refused(outline, options, machine, refused.sentence)
-    judging = _Judging(
-        outline, options, machine, left, tuple(chosen), adapter_bytes, tuple(beside), returned
+
+    def judged(projector: ProjectorSizes | None) -> Fit:
+        try:
+            chosen = check_wish(outline, options, machine)
+            beside = projector_parts(projector, chosen) if projector is not None else []
+            left = left_beside(machine, beside)
+            chosen = check_wish(outline, options, left)
+        except Refusal as refused:
+            return _refused(outline, options, machine, refused.sentence)
+        judging = _Judging(
+            outline, options, machine, left, tuple(chosen), adapter_bytes, tuple(beside), returned
+        )
+        return judging.judge((returning or Returning()).name)
+
+    both = judged(projector)
+    if projector is None or both.is_held:
+        return both
+    alone = judged(None)
+    has_way = alone.is_held or bool(alone.suggestions and not both.suggestions)
+    return _without_projector(alone, both, projector) if has_way else both
+
+
+def _without_projector(alone: Fit, both: Fit, projector: ProjectorSizes) -> Fit:
+    """What the load comes to where there is no room for both."""
+    size = bytes_words(projector.size_bytes)
+    why = (
+        f"{alone.why} There is no room for its projector (up to {size}), so it's loaded without "
+        "one and can't take pictures or sounds."
     )
-    return judging.judge((returning or Returning()).name)
+    if both.suggestions:
+        why += f" Both fit with {both.suggestions[0].words}."
+    return replace(
+        alone,
+        verdict=Verdict.FITS_LESS,
+        words=f"{alone.words}{',' * (alone.verdict != Verdict.FITS)} without its projector",
+        why=why,
+        suggestions=both.suggestions or alone.suggestions,
+    )
 
 
 def _refused(outline: Outline, options: LoadOptions, machine: Machine, sentence: str) -> Fit:

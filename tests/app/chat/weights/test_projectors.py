@@ -210,7 +210,11 @@ def test_the_fit_of_weights_has_it_in_it(tmp_path: Path) -> None:
     assert any(part.what == "projector" for part in need["CUDA0"].parts)
     assert need["CUDA0"].free_bytes == GPU.free_bytes
     too_much = fit(header, options, [HOST], projector=by_size(9 << 30))
-    assert too_much.verdict == "does not fit"
+    assert (too_much.words, too_much.verdict) == ("fits without its projector", "fits with less")
+    assert too_much.need_bytes == alone.need_bytes
+    assert "no room for its projector (up to 10.7 GB), so it's loaded without" in too_much.why
+    neither = DeviceMemory("CPU", "", "cpu", 1 << 20, 16 << 30)
+    assert fit(header, options, [neither], projector=size).verdict == "does not fit"
 
 
 def test_a_load_takes_the_one_beside_it(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ from typing import Any, Final
 import msgspec
 
 from app.engine.prompts.call_forms import OTHER_TOOLS, changed_lines
-from app.engine.prompts.media import See, see_nothing, span_of
+from app.engine.prompts.media import See, media_of, see_nothing, span_of
 from app.engine.prompts.midway import Stretch
 from app.engine.prompts.reply_opening import missing_opening
 from app.engine.prompts.sources import (
@@ -99,7 +99,7 @@ Render = Callable[..., str]
 class PromptNote:
     """Something the user should know. kind: no_template, empty_template, system_folded,
     turns_merged, turns_left_out, user_first, tools_as_user, calls_as_text, reply_opened,
-    thinking_unknown."""
+    thinking_unknown, media_left_out."""
 
     kind: str
     sentence: str
@@ -233,11 +233,12 @@ def _build_chat(
     render: Render,
     see: See,
 ) -> BuiltPrompt:
-    messages = [sourced(message) for message in prompt.messages if not _is_empty(message)]
+    said = [message for message in prompt.messages if not _is_empty(message)]
     continued = None
-    if prompt.continue_last and messages and messages[-1].role == "assistant":
+    if prompt.continue_last and said and said[-1].role == "assistant":
         # The prompt that this reply was begun with, then the reply itself.
-        continued = messages.pop()
+        continued = sourced(msgspec.structs.replace(said.pop(), media=[]))
+    messages = [sourced(message) for message in said]
     notes: list[PromptNote] = []
     tokenizer = PromptTokenizer(vocabulary)
     whole = messages if continued is None else [*messages, continued]
@@ -255,6 +256,9 @@ def _build_chat(
     messages = told(_one_system_prompt(messages), tooling, tokenizer.spell)
     layout, messages = _first_accepted(rendering, with_ids(messages, tooling), notes)
     spans, chunks = _add_layout(tokenizer, layout, messages, tooling, see)
+    n_unseen = len(media_of(prompt)) - len({number for _, number in layout.media})
+    if n_unseen:
+        notes.append(_media_left_out(n_unseen))
     rendered, tail = layout.text, b""
     n_before = len(tokenizer.ids)
     if continued is not None:
@@ -275,6 +279,16 @@ def _build_chat(
         media=spans,
         chunks=chunks,
     )
+
+
+def _media_left_out(count: int) -> PromptNote:
+    what = "a picture or sound" if count == 1 else f"{count:,} pictures and sounds"
+    it = "it" if count == 1 else "them"
+    sentence = (
+        f"The chat template has no place for {what}, so the model doesn't get {it}. Choose another "
+        "template."
+    )
+    return PromptNote("media_left_out", sentence)
 
 
 def lay_out_chat(

@@ -300,8 +300,11 @@ class Scheduler:
         self._admit()
         self._drafting.waits = self._threads.is_trying
         self._batching.is_person_coming = bool(self._expected)
-        self._look()
+        has_looked = self._look()
         rows = self._rows()
+        if not rows and not has_looked:  # who was to have the time has nothing to compute
+            self._looks_again_at = 0.0
+            self._look()
         self._is_stuck = self._is_stuck and not rows
         if not rows or not self._take_off(rows):
             self._tell()
@@ -359,19 +362,19 @@ class Scheduler:
 
     # --- pictures -------------------------------------------------------------------------
 
-    def _look(self) -> None:
+    def _look(self) -> bool:
         """A slice of the work on a picture that a prompt comes to next. Beside others it takes
-        half of the time."""
+        half of the time. False: none is wanted, or it is the others' turn."""
         projector = self._weights.projector
         if projector is None:
-            return
+            return False
         passes, slots = projector.passes, self._slots
         held = {id(c) for s in slots if s.reply is not None for c in s.reply.pictures.values()}
         if passes.chunk is not None and id(passes.chunk) not in held:
             passes.leave()
         unseen = self._batching.unseen()
         if not unseen or self._clock() < self._looks_again_at:
-            return
+            return False
         of = {slot.cells.sequence: self._batching.next_chunk(slot) for slot in unseen}
         begun = [slot for slot in unseen if of[slot.cells.sequence] is passes.chunk]
         slot = (begun or unseen)[0]
@@ -387,13 +390,14 @@ class Scheduler:
         except Refusal as refused:
             for other in waiting:
                 self._fail(other, refused.kind, refused.sentence, refused.evidence)
-            return
+            return True
         now = self._clock()
         others = [s for s in slots if s.reply is not None and s not in unseen]
         self._looks_again_at = now + (now - began) if others else 0.0
         self._for_replies(waiting, lambda reply: reply.request.timeline.mark("seeing", now))
         if is_there:
             self._for_replies(waiting, self._tell_seen)
+        return True
 
     @staticmethod
     def _for_replies(slots: list[Slot], act: Callable[[SlotReply], None]) -> None:

@@ -282,6 +282,24 @@ def test_others_write_while_a_picture_is_looked_at(
     assert len(session.tokens(writing)) == 60
 
 
+@pytest.mark.parametrize("beside", [{"hold": True}, {"is_background": True}, {"max_tokens": 3}])
+def test_a_picture_never_waits_for_who_computes_nothing(
+    beside: dict[str, Any], slow_eyes: Weights, native_log: NativeLog
+) -> None:
+    """One that is held, rests, or has ended while it had its share of the time."""
+    session = Session(slow_eyes, native_log)
+    session.ask(built(slow_eyes, text="Tell me"), conversation="b", **{"max_tokens": 60} | beside)
+    for _ in range(3):
+        session.scheduler.step()
+    asked = [session.ask(built(slow_eyes, each), conversation=f"{each}") for each in (RED, BLUE)]
+    passes = slow_eyes.projector.passes  # type: ignore[union-attr]
+    while passes.chunk is None:
+        session.scheduler.step()
+    session.scheduler._looks_again_at = session.scheduler._clock() + 1e9
+    session.run()
+    assert all(isinstance(session.ending(each), Finished) for each in asked)
+
+
 def test_a_stop_leaves_a_picture_in_the_middle(slow_eyes: Weights, native_log: NativeLog) -> None:
     session = Session(slow_eyes, native_log)
     prompt = built(slow_eyes, RED)

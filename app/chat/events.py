@@ -353,7 +353,8 @@ class AttachmentsChanged:
 
 @dataclass(frozen=True, slots=True)
 class DocumentReached:
-    """How far a document is read that is coming to the open conversation's draft."""
+    """How far a document is read that is coming to the open conversation's draft: pages done, and
+    of how many (0: it is not known)."""
 
     conversation_id: str
     name: str

@@ -34,6 +34,8 @@ from app.reading.messages import (
 )
 
 DEADLINE_S: Final = 120.0
+_QUIET_S: Final = 0.5
+"""After so long somebody wants to know that it is still being read."""
 
 
 def read_document(path: str) -> Document:
@@ -69,6 +71,10 @@ class Reading:
         places = tuple(Place(start, label) for start, label in reply.places)
         return Document(name, reply.media_type, reply.text, places, reply.size_bytes, reply.note)
 
+    @property
+    def is_ended(self) -> bool:
+        return self._is_ended
+
     def end(self) -> None:
         """From any thread: what is being read is refused, and nothing is read any more."""
         with self._lock:
@@ -102,15 +108,21 @@ class Reading:
         progress: Progress,
     ) -> DocumentRead | DocumentNotRead:
         until = time.monotonic() + self._deadline_s
+        reached = (0, 0)
         while True:
+            left_s = until - time.monotonic()
             try:
-                report = reports.get(timeout=max(0.0, until - time.monotonic()))
+                report = reports.get(timeout=max(0.0, min(left_s, _QUIET_S)))
             except queue.Empty:
-                raise self._too_slow(name) from None
+                if left_s <= _QUIET_S:
+                    raise self._too_slow(name) from None
+                progress(*reached)
+                continue
             if isinstance(report, DocumentRead | DocumentNotRead):
                 return report
             if isinstance(report, PagesRead):
-                progress(report.done, report.total)
+                reached = (report.done, report.total)
+                progress(*reached)
             if isinstance(report, Exited | BrokenFrames):
                 raise _failed(name)
 

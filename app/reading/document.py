@@ -51,7 +51,7 @@ _NOT_STORED: Final = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\
 
 
 Progress = Callable[[int, int], None]
-"""Told how many pages are read, and of how many."""
+"""Told how many pages are read, and of how many; 0 of 0 where it is not known."""
 
 
 class DocumentRefused(Refusal):

@@ -63,7 +63,8 @@ class Composer(QWidget):
     """The card at the bottom of a chat, with the queue above it.
 
     `send_requested` carries the text, `queue_requested` too where a reply is being generated; the
-    field is cleared by then. Meanwhile Send is Stop, and Escape stops.
+    field is cleared by then. Meanwhile Send is Stop, and Escape stops; both stop a document that
+    takes long to be read, too.
 
     It belongs to the first paint, so what an empty field does not need (chips, the queue, icons)
     is imported and built when it is first asked for.
@@ -72,6 +73,7 @@ class Composer(QWidget):
     send_requested = Signal(str)
     queue_requested = Signal(str)
     stop_requested = Signal()
+    reading_stopped = Signal()
     draft_changed = Signal(str)
     long_pasted = Signal(str)
     files_given = Signal(list)
@@ -260,6 +262,11 @@ class Composer(QWidget):
         self._reading = words
         self._update_state()
 
+    @property
+    def is_reading(self) -> bool:
+        """Whether something that was attached takes long to be read."""
+        return bool(self._reading)
+
     def set_thumbnails(self, thumbnails: Thumbnails) -> None:
         """What the chips show of pictures. Before there is a chip."""
         self._thumbnails = thumbnails
@@ -337,7 +344,6 @@ class Composer(QWidget):
         self._queue_button = _button("Queue", "queue_button", "plain")
         self._queue_button.setToolTip("Send when this reply is finished (Enter)")
         self._stop_button = _button("Stop", "stop_button", "stop")
-        self._stop_button.setToolTip("Stop the reply (Esc)")
         self._card = _Card(self._edit)
         self._row = QHBoxLayout()
         self._row.addWidget(self._hint, 1)
@@ -431,6 +437,8 @@ class Composer(QWidget):
     def _on_stop(self) -> None:
         if self._is_generating:
             self.stop_requested.emit()
+        elif self._reading:
+            self.reading_stopped.emit()
 
     def _on_recalled(self, step: int) -> None:
         """↑ and ↓: through what was sent in this chat, and past the last one to an empty field."""
@@ -452,7 +460,9 @@ class Composer(QWidget):
         has_words = bool(text) and not text.isspace()
         can_send = has_words or self._has_attachments
         self._send_button.setVisible(not self._is_generating)
-        self._stop_button.setVisible(self._is_generating)
+        self._stop_button.setVisible(self._is_generating or self.is_reading)
+        what = "the reply" if self._is_generating else "reading"
+        self._stop_button.setToolTip(f"Stop {what} (Esc)")
         self._queue_button.setVisible(self._is_generating and can_send)
         self._send_button.setEnabled(can_send)
         self._hint.set_text(self._hint_text(can_send))
@@ -464,8 +474,10 @@ class Composer(QWidget):
         is_enter = self._edit.send_key == "enter"
         if self._asked and self._reading:
             return f"{self._reading} · Sends when it is ready"
-        if self._asked or self._reading:
-            return self._reading or "Sends as soon as the attachment is ready"
+        if self._asked:
+            return "Sends as soon as the attachment is ready"
+        if self._reading:
+            return self._reading if self._is_generating else f"{self._reading} · Esc to stop"
         if self._is_generating:
             queues = f"{'Enter' if is_enter else 'Ctrl+Enter'} to queue · " if can_send else ""
             return f"{queues}Esc to stop"

@@ -67,6 +67,7 @@ class Composing(QObject):
         composer.attachment_removed.connect(desk.attachments.remove)
         composer.attachment_wanted_as_text.connect(self._put_into_text)
         composer.page_source_wanted.connect(lambda own: desk.attachments.use_sources([own]))
+        composer.reading_stopped.connect(self.stop_reading)
         chat.transcript.attachment_opened.connect(self.open_attachment)
         composer.queued_edit_begun.connect(desk.queue.edit)
         composer.queued_typed.connect(desk.queue.type_into)
@@ -87,9 +88,23 @@ class Composing(QObject):
                 lambda: self._desk.attachments.use_sources(),
             )
         )
+        actions.add(
+            Action(
+                "stop_attaching",
+                "Stop reading attached files",
+                "Esc",
+                self.stop_reading,
+                lambda: self._chat.composer.is_reading,
+                place="In the message field",
+                binds=False,
+            )
+        )
         self.documents.add_actions(actions)
 
     # --- acts -----------------------------------------------------------------------------------
+
+    def stop_reading(self) -> None:
+        self._desk.attachments.stop_reading(self._desk.shelf.open.id)
 
     def give_files(self, paths: list[str]) -> None:
         """Weights are loaded, exports of Cutaway offered for import, all else is attached."""
@@ -213,8 +228,8 @@ class Composing(QObject):
                 self._readers[attachment.id].show_attachment(attachment)
 
     def _on_document_reached(self, event: DocumentReached) -> None:
-        pages = f"page {event.done:,} of {event.total:,}"
-        self._chat.composer.set_reading(f"Reading {short_name(event.name)}: {pages}")
+        pages = f": page {event.done:,} of {event.total:,}" if event.total else ""
+        self._chat.composer.set_reading(f"Reading {short_name(event.name)}{pages}")
 
     def _show_unseen(self, sentence: str) -> None:
         taking = self._taking()

@@ -94,6 +94,7 @@ ALSO: Final[dict[str, tuple[str, ...]]] = {
     "tool_call": ("approve tool", "allow tool"),
     "attach": ("upload file", "add document", "PDF", "DOCX", "spreadsheet", "EPUB", "web page"),
     "page_source": ("HTML source", "view source"),
+    "stop_attaching": ("cancel attachment", "cancel upload"),
     "attach_from_server": ("mcp resource", "mcp prompt"),
     "thinking": ("reasoning", "reasoning effort", "think"),
     "limit_reasoning": ("thinking budget", "reasoning budget"),

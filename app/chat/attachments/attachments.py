@@ -91,12 +91,14 @@ class Attachments:
         self._is_counting = False
         self._guesses: dict[str, Guess] = {}
         self._sources: dict[str, str] = {}
-        self._documents = Reading()
+        self._new_reading: Callable[[], Reading] = Reading
+        self._readings: dict[str, Reading] = {}  # of chats that something is coming to
         self.on_counted: Callable[[Attachment, int], None] = lambda attachment, n_tokens: None
 
     def close(self) -> None:
         """Nothing more is read."""
-        self._documents.end()
+        for reading in self._readings.values():
+            reading.end()
 
     @property
     def _store(self) -> Store:
@@ -141,7 +143,7 @@ class Attachments:
         if not paths or not self._has_room(len(paths), conversation_id):
             return False
         longest = self._around.settings.picture_side
-        read = partial(self._read, conversation_id, longest)
+        read = partial(self._read, self._reading_for(conversation_id), conversation_id, longest)
         self._add_beside(conversation_id, [partial(read, path) for path in paths])
         return True
 
@@ -159,7 +161,15 @@ class Attachments:
         self._add_beside(conversation_id, [read])
         return True
 
-    def _read(self, conversation_id: str, longest: int, path: str) -> TextFile:
+    def stop_reading(self, conversation_id: str) -> None:
+        """What is not read yet of the files that were given to this chat is not attached."""
+        if (reading := self._readings.pop(conversation_id, None)) is not None:
+            reading.end()
+
+    def _reading_for(self, conversation_id: str) -> Reading:
+        return self._readings.setdefault(conversation_id, self._new_reading())
+
+    def _read(self, reading: Reading, conversation_id: str, longest: int, path: str) -> TextFile:
         found = read_media(path, self._shelf.files.pictures, longest)
         if found is not None:
             return found
@@ -171,13 +181,14 @@ class Attachments:
         def is_shown() -> bool:
             return conversation_id == self._shelf.open.id and self._coming[conversation_id] > 0
 
-        return read_file(path, self._documents, reached)
+        return read_file(path, reading, reached)
 
     def _add_beside(self, conversation_id: str, readers: Sequence[Callable[[], TextFile]]) -> None:
         """Each reads one on a thread of its own, or raises FileRefused."""
         refused: list[FileRefused] = []
         guessed: list[TextFile] = []
         taken: list[TextFile] = []
+        reading = self._reading_for(conversation_id)
         self.expect(conversation_id)
 
         def take(file: TextFile) -> None:
@@ -204,7 +215,8 @@ class Attachments:
         def read_all() -> None:
             try:
                 for each in readers:
-                    read_one(each)
+                    if not reading.is_ended:
+                        read_one(each)
             finally:  # a fault of ours ends the waiting, too
                 self._around.hand_over(say, ALWAYS)
 
@@ -212,7 +224,8 @@ class Attachments:
             try:
                 file = read()
             except FileRefused as why:
-                self._around.hand_over(partial(refused.append, why), ALWAYS)
+                if not reading.is_ended:
+                    self._around.hand_over(partial(refused.append, why), ALWAYS)
             else:
                 self._around.hand_over(partial(take, file), ALWAYS)  # for the chat it was for
 
@@ -233,6 +246,8 @@ class Attachments:
 
     def has_come(self, conversation_id: str, *, is_refused: bool = False) -> None:
         self._coming[conversation_id] -= 1
+        if not self._coming[conversation_id]:
+            self._readings.pop(conversation_id, None)
         self._tell(conversation_id, is_refused=is_refused)
 
     def encoding(self, attachment_id: str) -> str:
@@ -430,6 +445,7 @@ class Attachments:
 
     def forget(self, conversation_id: str) -> None:
         """A temporary chat is gone, with what its draft held."""
+        self.stop_reading(conversation_id)
         self._coming.pop(conversation_id, None)
         for attachment in self._drafts.pop(conversation_id, ()):
             self._guesses.pop(attachment.id, None)

@@ -86,11 +86,19 @@ def test_the_hint_says_how_far_a_document_is_read(composer: Composer) -> None:
     usual = hint.text()
     composer.set_attachments([], is_coming=True)
     composer.set_reading("Reading long.pdf: page 3 of 900")
-    assert hint.text() == "Reading long.pdf: page 3 of 900"
+    assert hint.text() == "Reading long.pdf: page 3 of 900 · Esc to stop"
+    stopped: list[bool] = []
+    composer.reading_stopped.connect(lambda: stopped.append(True))
+    stop = composer._stop_button
+    assert (stop.isHidden(), stop.toolTip()) == (False, "Stop reading (Esc)")
+    stop.click()
+    QTest.keyClick(composer._edit, Qt.Key.Key_Escape)
+    assert len(stopped) == 2
     composer.send()
     assert hint.text() == "Reading long.pdf: page 3 of 900 · Sends when it is ready"
     composer.set_attachments([], is_refused=True)
     assert hint.text() == usual
+    assert stop.isHidden()
 
 
 def test_its_icons_grow_with_the_zoom(composer: Composer) -> None:

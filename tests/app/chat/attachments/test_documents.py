@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 import sys
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any
 
+import pytest
 from each import each
 from pdfs import PICTURE, pdf
 
@@ -17,9 +19,11 @@ from app.chat.attachments.document_parts import follow_up, sent_of, source_of, w
 from app.chat.attachments.documents import read_file
 from app.chat.conversations.shelf import new_message
 from app.insight.retrieval.choice import Part
+from app.reading import client
 from app.reading.client import Reading
 from models.records import Attachment
 
+NEVER = [sys.executable, "-c", "import sys; sys.stdin.read()"]
 PAGES = "[Page 1]\n\nHello, page one.\n\n[Page 2]\n\nThe answer is 42."
 
 
@@ -55,10 +59,31 @@ def test_a_window_that_closes_waits_for_no_document(make_room: Any, tmp_path: Pa
     path = tmp_path / "slow.pdf"
     path.write_bytes(pdf(["Hello"]))
     room = make_room().start_ready()
-    never = [sys.executable, "-c", "import sys; sys.stdin.read()"]
-    room.desk.attachments._documents = Reading(command=never)
-    room.desk.attachments.add_files([str(path)])
-    assert room.until(lambda: room.desk.attachments._documents._children, "the process")
+    held = room.desk.attachments
+    held._new_reading = partial(Reading, command=NEVER)
+    held.add_files([str(path)])
+    assert room.until(lambda: held._readings[room.desk.shelf.open.id]._children, "the process")
+
+
+def test_files_can_be_given_up_while_they_are_read(
+    make_room: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "_QUIET_S", 0.01)
+    (tmp_path / "slow.pdf").write_bytes(pdf(["Hello"]))
+    (tmp_path / "next.txt").write_text("next")
+    room = make_room().start_ready()
+    held = room.desk.attachments
+    held._new_reading = partial(Reading, command=NEVER)
+    held.add_files([str(tmp_path / name) for name in ("slow.pdf", "next.txt")])
+    reached = room.until(lambda: room.of(events.DocumentReached), "that it takes long")[0]
+    assert (reached.name, reached.total) == ("slow.pdf", 0)
+    held.stop_reading(room.desk.shelf.open.id)
+    room.until(lambda: not room.of(events.AttachmentsChanged)[-1].is_coming, "the end of it")
+    assert not held.of_open
+    assert not room.of(events.Noticed), "who stops it knows"
+    held._new_reading = Reading
+    held.add_files([str(tmp_path / "next.txt")])
+    assert room.until(lambda: held.of_open, "another one")
 
 
 @each(
@@ -114,7 +139,7 @@ def test_how_far_it_is_read_is_told_of_the_chat_on_screen(make_room: Any, tmp_pa
             return super().read(path)
 
     (tmp_path / "slow.pdf").write_bytes(pdf(["Hello"]))
-    held._documents = Slow()
+    held._new_reading = Slow
     held.add_files([str(tmp_path / "slow.pdf")])
     room.until(lambda: held.of_open, "the document")
     (reached,) = room.of(events.DocumentReached)
@@ -129,7 +154,7 @@ def test_how_far_it_is_read_is_told_of_the_chat_on_screen(make_room: Any, tmp_pa
             return super().read(path)
 
     may_go_on, chat = Event(), room.desk.shelf.open.id
-    held._documents = Left()
+    held._new_reading = Left
     held.add_files([str(tmp_path / "slow.pdf")])
     room.desk.shelf.open_new()
     may_go_on.set()

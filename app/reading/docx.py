@@ -72,6 +72,7 @@ class _Reader:
             for kind in ("footnote", "endnote")
         }
         self._note_numbers: dict[tuple[str, str], str] = {}
+        self._hiding: dict[str, Element | None] = {"": None}
         self._page = 0
         self._boxes: list[Element] = []
 
@@ -169,13 +170,19 @@ class _Reader:
     def _is_hidden(self, run: Element) -> bool:
         """Whether Word shows it only together with its marks for paragraphs and spaces."""
         own = child(run, "rPr")
-        paragraph = next(run.iterancestors("{*}p"), None)
-        styles = (
-            *self._chain(value(child(own, "rStyle"))),
-            *self._chain(value(child(paragraph, "pPr", "pStyle"))),
-        )
-        hides = _first([own, *(child(style, "rPr") for style in styles)], "vanish")
+        hides = child(own, "vanish")
+        if hides is None:
+            hides = self._hides(value(child(own, "rStyle")))
+        if hides is None:
+            paragraph = next(run.iterancestors("{*}p"), None)
+            hides = self._hides(value(child(paragraph, "pPr", "pStyle")))
         return hides is not None and value(hides, default="1") not in ("0", "false", "off")
+
+    def _hides(self, style: str) -> Element | None:
+        if style not in self._hiding:
+            own = (child(each, "rPr") for each in self._chain(style))
+            self._hiding[style] = _first(own, "vanish")
+        return self._hiding[style]
 
     def _note(self, kind: str, own: str) -> None:
         note = self._notes[kind].get(own)

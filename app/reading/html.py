@@ -35,6 +35,8 @@ _BLOCKS: Final = frozenset(
         "dd", "hgroup", "body", "center", "blockquote", "caption", "hr", "ul", "ol", "menu",
     )
 )  # fmt: skip
+_TYPED: Final = frozenset(("text", "search", "url", "tel", "email", "number", "date", "time"))
+"""Fields that show what is in them."""
 _HEADINGS: Final = {f"h{n}": "#" * n + " " for n in range(1, 7)}
 _HIDDEN: Final = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.I)
 _CHARSET: Final = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]+)", re.I)
@@ -121,6 +123,7 @@ class PageReader:
             "td": self._begin_cell,
             "th": self._begin_cell,
             "img": lambda each: flow.add(f" {each.get('alt') or ''} "),
+            "input": self._add_typed,
             "blockquote": lambda _: self._quote(1),
         }
 
@@ -137,6 +140,9 @@ class PageReader:
                     skipped = element
                 elif local(element) == "pre":
                     self._flow.verbatim("".join(element.itertext()))
+                    skipped = element
+                elif local(element) == "math":
+                    self._flow.add(_formula(element))
                     skipped = element
                 else:
                     self._begin(element)
@@ -157,8 +163,6 @@ class PageReader:
             if self._places:
                 self._flow.place("")
             self._flow.begin(heading)
-        elif kind == "math":
-            self._flow.add(element.get("alttext") or "")
         elif kind in _BLOCKS:
             self._block()
         self._flow.add(element.text or "")
@@ -198,15 +202,28 @@ class PageReader:
         columns, rows = (number(element.get(key, ""), 1) for key in ("colspan", "rowspan"))
         self._flow.begin_cell(columns, rows)
 
+    def _add_typed(self, element: Element) -> None:
+        if element.get("type", "text").lower() in _TYPED:
+            self._flow.add(f" {element.get('value') or ''} ")
+
     def _quote(self, more: int) -> None:
         self._quotes += more
         self._block()
 
 
+def _formula(math: Element) -> str:
+    """Once, where a page has it as TeX, too: that is what models write themselves."""
+    tex = next(math.iter("{*}annotation"), None)
+    parts = (each.text or "" for each in math.iter("{*}mi", "{*}mn", "{*}mo", "{*}mtext", "{*}ms"))
+    return math.get("alttext") or (tex.text if tex is not None else "") or "".join(parts)
+
+
 def _is_unseen(element: Element) -> bool:
     return (
-        local(element) in _UNSEEN
-        or not isinstance(element.tag, str)
+        not isinstance(element.tag, str)
+        or local(element) in _UNSEEN
+        or (local(element) == "dialog" and "open" not in element.attrib)
+        or "katex-html" in element.get("class", "")  # beside the formula itself
         or "hidden" in element.attrib
         or bool(_HIDDEN.search(element.get("style", "")))
     )

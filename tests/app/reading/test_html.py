@@ -33,6 +33,17 @@ TABLE = "<table><caption>Prices</caption><thead><tr><th>Fruit<th>Price</thead>"
         ("a&nbsp;b &amp; &lt;c&gt; &#x1F642; &copy;", "a\u00a0b & <c> 🙂 ©"),
         ("<p dir=rtl>שלום</p><ruby>漢<rt>kan</rt></ruby>", "שלום\n\n漢"),
         ("<dl><dt>Term<dd>What it is</dl>", "Term\n\nWhat it is"),
+        (
+            "<p><math alttext='x^2'><semantics><mi>x</mi><annotation>x^2</annotation></math> is "
+            "<math><semantics><mi>y</mi><annotation>\\y</annotation></math>, "
+            "<span class=katex-html aria-hidden=true>y</span><math><mi>a</mi><mo>+</mo></math>",
+            "x^2 is \\y, a+",
+        ),
+        ("<dialog>no</dialog><dialog open>yes</dialog>", "yes"),
+        (
+            "Name <input value='Ada'><input type=hidden value=no><input type=password value=no>",
+            "Name Ada",
+        ),
         ("<details><summary>More</summary>inside</details>", "More\n\ninside"),
     ],
 )

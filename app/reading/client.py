@@ -137,7 +137,7 @@ class Reading:
 def _failed(name: str) -> DocumentRefused:
     why = "it may be damaged, or need too much memory"
     sentence = f"“{name}” couldn't be read: {why}. Save it again or copy its text."
-    return DocumentRefused("Damaged", sentence)
+    return DocumentRefused("Damaged or too large", sentence)
 
 
 def _put(report: ChildReport, reports: queue.SimpleQueue[WireMessage | ChildReport]) -> None:

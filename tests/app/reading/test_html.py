@@ -34,9 +34,11 @@ TABLE = "<table><caption>Prices</caption><thead><tr><th>Fruit<th>Price</thead>"
         ("<p dir=rtl>שלום</p><ruby>漢<rt>kan</rt></ruby>", "שלום\n\n漢"),
         ("<dl><dt>Term<dd>What it is</dl>", "Term\n\nWhat it is"),
         (
-            "<p><math alttext='x^2'><semantics><mi>x</mi><annotation>x^2</annotation></math> is "
-            "<math><semantics><mi>y</mi><annotation>\\y</annotation></math>, "
-            "<span class=katex-html aria-hidden=true>y</span><math><mi>a</mi><mo>+</mo></math>",
+            (
+                "<p><math alttext='x^2'><semantics><mi>x</mi><annotation>x^2</annotation></math> is "
+                "<math><semantics><mi>y</mi><annotation>\\y</annotation></math>, "
+                "<span class=katex-html aria-hidden=true>y</span><math><mi>a</mi><mo>+</mo></math>"
+            ),
             "x^2 is \\y, a+",
         ),
         ("<dialog>no</dialog><dialog open>yes</dialog>", "yes"),

@@ -35,7 +35,7 @@ TABLE = "<table><caption>Prices</caption><thead><tr><th>Fruit<th>Price</thead>"
         ("<dl><dt>Term<dd>What it is</dl>", "Term\n\nWhat it is"),
         (
             (
-                "<p><math alttext='x^2'><semantics><mi>x</mi><annotation>x^2</annotation></math> is "
+                "<p><math alttext=x^2><semantics><mi>x</mi><annotation>x^2</annotation></math> is "
                 "<math><semantics><mi>y</mi><annotation>\\y</annotation></math>, "
                 "<span class=katex-html aria-hidden=true>y</span><math><mi>a</mi><mo>+</mo></math>"
             ),

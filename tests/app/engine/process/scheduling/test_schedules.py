@@ -69,8 +69,8 @@ def tiny_weights(
 
 
 class Crowd:
-    """Requests that come, are held, stopped and resumed at random, with texts that they must not
-    say and texts that end them; checks after every step and of every reply."""
+    """Requests of persons, guests and the background that come, are held, stopped and resumed at
+    random, with texts that they must not say and texts that end them; checks after every step and of every reply."""
 
     def __init__(self, session: NativeSession, seed: int) -> None:
         self.session = session
@@ -103,6 +103,7 @@ class Crowd:
         sampling = msgspec.structs.replace(
             self.source.choice([GREEDY, HOT]), banned_strings=banned, seed=7
         )
+        who = self.source.choice(["person", "person", "guest", "background"])
         self.ids.append(
             self.session.add(
                 ids,
@@ -115,6 +116,8 @@ class Crowd:
                 repeatable=repeatable,
                 score_prompt=self.source.random() < 0.1,
                 drafts=self.source.choice([None, Drafts(always=True), Drafts(most=3)]),
+                is_background=who == "background",
+                is_guest=who == "guest",
             )
         )
         self.banned[self.ids[-1]] = banned

@@ -21,6 +21,10 @@ _HIDDEN: Final = re.compile(
 )
 
 
+_JOINERS: Final = "\u200c\u200d"
+"""Part of how words are spelt, in Persian and Hindi, say, and of emoji."""
+
+
 def cleaned(text: str) -> str:
     """The name that somebody means; empty where nothing is left.
 
@@ -28,11 +32,13 @@ def cleaned(text: str) -> str:
     ('my work', '', 'C#')
     """
     text = _HIDDEN.sub("", text[: 4 * MAX_LENGTH].replace('"', "").replace(",", " "))
-    text = "".join(" " if unicodedata.category(c)[0] in "CZ" and c != "\u200d" else c for c in text)
+    text = "".join(
+        " " if unicodedata.category(c)[0] in "CZ" and c not in _JOINERS else c for c in text
+    )
     name = " ".join(unicodedata.normalize("NFC", text).split()).lstrip("# ")
     if not any(unicodedata.category(c)[0] not in "CZM" for c in name):
         return ""
-    return name[:MAX_LENGTH].rstrip(" \u200d")
+    return name[:MAX_LENGTH].strip(f" {_JOINERS}")
 
 
 def key_of(name: str) -> str:

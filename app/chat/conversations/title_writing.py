@@ -44,6 +44,7 @@ LOOK_AGAIN_S: Final = 4.0
 MOST_WAITING: Final = 20
 """Chats that missed theirs; of more, the newest."""
 FIRST_MESSAGES: Final = 4
+MOST_FAILED: Final = 2
 
 ALARM: Final = "write titles"
 NO_TITLE: Final = "The model wrote no usable title, so nothing was changed."
@@ -75,8 +76,11 @@ class TitleWriting:
         self._asked_for: list[str] = []
         """Those that a person wants one for now, in order."""
         self._writing = ""
+        self._is_asked = False
         self._request_id: int | None = None
         self._n_acts = 0
+        self._n_failed = 0
+        """In a row. After some of them none is written by itself: the engine may crash at each."""
 
     # --- by itself ------------------------------------------------------------------------------
 
@@ -102,8 +106,9 @@ class TitleWriting:
 
     def give_way(self) -> None:
         """A reply begins. In this machine's engine a title rests by itself; a server is not asked
-        for both at once."""
-        if self._request_id is not None and self._loader.remote is not None:
+        for both at once, unless a person wants both."""
+        is_by_itself = self._request_id is not None and not self._is_asked
+        if is_by_itself and self._loader.remote is not None:
             self._questions.stop(self._request_id)
             self._missing.setdefault(self._writing)
             self._end()
@@ -124,6 +129,7 @@ class TitleWriting:
             loader.remote is None or settings.write_titles_remote
         )
         is_ready = loader.loaded is not None and not loader.is_loading
+        is_allowed = is_allowed and self._n_failed < MOST_FAILED
         return is_allowed and is_ready and not self._is_busy() and not loader.engine.is_owing
 
     # --- because somebody says so ---------------------------------------------------------------
@@ -142,15 +148,17 @@ class TitleWriting:
             self._around.emit(Noticed("info", NO_WEIGHTS))
         elif not wanted:
             self._around.emit(Noticed("info", NOT_FOR_THIS))
-        elif self._asked_for and set(wanted) <= {self._writing, *self._asked_for}:
+        elif not (new := [each for each in wanted if each not in self._asked_for]):
             self._around.emit(Noticed("info", WRITING))
         else:
-            self._asked_for += [each for each in wanted if each not in self._asked_for]
+            self._asked_for += new
+            if len(new) > 1:
+                self._offer_undo(f"Writing titles for {len(new):,} chats.", self._asked_for.clear)
             self._go_on()
 
     def _go_on(self) -> None:
         if self._asked_for and not self._writing:
-            self._begin(self._asked_for.pop(0), is_asked=True)
+            self._begin(self._asked_for[0], is_asked=True)
 
     # --- one title ------------------------------------------------------------------------------
 
@@ -166,11 +174,11 @@ class TitleWriting:
         return not _is_of_text(self._shelf.open, self._shelf.path)
 
     def _begin(self, conversation_id: str, *, is_asked: bool) -> None:
+        self._writing, self._is_asked = conversation_id, is_asked
         chat = self._shelf.conversation(conversation_id)
         if chat is None or not self._may_have_one(chat):
             self._end()
             return
-        self._writing = conversation_id
         title = chat.title
         if conversation_id == self._shelf.open.id and self._shelf.is_whole:
             self._ask(conversation_id, title, self._shelf.path, is_asked=is_asked)
@@ -202,15 +210,18 @@ class TitleWriting:
         def take(summary: Summary) -> None:
             self._request_id = None
             self._tried.add(conversation_id)
+            self._n_failed = 0
             self._take(conversation_id, title, title_of(summary.text, text), is_asked=is_asked)
 
         def fail(sentence: str) -> None:
             if is_asked:
                 self._around.emit(Noticed("warning", sentence))
+                self._asked_for.clear()  # the others would fail alike
             elif self._loader.loaded is None or self._loader.is_loading:
                 self._missing.setdefault(conversation_id)  # they were unloaded: later, then
             else:
                 self._tried.add(conversation_id)  # a window too small for it, say
+                self._n_failed += 1
             self._end()
 
         self._request_id = self._questions.ask(
@@ -240,11 +251,15 @@ class TitleWriting:
             if now is not None and now.title == title:
                 self._shelf.change(chat.id, title=chat.title)
 
+        self._offer_undo(f"“{chat.title}” is now called “{title}”.", undo)
+
+    def _offer_undo(self, sentence: str, act: Callable[[], None]) -> None:
         self._n_acts += 1
-        sentence = f"“{chat.title}” is now called “{title}”."
-        self._shelf.offer_undo(f"title {self._n_acts}", sentence, undo)
+        self._shelf.offer_undo(f"title {self._n_acts}", sentence, act)
 
     def _end(self) -> None:
+        if self._is_asked and self._asked_for[:1] == [self._writing]:
+            del self._asked_for[0]
         self._writing, self._request_id = "", None
         self._go_on()
         self.look_soon()

@@ -34,17 +34,19 @@ _TASK: Final = (
 _BEGUN: Final = "Title:"
 _SPEAKERS: Final = {"user": "User", "assistant": "Assistant"}
 _MARKS: Final = " \t*_`#>~\"'“”„‟‘’‚«»‹›「」『』《》()[]{}-–—•·|:"
+_JOINERS: Final = "\u200c\u200d"
+"""Part of how words are spelt, in Persian and Hindi, say, and of emoji."""
 _SPACES: Final = " \t*_`"
 _HEAD: Final = re.compile(
     r"^(?:(?:sure|certainly|of course|okay|ok)[,!.]?\s+)?"
     r"(?:(?:here(?:'s| is|’s)[^:]{0,40}|(?:a |the )?(?:suggested |short |possible )?"
     r"(?:chat |conversation )?(?:title|titel|titre|título|titolo|название|标题|標題|タイトル|제목)"
-    r"[^:：]{0,30}))\s*[:：]\s*",
+    r"(?: (?:for|of|in|für|pour|para|per)\b[^:：]{0,30}| ?\([^)]{0,30}\))?))\s*[:：]\s*",
     re.IGNORECASE,
 )
 _REPLY: Final = re.compile(
-    r"^(?:i'm|i’m|i am|i can|i can't|i cannot|as an ai|the answer|sorry|sure|certainly|user"
-    r"|assistant)(?:\W|$)",
+    r"^(?:(?:i'm|i’m|i am|i can|i can't|i cannot|as an ai|the answer|sorry|sure|certainly)(?:\W|$)"
+    r"|(?:user|assistant)\s*:)",
     re.IGNORECASE,
 )
 _SCRIPTS: Final = (
@@ -106,7 +108,7 @@ def title_of(answer: str, said: str) -> str:
     is_title = (
         2 <= len(line) <= LONGEST
         and any(map(str.isalnum, line))
-        and not any(unicodedata.category(c)[0] == "C" and c != "\u200d" for c in line)
+        and not any(unicodedata.category(c)[0] == "C" and c not in _JOINERS for c in line)
         and not any(sign in line for sign in ("<|", "|>", "</", "[INST", "�", "://"))
         and not _REPLY.match(line)
         and not _repeats(line)

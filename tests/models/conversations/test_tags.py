@@ -76,6 +76,7 @@ def test_tags_do_what_sets_in_a_dictionary_do(acts: list[tuple[str, str, object]
         ("e\u0301", "é"),
         ("a\x00b", "a b"),
         ("👩\u200d💻", "👩\u200d💻"),
+        ("می\u200cخواهم\u200c", "می\u200cخواهم"),
     ],
 )
 def test_a_name_can_be_seen_and_typed(typed: str, name: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from store_records import a_conversation, a_message
 
 from app.chat import events
 from app.chat.conversations import title_writing
-from app.chat.conversations.title_writing import NO_TITLE, NOT_FOR_THIS
+from app.chat.conversations.title_writing import NO_TITLE, NOT_FOR_THIS, WRITING
 from app.engine.protocol.messages import Generate
 from app.engine.protocol.remote_messages import EngineOffer
 from models.records import MessageState, Role
@@ -235,3 +236,78 @@ def test_a_server_is_asked_only_where_a_setting_says_so(
     titles._look()
     room.until(lambda: title(room, chat) == "Capital of France")
     assert len(asked) == 2
+
+
+@pytest.mark.usefixtures("quick")
+def test_several_are_written_in_turn_and_can_be_called_off(
+    make_room: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = make_room(script(*["Capital of France"] * 4, ms=100)).start_ready()
+    asked = asked_of(room, monkeypatch)
+    monkeypatch.setattr(room.desk.titles, "_is_busy", lambda: True)
+    chats = []
+    for _ in range(3):
+        room.desk.shelf.open_new()
+        chats.append(say(room))
+    room.desk.titles.write(chats)
+    room.until(lambda: asked)
+    told = [e for e in room.events if isinstance(e, events.Noticed)]
+    assert [e.sentence for e in told] == ["Writing titles for 3 chats."]
+    room.desk.titles.write(chats[:1])
+    assert notices(room)[1:] == [WRITING]
+    room.desk.shelf.undo(told[0].undo)
+    room.until(lambda: not room.desk.titles._writing)
+    assert len(asked) == 1
+    # What ends one ends all, and is said once. One that is deleted meanwhile is passed over.
+    room.desk.titles.write(chats)
+    room.desk.folders.trash_one(chats[1])
+    room.until(lambda: len(asked) == 3)
+    assert room.desk.titles._writing == chats[2]
+    room.desk.titles.write(chats[:1])
+    n_told = len(notices(room))
+    room.desk.loader.unload()
+    room.until(lambda: not room.desk.titles._writing)
+    assert len(notices(room)) == n_told + 1
+    assert not room.desk.titles._asked_for
+
+
+@pytest.mark.usefixtures("quick")
+def test_where_the_engine_crashes_at_one_no_more_come_by_themselves(
+    make_room: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crash = {"match": TASK, "tokens": [{"signal": "SEGV"}]}
+    made = script("Capital of France")
+    room = make_room({**made, "replies": [crash, *made["replies"]]}).start_ready()
+    asked = asked_of(room, monkeypatch)
+    for count in (1, 2):
+        room.desk.shelf.open_new()
+        say(room)  # which loads the weights again
+        room.until(lambda count=count: len(asked) == count)
+        room.until(lambda: room.desk.loader.state.state == "crashed")
+        room.until(lambda: not room.desk.titles._writing)
+    room.desk.shelf.open_new()
+    say(room)
+    room.desk.titles._look()
+    room.pump()
+    assert len(asked) == 2
+    assert {chat.title for chat in room.desk.shelf.conversations} == {OLD}
+
+
+@pytest.mark.usefixtures("quick")
+def test_what_a_document_says_is_no_part_of_what_is_asked(
+    make_room: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A message is titled by its words; one of a document alone keeps the document's name."""
+    room = make_room(script("Capital of France", "Never")).start_ready()
+    asked = asked_of(room, monkeypatch)
+    path = tmp_path / "secret.txt"
+    path.write_text("the secret of the document " * 50)
+    for words, name in ((QUESTION, "Capital of France"), ("", "secret.txt")):
+        room.desk.shelf.open_new()
+        room.desk.attachments.add_files([str(path)])
+        room.until(lambda: room.desk.attachments.of_open)
+        chat = say(room, words)
+        settle(room)
+        room.until(lambda chat=chat, name=name: title(room, chat) == name)
+    (request,) = asked
+    assert "secret" not in "".join(m.content for m in request.prompt.messages)

@@ -27,6 +27,9 @@ ENGLISH = "What is the capital of France? It is Paris."
         ("« La capitale »", "La capitale"),
         ("C++ and C#", "C++ and C#"),
         ("What is entropy?", "What is entropy?"),
+        ("User interfaces in Qt", "User interfaces in Qt"),
+        ("Title insurance: what it covers", "Title insurance: what it covers"),
+        ("Title for this chat: Paris", "Paris"),
         # No titles:
         ("", ""),
         ("…", ""),
@@ -61,6 +64,7 @@ def test_a_title_or_nothing(answer: str, title: str) -> None:
         ("Какая столица Франции?", "The capital of France", ""),
         ("Was ist die Hauptstadt von Frankreich?", "Titel: „Hauptstadt“", "Hauptstadt"),
         ("ما هي عاصمة فرنسا؟", "عاصمة فرنسا", "عاصمة فرنسا"),
+        ("چطور می‌توانم", "زبان‌های برنامه‌نویسی", "زبان‌های برنامه‌نویسی"),
         # Mostly code, with a few words of another script: either may be the title.
         ("def f(x): return x # объяснить", "A small function", "A small function"),
     ],

@@ -70,7 +70,8 @@ def tiny_weights(
 
 class Crowd:
     """Requests of persons, guests and the background that come, are held, stopped and resumed at
-    random, with texts that they must not say and texts that end them; checks after every step and of every reply."""
+    random, with texts that they must not say and texts that end them; checks after every step and
+    of every reply."""
 
     def __init__(self, session: NativeSession, seed: int) -> None:
         self.session = session

@@ -21,6 +21,8 @@ from ui.widgets.hovering import let_go_after
 from ui.widgets.icon_button import IconButton
 
 MOST_LINES = 2
+MOST_CHIPS = 60
+"""More have no place in two lines, however wide they are."""
 MOST_WORDS = 18
 """Characters of a tag in the bar; its tooltip has all."""
 
@@ -47,8 +49,8 @@ class TagBar(QWidget):
         self.more_button.clicked.connect(self._show_menu)
         theme.size(self.more_button, 24, 24)
         theme.space(self._flow, 4)
-        theme.changed.connect(self._arrange)
-        self.hide()
+        theme.changed.connect(self._dress)
+        self._dress()
 
     @property
     def chosen(self) -> frozenset[str]:
@@ -65,6 +67,8 @@ class TagBar(QWidget):
     def choose(self, keys: Iterable[str]) -> None:
         there = {key_of(tag.name) for tag in self._tags}
         before, self._chosen = self._chosen, frozenset(keys) & there
+        if not self._chosen <= {chip.property("tag") for chip in self._chips}:
+            self._make_chips()
         for chip in self._chips:
             chip.setChecked(chip.property("tag") in self._chosen)
         if before != self._chosen:
@@ -81,7 +85,9 @@ class TagBar(QWidget):
         for chip in self._chips:
             chip.hide()
             chip.deleteLater()
-        self._chips = [self._chip(tag) for tag in self._tags]
+        tags = self._tags
+        chosen = [tag for tag in tags[MOST_CHIPS:] if key_of(tag.name) in self._chosen]
+        self._chips = [self._chip(tag) for tag in (*tags[:MOST_CHIPS], *chosen)]
         for widget in (*self._chips, self.more_button):
             self._flow.addWidget(widget)
         put_in_order([*self._chips, self.more_button], self.more_button)
@@ -109,6 +115,10 @@ class TagBar(QWidget):
         if event.size().width() != event.oldSize().width():
             self._arrange()
 
+    def _dress(self) -> None:
+        self.setStyleSheet(_sheet(self._theme))
+        self._arrange()
+
     def _arrange(self) -> None:
         """Two lines of chips, the chosen ones always among them; the others in the menu."""
         if not self._tags:
@@ -116,11 +126,10 @@ class TagBar(QWidget):
             return
         px = self._theme.px
         self.setContentsMargins(px(8), 0, px(10), px(2))
-        sheet = _sheet(self._theme)
         room, gap = max(px(60), self.width() - px(18)), px(4)
-        x, line, rest = 0, 1, []
+        x, line = 0, 1
+        is_all = len(self._chips) == len(self._tags)
         for chip in sorted(self._chips, key=lambda each: not each.isChecked()):
-            chip.setStyleSheet(sheet)
             width = min(chip.sizeHint().width(), room)
             if x and x + width > room:
                 x, line = 0, line + 1
@@ -130,10 +139,10 @@ class TagBar(QWidget):
                 x += width + gap
                 chip.show()
             else:
-                rest.append(chip)
+                is_all = False
                 line = MOST_LINES + 1
                 chip.hide()
-        self.more_button.setVisible(bool(rest) or bool(self._chosen) or len(self._tags) > 1)
+        self.more_button.setVisible(not is_all or bool(self._chosen) or len(self._tags) > 1)
         self.show()
         self.updateGeometry()
 
@@ -171,11 +180,11 @@ class TagBar(QWidget):
 def _sheet(theme: Theme) -> str:
     px, colors = theme.px, theme.colors
     return (
-        f"QPushButton {{ background: transparent; border: 1px solid {colors.line};"
+        f"#tag_chip {{ background: transparent; border: 1px solid {colors.line};"
         f" border-radius: {px(10)}px; color: {colors.dim}; padding: {px(1)}px {px(8)}px;"
         f" font-size: {px(theme.small_px)}px; min-height: {px(18)}px; }}"
-        f"QPushButton:hover {{ background: {colors.hover}; }}"
-        f"QPushButton:focus {{ border-color: {colors.accent}; }}"
-        f"QPushButton:checked {{ background: {colors.accent_tone}; color: {colors.ink};"
+        f"#tag_chip:hover {{ background: {colors.hover}; }}"
+        f"#tag_chip:focus {{ border-color: {colors.accent}; }}"
+        f"#tag_chip:checked {{ background: {colors.accent_tone}; color: {colors.ink};"
         f" border-color: {colors.accent}; }}"
     )

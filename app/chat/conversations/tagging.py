@@ -131,12 +131,12 @@ class Tagging:
 
 def known_tags(chats: Iterable[Conversation]) -> tuple[KnownTag, ...]:
     """All tags of these chats, by name; of several spellings the most frequent one."""
-    spelt: dict[str, Counter[str]] = {}
-    for chat in chats:
-        for name in chat.tags:
-            spelt.setdefault(key_of(name), Counter())[name] += 1
+    counts = Counter(name for chat in chats for name in chat.tags)
+    spelt: dict[str, list[str]] = {}
+    for name in sorted(counts, key=lambda each: (-counts[each], each)):
+        spelt.setdefault(key_of(name), []).append(name)
     return tuple(
-        KnownTag(max(names, key=lambda each: (names[each], each)), names.total())
+        KnownTag(names[0], sum(counts[name] for name in names))
         for _key, names in sorted(spelt.items())
     )
 

@@ -107,8 +107,9 @@ class TitleWriting:
     def give_way(self) -> None:
         """A reply begins. In this machine's engine a title rests by itself; a server is not asked
         for both at once, unless a person wants both."""
-        is_by_itself = self._request_id is not None and not self._is_asked
-        if is_by_itself and self._loader.remote is not None:
+        if self._request_id is None or self._is_asked:
+            return
+        if self._loader.remote is not None:
             self._questions.stop(self._request_id)
             self._missing.setdefault(self._writing)
             self._end()

@@ -431,9 +431,11 @@ class BackupLooked:
 @dataclass(frozen=True, slots=True)
 class Imported:
     """What an import did: ids of the conversations added, how many of them under new ids, and
-    how many were there already; `grown`: ids of those there that have more messages now."""
+    how many were there already; `grown`: ids of those there that have more messages now;
+    `presets`: names of those that were asked for and are new."""
 
     ids: tuple[str, ...] = ()
     renamed: int = 0
     there: int = 0
     grown: tuple[str, ...] = ()
+    presets: tuple[str, ...] = ()

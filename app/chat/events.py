@@ -474,7 +474,7 @@ class MessageSought:
 
 @dataclass(frozen=True, slots=True)
 class ChatLooked:
-    """A chat of a file that could be imported."""
+    """A chat of a file that could be imported, or a preset that no chat there has."""
 
     title: str
     n_messages: int
@@ -484,6 +484,7 @@ class ChatLooked:
     id: str = ""
     app: str = ""
     created_at: datetime | None = None
+    is_preset: bool = False
 
 
 @dataclass(frozen=True, slots=True)

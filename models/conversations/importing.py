@@ -82,21 +82,25 @@ def add_all(
     folders: Sequence[Folder] = (),
     presets: Sequence[Preset] = (),
     told: Callable[[int], None] = lambda _count: None,
+    wanted: frozenset[str] = frozenset(),
 ) -> Imported:
-    """Add what is not there. `told` gets the number of messages that are done, and may raise:
+    """Add what is not there; `wanted`: ids of presets that come also where no chat needs them.
+    `told` gets the number of messages that are done, and may raise:
     then, as after any failure, nothing is added."""
     staged: dict[str, Conversation] = {}
     grown: dict[str, Conversation] = {}
     try:
         found = _stage_all(read, write, chats, staged, grown, told)
-        write(lambda c: _show(c, staged.values(), grown.values(), folders, presets)).result()
+        names = write(
+            lambda c: _show(c, staged.values(), grown.values(), folders, presets, wanted)
+        ).result()
     except ClosedError:
         raise  # whoever closes does not wait for it: the next start does it
     except BaseException:
         while write(lambda c: drop_some(c, (*staged, *grown))).result():
             pass
         raise
-    return found
+    return replace(found, presets=names)
 
 
 def _stage_all(
@@ -225,8 +229,10 @@ def _show(
     grown: Iterable[Conversation],
     folders: Sequence[Folder],
     presets: Sequence[Preset],
-) -> None:
-    """All that was staged is there now; folders and presets only as far as it needs them."""
+    wanted: frozenset[str],
+) -> tuple[str, ...]:
+    """All that was staged is there now; folders and presets only as far as it needs them, or they
+    are wanted. The names of those presets that are new."""
     belongings = _Belongings(connection, folders, presets)
     for conversation in conversations:
         connection.execute(
@@ -236,6 +242,7 @@ def _show(
         )
     for conversation in grown:
         _show_more(connection, conversation)
+    return tuple(filter(None, (belongings.added(p) for p in presets if p.id in wanted)))
 
 
 _FOLLOWED: Final = text(
@@ -377,6 +384,13 @@ class _Belongings:
             "preset_id": self._once("preset", conversation.preset_id, self._preset),
         }
 
+    def added(self, preset: Preset) -> str:
+        """Its name here, where it wasn't there."""
+        before = {each.id for each in settings.list_presets(self._connection)}
+        settled = self._once("preset", preset.id, self._preset)
+        there = settings.list_presets(self._connection)
+        return next((p.name for p in there if p.id == settled and p.id not in before), "")
+
     def _once(
         self, kind: str, wanted: str | None, settle: Callable[[str | None], str | None]
     ) -> str | None:
@@ -409,15 +423,29 @@ class _Belongings:
         wanted = self._presets.get(preset_id or "")
         if wanted is None:
             return preset_id if any(preset.id == preset_id for preset in there) else None
-        for preset in there:
-            if preset.value == wanted.value and (
-                preset.id == wanted.id or _base_name(preset.name) == wanted.name
-            ):
-                return preset.id
+        same = same_preset(wanted, there)
+        if same is not None:
+            return same.id
         if any(preset.id == wanted.id for preset in there):
             wanted = replace(wanted, id=str(uuid.uuid5(NAMESPACE, repr(wanted))))
         name = _free_name(wanted.name, {preset.name for preset in there})
-        return settings.create_preset(self._connection, replace(wanted, name=name)).id
+        last = 1 + max((preset.position for preset in there), default=-1)
+        return settings.create_preset(
+            self._connection, replace(wanted, name=name, position=last)
+        ).id
+
+
+def same_preset(wanted: Preset, there: Iterable[Preset]) -> Preset | None:
+    """One with the same values that came from it, or is called so."""
+    return next(
+        (
+            preset
+            for preset in there
+            if preset.value == wanted.value
+            and (preset.id == wanted.id or _base_name(preset.name) == wanted.name)
+        ),
+        None,
+    )
 
 
 def _free_name(name: str, taken: set[str]) -> str:

@@ -345,13 +345,15 @@ class Store:
         folders: Sequence[Folder] = (),
         presets: Sequence[Preset] = (),
         told: Callable[[int], None] = lambda _count: None,
+        wanted: frozenset[str] = frozenset(),
     ) -> Imported:
-        """Import all of these chats or, if one of them or `told` raises, none.
+        """Import all of these chats or, if one of them or `told` raises, none; `wanted`: ids of
+        presets that come also where no chat needs them.
 
         It waits, so it is called on a thread that may. Other writes come in between; `told` gets
         the number of messages that are done.
         """
-        return importing.add_all(self._read, self._write, chats, folders, presets, told)
+        return importing.add_all(self._read, self._write, chats, folders, presets, told, wanted)
 
     # --- how it is done -------------------------------------------------------------------------
 

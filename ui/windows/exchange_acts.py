@@ -199,15 +199,13 @@ class ExchangeActs(QObject):
     # --- import -------------------------------------------------------------------------
 
     def choose_import(self) -> None:
+        from app.chat.exchange.recognising import SUFFIXES as IMPORTED
+
         dialog = QFileDialog(self._window, "Import chats")
         dialog.setObjectName("import_file_dialog")
         dialog.setFileMode(QFileDialog.FileMode.ExistingFiles)
-        dialog.setNameFilters(
-            [
-                "Chats (*.json *.zip *.jsonl *.db *.md *.markdown *.txt *.png *.charx)",
-                *(FILTERS[".json"], FILTERS[".md"], "All files (*)"),
-            ]
-        )
+        suffixes = " ".join(f"*{each}" for each in (*IMPORTED, ".md", ".markdown", ".txt"))
+        dialog.setNameFilters([f"Chats and presets ({suffixes})", "All files (*)"])
         dialog.setDirectory(self._usual_folder())
         self._open(dialog, self._desk.exchange.preview)
 

@@ -128,7 +128,7 @@ class ImportDialog(QDialog):
         inside = QWidget(self)  # where the window is low, all of it is scrolled
         self._column = QVBoxLayout(inside)
         theme.space(self._column, 10, margins=(20, 20, 20, 4))
-        self.summary = self._label(_summary(counts), "title")
+        self.summary = self._label(_summary(preview.chats), "title")
         self.summary.setObjectName("import_summary")
         for app, chats in _by_app(preview.chats).items():
             self._label(_of_app(app, chats), "small")
@@ -213,8 +213,8 @@ class ImportDialog(QDialog):
         self._column.addLayout(row)
 
     def _show_ticked(self) -> None:
-        self.import_button.setText(_verb(self.rows.n_ticked))
-        self.import_button.setEnabled(self.rows.n_ticked > 0)
+        self.import_button.setText(f"Import {_things(*self.rows.n_ticked)}".strip())
+        self.import_button.setEnabled(any(self.rows.n_ticked))
         self.all.setCheckState(self.rows.state)
 
     # --- what does not come ---------------------------------------------------------------------
@@ -289,19 +289,22 @@ def _as_text(preview: ImportPreviewed) -> str:
     return "\n".join(lines)
 
 
-def _summary(counts: Counter[Whereabouts]) -> str:
-    total = counts.total()
-    if not total:
+def _summary(chats: Sequence[ChatLooked]) -> str:
+    n_presets = sum(chat.is_preset for chat in chats)
+    what = _things(len(chats) - n_presets, n_presets)
+    if not what:
         return "Nothing to import."
-    there = counts[Whereabouts.THERE]
-    if there == total:
-        return f"{_chats(total)}, already here. Nothing to import."
-    return f"{_chats(total)}, {there:,} of them already here" if there else _chats(total)
+    there = sum(chat.whereabouts is Whereabouts.THERE for chat in chats)
+    if there == len(chats):
+        return f"{what}, already here. Nothing to import."
+    return f"{what}, {there:,} of them already here" if there else what
+
+
+def _things(n_chats: int, n_presets: int) -> str:
+    chats = _chats(n_chats) if n_chats else ""
+    presets = "" if not n_presets else "1 preset" if n_presets == 1 else f"{n_presets:,} presets"
+    return " and ".join(filter(None, (chats, presets)))
 
 
 def _chats(count: int) -> str:
     return "1 chat" if count == 1 else f"{count:,} chats"
-
-
-def _verb(count: int) -> str:
-    return f"Import {_chats(count)}" if count else "Import"

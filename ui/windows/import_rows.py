@@ -51,18 +51,17 @@ class ImportRows(TableModel):
         self._titles = [" ".join(chat.title.split()) or "Chat" for chat in chats]
         self._shown = list(range(len(chats)))
         self._can = {n for n, c in enumerate(chats) if c.whereabouts is not Whereabouts.THERE}
+        self._presets = {n for n, chat in enumerate(chats) if chat.is_preset}
         self._ticked = {n for n in self._can if happens(chats[n]) != IN_TRASH}
         self._typed = ""
 
     # --- what is chosen -------------------------------------------------------------------------
 
     @property
-    def n_ticked(self) -> int:
-        return len(self._ticked)
-
-    @property
-    def n_messages(self) -> int:
-        return sum(self._chats[number].n_messages for number in self._ticked)
+    def n_ticked(self) -> tuple[int, int]:
+        """Chats, and presets."""
+        n_presets = len(self._ticked & self._presets)
+        return len(self._ticked) - n_presets, n_presets
 
     @property
     def chosen(self) -> frozenset[str] | None:
@@ -128,7 +127,7 @@ class ImportRows(TableModel):
             case _Role.DisplayRole:
                 return (
                     self._titles[number],
-                    f"{chat.n_messages:,}",
+                    "Preset" if chat.is_preset else f"{chat.n_messages:,}",
                     f"{chat.updated_at.astimezone():%Y-%m-%d}",
                     happens(chat),
                 )[column]

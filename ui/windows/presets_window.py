@@ -27,7 +27,8 @@ from PySide6.QtWidgets import (
 from app.chat.events import PresetsListed
 from app.chat.replies.adapters import NAMES as ADAPTERS, adapter_words
 from app.chat.settings.context_policies import policy_name
-from app.chat.settings.presets import MAX_FILE_BYTES, values_of
+from app.chat.settings.preset_files import MAX_BYTES
+from app.chat.settings.presets import values_of
 from models.records import Preset
 from ui.look.theme import Theme
 from ui.settings.chain_field import lines_of
@@ -302,7 +303,7 @@ class PresetsWindow(WindowBeside):
         """Add the preset of a file."""
         try:
             with Path(path).open(encoding="utf-8", errors="replace") as file:
-                text = file.read(MAX_FILE_BYTES + 1)
+                text = file.read(MAX_BYTES + 1)
         except OSError as error:
             self._say(f"The file can't be read: {error.strerror}. Choose another file.")
             return

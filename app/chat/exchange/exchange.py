@@ -218,12 +218,17 @@ class Exchange:
         total = sum(
             chat.n_messages for chat in preview.chats if chosen is None or chat.id in chosen
         )
+        wanted = frozenset(
+            each.id
+            for each in preview.chats
+            if each.is_preset and (chosen is None or each.id in chosen)
+        )
         self._cancelled.clear()
 
         def work() -> Imported | None:
             chats = preview.chats_again(self._check_wanted, chosen)
             try:
-                return store.add_all(chats, folders, presets, self._progress(total))
+                return store.add_all(chats, folders, presets, self._progress(total), wanted)
             except _CancelledError:
                 return None
             finally:
@@ -320,12 +325,13 @@ class Exchange:
         if imported is None:
             self._around.emit(Noticed("info", "Import cancelled. Nothing was added."))
             return
-        sentence = f"{_chats(len(imported.ids))} imported" if imported.ids else "Nothing is new"
+        sentence = _imported(len(imported.ids), len(imported.presets))
         if imported.grown:
             more = (
                 "1 chat has" if len(imported.grown) == 1 else f"{len(imported.grown):,} chats have"
             )
-            sentence = f"{sentence}, {more}" if imported.ids else more
+            is_new = imported.ids or imported.presets
+            sentence = f"{sentence}, {more}" if is_new else more
             sentence += " new messages"
         if imported.renamed:
             sentence += f", {imported.renamed:,} of them next to another version"
@@ -382,7 +388,15 @@ class Exchange:
 def _previewed(preview: ImportPreview) -> ImportPreviewed:
     chats = tuple(
         ChatLooked(
-            c.title, c.n_messages, c.updated_at, c.file, c.whereabouts, c.id, c.app, c.created_at
+            c.title,
+            c.n_messages,
+            c.updated_at,
+            c.file,
+            c.whereabouts,
+            c.id,
+            c.app,
+            c.created_at,
+            c.is_preset,
         )
         for c in preview.chats
     )
@@ -391,6 +405,15 @@ def _previewed(preview: ImportPreview) -> ImportPreviewed:
         for each in preview.left_out.values()
     )
     return ImportPreviewed(chats, tuple(preview.refusals), left_out)
+
+
+def _imported(n_chats: int, n_presets: int) -> str:
+    if not n_presets:
+        return f"{_chats(n_chats)} imported" if n_chats else "Nothing is new"
+    presets = "1 preset" if n_presets == 1 else f"{n_presets:,} presets"
+    if not n_chats:
+        return f"{presets} {'was' if n_presets == 1 else 'were'} imported"
+    return f"{'1 chat' if n_chats == 1 else f'{n_chats:,} chats'} and {presets} were imported"
 
 
 def _chats(count: int) -> str:

@@ -24,6 +24,7 @@ from app.chat.exchange.json_format import folders_of, presets_of
 from app.chat.exchange.recognising import own_in
 from app.chat.exchange.refusals import FileRefused
 from app.reading.files import shown_name
+from models.conversations.importing import same_preset
 from models.records import Folder, Preset, Whereabouts, WholeConversation
 from models.store.store import Store
 
@@ -36,7 +37,8 @@ MAX_KINDS: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """A chat of a file, and what the store has of it. `app`: who wrote it, where not Cutaway."""
+    """A chat of a file, or a preset that no chat there has, and what the store has of it. `app`:
+    who wrote it, where not Cutaway."""
 
     id: str
     title: str
@@ -46,6 +48,7 @@ class Looked:
     file: str
     whereabouts: Whereabouts
     app: str = ""
+    is_preset: bool = False
 
 
 @dataclass(slots=True)
@@ -151,11 +154,13 @@ def _look_at(
     check: Callable[[], None],
     told: Callable[[int], None],
 ) -> None:
+    needed: set[str | None] = set()
     with opened_place(path) as place:
         for app, brought in _contents(place, found.now):
             check()
             match brought:
                 case WholeConversation():
+                    needed.add(brought.conversation.preset_id)
                     found.chats.append(_looked(store, brought, app, place.name, seen))
                     told(len(found.chats))
                 case Folder():
@@ -166,6 +171,12 @@ def _look_at(
                     found.leave_out(app, brought)
         if not found.chats and not found.presets:
             raise FileRefused(f"{place.name} contains no chat.")
+        there = store.list_presets().result() if found.presets else ()
+        for preset in found.presets:
+            if preset.id not in needed and preset.id not in seen:
+                seen.add(preset.id)
+                is_there = same_preset(preset, there) is not None
+                found.chats.append(_looked_preset(preset, place.name, is_there=is_there))
         found.sources.append(ImportSource(path, place.stamp))
 
 
@@ -177,6 +188,12 @@ def _looked(store: Store, chat: WholeConversation, app: str, file: str, seen: se
         where = Whereabouts.MORE if chat.is_brought else Whereabouts.OTHER
     seen.add(c.id)
     return Looked(c.id, c.title, len(chat.messages), c.created_at, c.updated_at, file, where, app)
+
+
+def _looked_preset(preset: Preset, file: str, *, is_there: bool) -> Looked:
+    where = Whereabouts.THERE if is_there else Whereabouts.NEW
+    times = preset.created_at, preset.updated_at
+    return Looked(preset.id, preset.name, 0, *times, file, where, is_preset=True)
 
 
 def _contents(place: Place, now: datetime) -> Iterator[tuple[str, Brought]]:

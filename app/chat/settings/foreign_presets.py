@@ -8,15 +8,17 @@ got is named, where it would have acted.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from app.chat.exchange.brought import shapes
 from app.chat.settings.settings import as_stored
 
-MAX_YAML: Final = 64 * 1024
+MAX_YAML: Final = 8 * 1024
 """In characters; theirs have some hundred."""
+_MOST_TOKENS: Final = 10_000_000
 LEAST_KNOWN: Final = 3
 """So many names of theirs make a preset."""
 
@@ -85,6 +87,26 @@ _STAGES: Final = {
 """In an order of samplers (`sampler_priority`)."""
 
 
+_STEPS: Final = {0: "top_k", 2: "top_p", 4: "typ_p", 5: "temperature", 6: "penalties"}
+"""KoboldAI's numbers, in `sampler_order` or `order`; 1 and 3 are Top-a and tail-free sampling."""
+_NOT_NUMBERS: Final = {
+    "prompts": "Prompts",
+    "grammar_string": "Grammar",
+    "negative_prompt": "Negative prompt",
+    "banned_tokens": "Banned tokens",
+    "logit_bias": "Logit bias",
+}
+KNOWN: Final = (
+    frozenset(_NAMES)
+    | frozenset(_ELSEWHERE)
+    | {
+        *("do_sample", "dynamic_temperature", "dynatemp_low", "dynatemp_high", "temperature_last"),
+        *("sampler_priority", "sampler_order", "dry_sequence_breakers", "genamt", "ban_eos_token"),
+    }
+)
+_YAML_KEY: Final = re.compile(r"^(\w+):", re.M)
+
+
 @dataclass(frozen=True, slots=True)
 class ForeignPreset:
     """`values`: as a preset keeps them; `left_out`: what of it does not come, by name."""
@@ -93,12 +115,24 @@ class ForeignPreset:
     left_out: tuple[str, ...]
 
 
+def is_one(keys: Collection[str]) -> bool:
+    """Whether a file with these names at its top may be a preset."""
+    return sum(name in _NAMES or name in _ELSEWHERE for name in keys) >= LEAST_KNOWN
+
+
+def yaml_keys(text: str) -> set[str]:
+    """Those at the top, without reading it."""
+    return set(_YAML_KEY.findall(text)) if len(text) <= MAX_YAML else set()
+
+
 def read(text: str) -> ForeignPreset | None:
     """None: it isn't one of theirs."""
-    content = _content(text)
-    if sum(name in _NAMES or name in _ELSEWHERE for name in content) < LEAST_KNOWN:
+    whole = _content(text)
+    content = shapes.mapping(whole.get("preset")) or whole  # of a "master export"
+    if not is_one(content):
         return None
-    left_out = [
+    left_out = [title for name, title in _NOT_NUMBERS.items() if content.get(name)]
+    left_out += [
         title
         for name, (title, idle) in _ELSEWHERE.items()
         if (value := shapes.number(content.get(name))) is not None and value != idle
@@ -123,8 +157,11 @@ def read(text: str) -> ForeignPreset | None:
     values: dict[str, Any] = {"chain": as_stored([*sampling.filters, sampling.select])}
     if sampling.ban_end_token:
         values["ban_end_token"] = True
+    prompt = shapes.text(shapes.mapping(whole.get("sysprompt")).get("content"))
+    if prompt.strip():
+        values["system_prompt"] = prompt
     most = shapes.number(content.get("genamt"))
-    if most and most > 0:
+    if most and 0 < most <= _MOST_TOKENS:
         values["max_tokens"] = int(most)
     return ForeignPreset(values, tuple(dict.fromkeys(left_out)))
 
@@ -134,14 +171,10 @@ def _content(text: str) -> dict[str, Any]:
         return shapes.mapping(json.loads(text))
     except (ValueError, RecursionError):
         pass
-    if len(text) > MAX_YAML:
+    if not is_one(yaml_keys(text)):
         return {}
-    import yaml  # type: ignore[import-untyped] # late: only where somebody imports one
-
-    try:
-        return {str(k): v for k, v in shapes.mapping(yaml.safe_load(text)).items()}
-    except (yaml.YAMLError, ValueError, RecursionError):
-        return {}
+    found = shapes.mapping(shapes.yaml_value(text))
+    return {key: value for key, value in found.items() if isinstance(key, str)}
 
 
 def _fields(content: Mapping[str, Any]) -> dict[str, Any]:
@@ -197,6 +230,9 @@ def _order(content: Mapping[str, Any]) -> list[str]:
     value = content.get("sampler_priority")
     names = value.split() if isinstance(value, str) else shapes.listed(value)
     order = [_STAGES[name] for name in names if isinstance(name, str) and name in _STAGES]
+    if not order:
+        steps = shapes.listed(content.get("sampler_order", content.get("order")))
+        order = [_STEPS[step] for step in steps if isinstance(step, int) and step in _STEPS]
     if not order:
         return []
     if content.get("temperature_last") is True:

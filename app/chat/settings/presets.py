@@ -19,9 +19,10 @@ from typing import Any, Final
 from app.chat.conversations.shelf import Shelf, new_id
 from app.chat.events import Noticed, PresetsListed
 from app.chat.replies.prompts import clean_message
-from app.chat.settings import foreign_presets
+from app.chat.settings import preset_files
 from app.chat.settings.levels import Levels
-from app.chat.settings.resolved import APP, IN_CHAIN, SHAPING, taken
+from app.chat.settings.preset_files import as_kept
+from app.chat.settings.resolved import APP, IN_CHAIN, SHAPING
 from app.chat.settings.sampler_links import OFF
 from app.chat.settings.settings import Settings, as_stored
 from app.chat.surroundings import ALWAYS, Surroundings, now
@@ -31,11 +32,9 @@ from models.store.store import Store
 STARTERS: Final = Path(__file__).parents[3] / "resources" / "presets" / "starters.json"
 MADE: Final = "starter_presets_made"
 MAX_NAME_LENGTH: Final = 80
-MAX_FILE_BYTES: Final = 4 * 1024 * 1024
 NOT_A_PRESET: Final = (
     "This file contains no preset. Choose one of Cutaway, SillyTavern or text-generation-webui."
 )
-_FORMAT: Final = "cutaway-preset"
 _ALWAYS: Final = ("system_prompt", "stop_strings", "context_policy", "max_tokens")
 
 
@@ -221,30 +220,18 @@ class Presets:
     def as_text(self, preset_id: str) -> str:
         """A preset as the text of a JSON file."""
         preset = self._presets[preset_id]
-        content = {"format": _FORMAT, "name": preset.name, "value": preset.value}
-        return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+        return preset_files.written(preset.name, preset.value)
 
     def take_text(self, text: str, name: str = "") -> str:
         """Add the preset of a file beside the others; its id, or nothing. `name`: the file's, which
         another app's preset is called by."""
-        try:
-            content = json.loads(text) if len(text) <= MAX_FILE_BYTES else None
-        except (ValueError, RecursionError):
-            content = None
-        left_out: list[Any]
-        if isinstance(content, dict) and content.get("format") == _FORMAT:
-            value = content.get("value")
-            values = as_kept(value) if isinstance(value, dict) else {}
-            left_out = [n for n in value if n not in values] if isinstance(value, dict) else []
-            name = str(content.get("name", ""))
-        elif (found := foreign_presets.read(text[:MAX_FILE_BYTES])) is not None:
-            values, left_out = found.values, list(found.left_out)
-        else:
+        found = preset_files.read(text, name)
+        if found is None:
             self._around.emit(Noticed("error", NOT_A_PRESET))
             return ""
-        preset_id = self.create(name, values)
-        if left_out and preset_id:
-            words = ", ".join(str(name)[:40] for name in left_out[:5])
+        preset_id = self.create(found.name, found.values)
+        if found.left_out and preset_id:
+            words = ", ".join(found.left_out[:5])
             sentence = f"Some settings of the preset couldn't be read and were skipped: {words}."
             self._around.emit(Noticed("warning", sentence))
         return preset_id
@@ -260,11 +247,6 @@ def values_of(settings: Settings) -> dict[str, Any]:
         if differs and name not in values and name not in IN_CHAIN:
             values[name] = as_stored(getattr(settings, name))
     return values
-
-
-def as_kept(values: Mapping[str, Any]) -> dict[str, Any]:
-    """What of these values a preset can hold, as JSON."""
-    return {name: as_stored(value) for name, value in taken(values, SHAPING).items()}
 
 
 def _over(own: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:

@@ -179,3 +179,18 @@ def test_zoomed_while_it_is_open_it_shows_as_much(make: Callable[..., ImportDial
     theme.set_zoom(200)  # its least width is more than it had
     theme.set_zoom(100)
     assert dialog.size() == before
+
+
+def test_presets_are_ticked_as_chats_are(theme: Theme, answers: list[str]) -> None:
+    preset = ChatLooked("Calm", 0, NOON, "Calm.json", NEW, "p", is_preset=True)
+    preview = ImportPreviewed((*looked(NEW, THERE), preset))
+    dialog = ImportDialog(theme, preview, lambda chosen: answers.append(str(chosen)), int)
+    assert dialog.summary.text() == "2 chats and 1 preset, 1 of them already here"
+    assert dialog.import_button.text() == "Import 1 chat and 1 preset"
+    assert rows(dialog)[2] == ["Calm", "Preset", "Added"]
+    dialog.rows.setData(
+        dialog.rows.index(0, 0), Qt.CheckState.Unchecked, Qt.ItemDataRole.CheckStateRole
+    )
+    assert dialog.import_button.text() == "Import 1 preset"
+    dialog.accept()
+    assert answers == ["frozenset({'p'})"]

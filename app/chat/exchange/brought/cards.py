@@ -26,8 +26,6 @@ from models.records import Role
 
 APP: Final = "Character cards"
 MAX_CARD_BYTES: Final = 16 * 1024 * 1024
-MAX_YAML_BYTES: Final = 32 * 1024
-"""Its reader takes a second for 100 kB, and can't be stopped."""
 MAX_FIELD: Final = 1_000_000
 """Characters of a field, before names are filled in."""
 LONGEST_NAME: Final = 100
@@ -66,7 +64,7 @@ def _is_card(place: Place, name: str) -> bool:
 
 
 def _is_character(place: Place, name: str) -> bool:
-    head = place.head(name, MAX_YAML_BYTES)
+    head = place.head(name, shapes.MAX_YAML)
     if head.startswith((_PNG, b"{", b"[")):
         return False
     found = set(_YAML_KEY.findall(head.decode("utf-8", "replace")))
@@ -93,7 +91,7 @@ def read(place: Place, names: Sequence[str]) -> Iterator[Brought]:
 
 
 def _read(place: Place, name: str) -> Iterator[Any]:
-    head = place.head(name, MAX_YAML_BYTES)
+    head = place.head(name, shapes.MAX_YAML)
     if head.startswith(_PNG):
         try:
             file: IO[bytes] = io.BytesIO(base64.b64decode(_in_png(place, name)))
@@ -101,22 +99,13 @@ def _read(place: Place, name: str) -> Iterator[Any]:
             yield None
             return
     elif not place.look(name).is_json:
-        yield _yaml(head)
+        yield shapes.yaml_value(head.decode("utf-8-sig", "replace"))
         return
     else:
         file = place.open(name)
     with file:
         for each in values(file):
             yield None if isinstance(each, Cut) else each
-
-
-def _yaml(head: bytes) -> Any:
-    import yaml  # type: ignore[import-untyped] # late: only where somebody imports one
-
-    try:
-        return yaml.safe_load(head.decode("utf-8-sig", "replace"))
-    except (yaml.YAMLError, ValueError, RecursionError):
-        return None
 
 
 def _in_png(place: Place, name: str) -> bytes:

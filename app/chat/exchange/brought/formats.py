@@ -18,6 +18,7 @@ from app.chat.exchange.brought import (
     kobold,
     lm_studio,
     open_webui,
+    sampler_presets,
     silly_tavern,
     text_generation_webui,
 )
@@ -47,6 +48,7 @@ FORMATS: Final = tuple(
         cards,
         text_generation_webui,
         kobold,
+        sampler_presets,
     )
 )
 

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+MAX_YAML: Final = 32 * 1024
+_MAX_BRACKETS: Final = 1000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLI_FROM: Final = 100_000_000_000
 """Seconds up to the year 5138; what is larger counts in milliseconds, or in less."""
@@ -38,6 +40,19 @@ def listed(value: object) -> list[Any]:
 def mappings(value: object) -> Iterator[dict[str, Any]]:
     """Those elements of a list that are objects."""
     return (each for each in listed(value) if isinstance(each, dict))
+
+
+def yaml_value(text: str) -> Any:
+    """None for what can't be read. Its reader can't be stopped, so what takes it long is not read:
+    it needs a second for 80,000 characters, or for 6,000 brackets in each other."""
+    if len(text) > MAX_YAML or text.count("[") + text.count("{") > _MAX_BRACKETS:
+        return None
+    import yaml  # type: ignore[import-untyped] # late: only where somebody imports one
+
+    try:
+        return yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return None
 
 
 def unquoted(value: str) -> str:

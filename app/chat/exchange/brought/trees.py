@@ -40,7 +40,7 @@ MAX_TEXT: Final = 8_000_000
 """Of one message, in characters: more than any model reads, and what the window still shows."""
 
 _NAMESPACE: Final = uuid.UUID("b0b5d5d7-55a1-4c5e-9a0e-7a3f2b1c6d20")
-_NEVER: Final = datetime(1970, 1, 1, tzinfo=UTC)
+NEVER: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LONGEST_TITLE: Final = 60
 
 
@@ -129,7 +129,7 @@ def folder_of(
     return Folder(
         made_id(app, "folder", key),
         name or app,
-        created_at or _NEVER,
+        created_at or NEVER,
         made_id(app, "folder", parent) if parent else None,
     )
 
@@ -338,7 +338,7 @@ class _Assembly:
             or (above.created_at if above else None)
             or chat.created_at
             or chat.updated_at
-            or _NEVER
+            or NEVER
         )
         files = [file for file in node.files if file.text or file.read]
         missing = [file for file in node.files if not (file.text or file.read)]
@@ -415,8 +415,8 @@ class _Assembly:
     def whole(self) -> WholeConversation:
         chat = self._chat
         messages = tuple(self._messages.values())
-        times = [message.created_at for message in messages if message.created_at != _NEVER]
-        created_at = chat.created_at or min(times, default=None) or chat.updated_at or _NEVER
+        times = [message.created_at for message in messages if message.created_at != NEVER]
+        created_at = chat.created_at or min(times, default=None) or chat.updated_at or NEVER
         leaf_id = self._kept.get(chat.leaf) or self._last(messages)
         conversation = Conversation(
             id=self._id,

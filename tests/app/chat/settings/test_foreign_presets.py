@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import yaml
 from each import each
+from examples import examples
+from hypothesis import given, settings, strategies as st
 
-from app.chat.settings.foreign_presets import read
+from app.chat.settings.foreign_presets import KNOWN, read
 from app.chat.settings.resolved import SHAPING, taken
 
 TAVERN = {
@@ -116,3 +119,40 @@ def test_other_files_are_none() -> None:
             ("just words: and: more",),
         ],
     )
+
+
+def test_a_master_export_brings_its_system_prompt_and_says_what_it_lacks() -> None:
+    rest = {"prompts": [{"identifier": "main"}], "logit_bias": [], "grammar_string": "root ::= x"}
+    master = {"sysprompt": {"name": "Roleplay", "content": "Stay."}, "preset": {**TAVERN, **rest}}
+    found = read(json.dumps(master))
+    assert found is not None
+    assert found.values["system_prompt"] == "Stay."
+    assert found.left_out == ("Prompts", "Grammar", "Tail-free sampling")
+
+
+def test_koboldais_order_is_kept() -> None:
+    kobold = {"temp": 0.7, "top_p": 0.9, "top_k": 40, "rep_pen": 1.1, "order": [6, 0, 1, 3, 5, 2]}
+    assert [stage["stage"] for stage in stages(json.dumps(kobold))] == [
+        *("penalties", "top_k", "temperature", "top_p", "dist")
+    ]
+
+
+ODD = (None, True, "", "x", [], {}, "1e999", -1, 1e300, -1e300, 10**400, float("nan"), [[]], "nan")
+
+
+def test_no_value_is_a_fault() -> None:
+    @settings(max_examples=examples(100))
+    @given(st.dictionaries(st.sampled_from(sorted({*TAVERN, *KNOWN, "order", "samplers"})),
+                           st.sampled_from(ODD)))  # fmt: skip
+    def holds(odd: dict[str, Any]) -> None:
+        for text in (json.dumps(TAVERN | odd), yaml.safe_dump(odd)):
+            found = read(text)
+            assert found is None or taken(found.values, SHAPING).keys() == found.values.keys()
+
+    holds()
+
+
+def test_what_its_reader_would_take_long_for_is_not_read() -> None:
+    head = "temperature: 1\ntop_p: 1\ntop_k: 2\na: "
+    assert [read(head + rest) for rest in ("[" * 7900, "x" * 9000)] == [None, None]
+    assert read(f"{head} 3\n? 0x{'f' * 7000}\n: 1") is not None  # a key that is no word

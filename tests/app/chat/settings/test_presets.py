@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from app.chat.events import Noticed, PresetsListed
-from app.chat.settings.presets import STARTERS, as_kept
+from app.chat.settings.preset_files import as_kept
+from app.chat.settings.presets import STARTERS
 from app.chat.settings.resolved import resolve
 from app.chat.settings.settings import Settings
 from app.engine.protocol.stages import Dist, Greedy

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import sys
 from datetime import UTC, datetime
 
 from app.chat.attachments.attached_text import with_attachments
 from app.chat.attachments.documents import read_file
-from app.chat.attachments.text_files import FileRefused
+from app.chat.attachments.text_files import FileRefused, encoding_label
 from app.reading.client import Reading
 from app.refusal import bad_setting
 from models.records import Attachment
@@ -41,6 +43,11 @@ def _read(path: str) -> Attachment:
         file = read_file(path, Reading())
     except FileRefused as why:
         raise bad_setting(str(why)) from why
+    label = encoding_label(file.guess.encoding) if file.guess is not None else ""
+    note = file.note or (f"“{file.name}” was read as {label}." if label else "")
+    if note:
+        with contextlib.suppress(OSError):  # nobody need take it
+            print(note, file=sys.stderr)  # noqa: T201
     return Attachment(
         file.name, "", file.name, file.text, file.size_bytes, datetime.now(UTC), kind=file.kind
     )

@@ -21,14 +21,19 @@ def ask(folder: Path, *argv: str) -> int:
 def test_documents_stand_before_the_message(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "a.pdf").write_bytes(pdf(["one two three four five six"]))
-    (tmp_path / "b.txt").write_text("seven", "utf-8")
+    (tmp_path / "a.pdf").write_bytes(pdf(["one two three four five six", PICTURE]))
+    (tmp_path / "b.txt").write_bytes("sept, é".encode("cp1252"))
     counts = []
     for names in ([], ["a.pdf"], ["a.pdf", "b.txt"]):
         argv = [part for name in names for part in ("--attach", str(tmp_path / name))]
         assert ask(tmp_path, "--json", *argv) == 0
-        counts.append(json.loads(capsys.readouterr().out.splitlines()[-1])["prompt_tokens"])
+        out, said = capsys.readouterr()
+        counts.append(json.loads(out.splitlines()[-1])["prompt_tokens"])
     assert counts[0] < counts[1] < counts[2]
+    assert said.splitlines() == [
+        "Page 2 of “a.pdf” has no text: pictures aren't read.",
+        "“b.txt” was read as Western (Windows-1252).",
+    ]
 
 
 def test_what_cannot_be_read_is_said_before_anything_loads(

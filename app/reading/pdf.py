@@ -36,6 +36,9 @@ _ACCENT: Final = re.compile("([¨´ˆ˜˚ˇ])([A-Za-zıȷ])")
 _FORMS: Final = re.compile("[\ufb00-\ufb06\ufb13-\ufb17\ufb1d-\ufdff\ufe70-\ufefc]")
 """Ligatures and letters in the forms of their place in a word."""
 
+Box = tuple[float, float, float, float]
+"""Left, bottom, right, top, in points."""
+
 
 def read_pdf(file: BinaryIO, name: str, progress: Progress) -> Document:
     raw = file.read(MAX_FILE_BYTES + 1)
@@ -124,9 +127,31 @@ def _upright_text(page: pdfium.PdfPage) -> str:
         page.set_rotation(-angle % 360)
         text = page.get_textpage()
     try:
+        seen = _seen_box(page)
+        rects = (text.get_rect(place) for place in range(text.count_rects()))
+        if any(not _is_within(rect, seen) for rect in rects):
+            bounded: str = text.get_text_bounded(*seen)
+            return bounded
         return _in_order(text, angle)
     finally:
         text.close()
+
+
+def _seen_box(page: pdfium.PdfPage) -> Box:
+    """What is shown of a page: others cut it to that, with what printers need around it."""
+    media, crop = (
+        (min(x, x2), min(y, y2), max(x, x2), max(y, y2))
+        for x, y, x2, y2 in (page.get_mediabox(), page.get_cropbox())
+    )
+    left, bottom = max(media[0], crop[0]), max(media[1], crop[1])
+    right, top = min(media[2], crop[2]), min(media[3], crop[3])
+    return (left, bottom, right, top) if left < right and bottom < top else media
+
+
+def _is_within(rect: Box, seen: Box) -> bool:
+    """Whether most of it is seen."""
+    x, y = (rect[0] + rect[2]) / 2, (rect[1] + rect[3]) / 2
+    return seen[0] <= x <= seen[2] and seen[1] <= y <= seen[3]
 
 
 def _angle(page: pdfium.PdfTextPage) -> int:
@@ -163,10 +188,6 @@ def _in_order(page: pdfium.PdfTextPage, angle: int) -> str:
         if page.get_charbox(at) == page.get_charbox(at + 1):
             chars[at : at + 2] = chars[at + 1], chars[at]
     return "".join(chars)
-
-
-Box = tuple[float, float, float, float]
-"""Left, bottom, right, top, in points."""
 
 
 def _turned(box: Box, angle: int) -> Box:

@@ -57,3 +57,12 @@ def test_a_page_says_what_is_printed_on_it_as_its_number(tmp_path):
 def test_a_value_is_read_that_the_viewer_is_to_draw(tmp_path):
     raw = form("Name:", "Ada", is_drawn=False)
     assert read(raw, tmp_path).text == "[Page 1]\n\nName:\nAda"
+
+
+def test_what_lies_beside_the_page_is_not_read(tmp_path):
+    texts = ("seen", 72, 700), ("cut off", 72, 90), ("above", 72, 900), ("left", -300, 600)
+    page = " ".join(f"BT /F1 12 Tf {x} {y} Td ({text}) Tj ET" for text, x, y in texts).encode()
+    raw = pdf([page, page])
+    cut = raw.replace(b"/MediaBox[", b"/CropBox[0 842 595 100]/MediaBox[", 1)
+    whole = "[Page 1]\n\nseen\n\n[Page 2]\n\nseen\ncut off"
+    assert read(cut, tmp_path).text == whole

@@ -22,6 +22,7 @@ from urllib.parse import urlencode
 
 import httpx2
 
+from app.gguf.local.finding import is_projector_name
 from app.gguf.local.split_names import part_names, split_name
 from app.gguf.quantisation import nominal_bits, quantisation_in_name
 from app.hub import library
@@ -415,7 +416,7 @@ def _file(
         sha256s=tuple(found[name][1] for name in names),
         quantisation=quantisation,
         bits=nominal_bits(quantisation),
-        is_projector="mmproj" in names[0].rpartition("/")[2].lower(),
+        is_projector=is_projector_name(names[0].rpartition("/")[2]),
         missing=tuple(missing),
     )
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, Literal
 
+from app.gguf.local.finding import is_projector_name
 from models.records import DownloadState
 
 if TYPE_CHECKING:
@@ -51,6 +52,11 @@ class DownloadProgress:
     names: tuple[str, ...] = ()
     revision: str = ""
     sha256s: tuple[str, ...] = ()
+
+    @property
+    def is_projector(self) -> bool:
+        """It is loaded with its model, and never alone."""
+        return is_projector_name(self.name)
 
     def is_of(self, file: Wish) -> bool:
         """Whether it is of these weights on the hub: by their hashes, in whatever revision, and by

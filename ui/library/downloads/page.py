@@ -241,7 +241,7 @@ class DownloadPage(QWidget):
         state = progress.state if progress is not None else None
         can_write = not self._desk.downloads.trouble
         shown = {
-            self.load_button: state is State.DONE,
+            self.load_button: progress is not None and _can_load(progress),
             self.pause_button: can_write and state in ACTIVE,
             self.go_on_button: can_write and state in RESUMABLE,
             self.cancel_button: can_write and state in (*ACTIVE, State.PAUSED),
@@ -290,7 +290,7 @@ class DownloadPage(QWidget):
 
     def _load(self) -> None:
         progress = self.chosen()
-        if progress is not None and self.load_button.isEnabled() and progress.state is State.DONE:
+        if progress is not None and self.load_button.isEnabled() and _can_load(progress):
             self._desk.loader.load(progress.path)
 
     def _trash(self) -> None:
@@ -346,6 +346,10 @@ class DownloadPage(QWidget):
         if not event.isAutoRepeat():
             act()
         return True
+
+
+def _can_load(progress: DownloadProgress) -> bool:
+    return progress.state is State.DONE and not progress.is_projector
 
 
 def move_to_trash(path: str) -> bool:

@@ -90,6 +90,7 @@ class HubDetail(QStackedWidget):
         self._revision = ""
         self._wanted: HubAddress | None = None
         self._projector_for = ""
+        self._projectors: tuple[HubFile, ...] = ()
         self._repo: HubRepo | None = None
         self._file: HubFile | None = None
         self._headers: tuple[Header, ...] = ()
@@ -234,6 +235,7 @@ class HubDetail(QStackedWidget):
         self._repo_id, self._revision, self._wanted = repo_id, revision, wanted
         self._projector_for = projector_for
         self._repo = self._file = None
+        self._projectors = ()
         self._show_act()
         self.panel.show_state(
             "", LOOKING.format(name=one_line(repo_id)), button="Stop", act=self.show_nothing
@@ -273,6 +275,7 @@ class HubDetail(QStackedWidget):
         self.gate_note.setVisible(needs_note)
         self.token_button.setVisible(needs_note)
         self.table.weights.show(page.files)
+        self._projectors = tuple(each for each in page.files if each.is_projector)
         self.table.setVisible(bool(page.files))
         self.no_files.setVisible(not page.files)
         for file in page.files:
@@ -349,7 +352,7 @@ class HubDetail(QStackedWidget):
         """With the projector that would come with it."""
         if file.is_projector:
             return file.size_bytes
-        beside = projectors_for(file.name, self.table.weights.files)[:1]
+        beside = projectors_for(file.name, self._projectors)[:1]
         return file.size_bytes + sum(each.size_bytes for each in beside)
 
     # --- the projector --------------------------------------------------------------------------
@@ -362,7 +365,7 @@ class HubDetail(QStackedWidget):
 
     def _offer_projectors(self, file: HubFile) -> None:
         """Those of the repository, the best first, and none."""
-        able = () if file.is_projector else projectors_for(file.name, self.table.weights.files)
+        able = () if file.is_projector else projectors_for(file.name, self._projectors)
         self.projector_box.clear()
         for each in able:
             size = bytes_words(each.size_bytes)
@@ -445,7 +448,7 @@ class HubDetail(QStackedWidget):
             if beside is not None:
                 words, whole = f"Download {bytes_words(size)}", ", with its projector"
         elif there.state is DownloadState.DONE:
-            words = spoken = "Load"
+            words = spoken = "Show in downloads" if file.is_projector else "Load"
         else:
             words, spoken = f"{percent_text(there)} downloaded…", "Show in downloads"
         self.act_button.setText(words)
@@ -460,7 +463,7 @@ class HubDetail(QStackedWidget):
         if there is None:
             self._desk.downloads.add(file)
             self._get_projector()
-        elif there.state is DownloadState.DONE:
+        elif there.state is DownloadState.DONE and not file.is_projector:
             self._desk.loader.load(there.path)
         else:
             self.page_requested.emit("downloads")

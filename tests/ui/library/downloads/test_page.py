@@ -202,6 +202,13 @@ def test_what_is_loaded_is_not_loaded_again_nor_thrown_away(
     assert desk.called("loader.load") == []
 
 
+def test_a_projector_is_not_loaded_alone(page: DownloadPage, desk: FakeDesk) -> None:
+    desk.show_downloads(replace(DONE, name="mmproj-F16.gguf"))
+    assert "Load" not in buttons(page)
+    page._on_return()
+    assert desk.called("loader.load") == []
+
+
 def test_each_button_does_what_it_says(page: DownloadPage, desk: FakeDesk) -> None:
     desk.show_downloads(RUNNING)
     page.pause_button.click()

@@ -513,6 +513,20 @@ def test_a_model_that_is_here_gets_its_projector_later(page, desk, qtbot):
     assert not get.isVisible()
 
 
+def test_a_projector_that_is_here_is_not_loaded_alone(page, desk, qtbot):
+    """As of a repository with nothing else in it."""
+    choose(qtbot, page, desk, EYES_F16)
+    page.detail.table.choose(EYES_F16)
+    button = page.detail.act_button
+    assert button.text() == "Download"
+    assert "only together with its model" in page.detail.file_words.text()
+    desk.show_downloads(progress(EYES_F16, DownloadState.DONE))
+    assert button.text() == "Show in downloads"
+    with qtbot.waitSignal(page.detail.page_requested):
+        button.click()
+    assert desk.called("loader.load") == []
+
+
 def test_the_projector_of_a_model_is_looked_for_where_it_came_from(page, desk, qtbot):
     page.find_projector(TINY.id, "tiny-Q4_K_M")
     desk.answer("hub.look", RepoPage(TINY, (MODEL, LARGE, EYES_F16)))

@@ -394,7 +394,8 @@ class QueuedMessage:
 @dataclass(frozen=True, slots=True)
 class QueueChanged:
     """The messages that wait for the reply of the open conversation, in order. `is_held`: that
-    reply failed or was stopped, and they wait until the user says so."""
+    reply failed or was stopped, or what is attached can't be taken, and they wait until the user
+    says so."""
 
     conversation_id: str
     messages: tuple[QueuedMessage, ...]

@@ -31,7 +31,7 @@ from ui.widgets.kit import plain_label, push_button
 ROW_PX = 34
 EDIT_PX = 84
 MAX_HEIGHT_PX = 150
-HELD_WORDS = "On hold: the previous reply was stopped or failed"
+HELD_WORDS = "On hold: send when you're ready"
 
 _DELETES = (Qt.Key.Key_Delete, Qt.Key.Key_Backspace)
 _RETURNS = (Qt.Key.Key_Return, Qt.Key.Key_Enter)

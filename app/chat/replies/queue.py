@@ -4,7 +4,8 @@ Each conversation has a queue of its own. What must hold:
 
 * They are sent in order, one whenever the reply before has ended by itself; also where their
   conversation is not on screen. After one that failed or was stopped they are held until the
-  user says so: whoever presses Stop wants nothing more to be said.
+  user says so: whoever presses Stop wants nothing more to be said. So are they where the weights
+  that came meanwhile don't take what is attached.
 * Until it is sent a queued message is kept with its conversation's draft, before what stands in
   the composer: whatever ends the app, it is found there again.
   So it leaves the queue when it is on its way to disk as a message, and not before.
@@ -181,6 +182,9 @@ class MessageQueue:
         if waiting[0].id == self._edited or self._is_busy(conversation_id):
             return
         first = waiting[0]
+        if not self._attachments.may_be_sent(first.attachments):  # other weights came meanwhile
+            self.hold(conversation_id)
+            return
 
         def settle(is_sent: bool) -> None:
             if is_sent:

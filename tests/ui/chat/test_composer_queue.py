@@ -53,7 +53,7 @@ def test_rows_stand_in_order_above_the_card_and_leave(qtbot, composer: Composer)
 def test_what_is_held_says_so_and_offers_to_go_on(qtbot, composer: Composer) -> None:
     composer.set_queue([queued(1)], is_held=True)
     words = composer.findChild(QLabel, "queue_words").text()
-    assert words == "On hold: the previous reply was stopped or failed"
+    assert words == "On hold: send when you're ready"
     with qtbot.waitSignal(composer.send_next_requested):
         QTest.mouseClick(composer.queue.send_button, Qt.MouseButton.LeftButton)
     composer.queue.send_button.setFocus()

@@ -8,6 +8,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from each import each
 from made_pictures import (
@@ -289,6 +290,25 @@ def test_what_waits_behind_a_reply_has_its_picture(room: Any, asked: Any, tmp_pa
     assert len(prompts[1].messages[-1].media) == 1
     asked_for = [m for m in room.stored() if m.role is Role.USER]
     assert [len(m.attachments) for m in asked_for] == [0, 1]
+
+
+def test_what_waits_is_held_where_other_weights_came_that_cannot_see(
+    room: Any, asked: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prompts, desk = asked(room), room.desk
+    desk.replies.send("First")
+    drop(room, tmp_path / "halves.png", a_picture())
+    assert desk.queue.add("And this?")
+    seeing = desk.loader.state
+    blind = msgspec.structs.replace(seeing.loaded, projector=None)
+    monkeypatch.setattr(desk.loader, "state", replace(seeing, loaded=blind))
+    room.until(lambda: room.ended_reply())
+    assert (len(prompts), [each.text for each in desk.queue.of_open]) == (1, ["And this?"])
+    assert "no projector is loaded" in said(room)
+    monkeypatch.setattr(desk.loader, "state", seeing)
+    desk.queue.send_next()
+    room.until(lambda: len(prompts) == 2)
+    assert len(prompts[1].messages[-1].media) == 1
 
 
 def brought(room: Any, name: str, data: bytes, media_type: str) -> str:

@@ -167,10 +167,13 @@ class VocabularyRead:
 
 @dataclass(frozen=True, slots=True)
 class PrefillProgressed:
+    """`is_media`: parts of pictures and sounds are counted, which come before their cells."""
+
     conversation_id: str
     message_id: str
     done_tokens: int
     total_tokens: int
+    is_media: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -225,7 +225,9 @@ class Following(QObject):
             self._chat.status.set_reply()
             done, total = event.done_tokens, event.total_tokens
             words = f"Processing prompt, {done:,} of {total:,} tokens"
-            if done >= total:  # in step mode the first token may wait for long now
+            if event.is_media:
+                words = "Processing media" + (f", {done:,} of {total:,} parts" * (total > 1))
+            elif done >= total:  # in step mode the first token may wait for long now
                 words = "Prompt processed"
             self._chat.transcript.set_progress(event.message_id, words)
 

@@ -267,7 +267,13 @@ class Growing:
         if reply is not None:
             self._leave_queue(reply)
             self._around.emit(
-                PrefillProgressed(reply.conversation_id, reply.message.id, event.done, event.total)
+                PrefillProgressed(
+                    reply.conversation_id,
+                    reply.message.id,
+                    event.done,
+                    event.total,
+                    is_media=event.phase == "seeing",
+                )
             )
 
     def take_queued(self, event: Queued) -> None:

@@ -474,8 +474,9 @@ class Hello(WireMessage, frozen=True, tag=True):
 class Progress(WireMessage, frozen=True, tag=True):
     """phase: load (done/total are bytes or percent), draft, projector (a load has come to the draft
     model or the projector: what ends the process now is its doing), prefill, measure, replay,
-    inside or beams (tokens), embedding (rows), passages, examples, seeing (parts of pictures that
-    are encoded). Sent often enough to serve as a sign of life; `id` is the request it belongs to.
+    inside or beams (tokens), embedding (rows), passages, examples, seeing (parts of pictures and
+    sounds; 0 as the first one is begun). Sent often enough to serve as a sign of life; `id` is the
+    request it belongs to.
     """
 
     id: Amount

@@ -493,6 +493,10 @@ def test_reading_the_prompt_is_told_once(window: MainWindow, bridge: FakeBridge)
     growing = message(4, Role.ASSISTANT, "", state=MessageState.STREAMING)
     bridge.emit_event(MessageAdded(growing))
     bridge.emit_event(StatusFigures(40, 52.4, 0.3, 70, 4096, 2))
+    bridge.emit_event(PrefillProgressed("c1", "m4", 0, 1, is_media=True))
+    assert window.chat.transcript.rows.item(3).progress == "Processing media"
+    bridge.emit_event(PrefillProgressed("c1", "m4", 2, 2, is_media=True))
+    assert window.chat.transcript.rows.item(3).progress == "Processing media, 2 of 2 parts"
     bridge.emit_event(PrefillProgressed("c1", "m4", 1, 2))
     assert window.chat.transcript.rows.item(3).progress == "Processing prompt, 1 of 2 tokens"
     bridge.emit_event(PrefillProgressed("c1", "m4", 2, 2))

@@ -88,7 +88,7 @@ class TimePanel(Panel):
         self._wants_batch = False
         self._n_head = 0
         self._known: tuple[Sequence[TokenTrace], Sequence[float]] = ((), ())
-        self._prefilled: tuple[str, int, int] | None = None
+        self._prefilled: PrefillProgressed | None = None
         self.setObjectName("panel_time")
         self._make()
         self._build()
@@ -288,7 +288,7 @@ class TimePanel(Panel):
     # --- prefill of a reply that grows ----------------------------------------------------------
 
     def _on_prefill(self, event: PrefillProgressed) -> None:
-        self._prefilled = (event.message_id, event.done_tokens, event.total_tokens)
+        self._prefilled = event
         if self._is_active:
             message = self._looking.message
             if message is not None and message.id == event.message_id:
@@ -300,17 +300,20 @@ class TimePanel(Panel):
             message is not None
             and self._looking.is_growing
             and self._prefilled is not None
-            and self._prefilled[0] == message.id
+            and self._prefilled.message_id == message.id
         )
 
     def _say_prefill(self, message: Message | None) -> None:
         is_said = self._says_prefill(message)
         self.prefill.setVisible(is_said)
         if is_said and self._prefilled is not None:
-            _, done, total = self._prefilled
-            self.prefill.setText(
-                f"Prefill: {done:,} of {tokens_text(total)} of the prompt processed."
-            )
+            done, total = self._prefilled.done_tokens, self._prefilled.total_tokens
+            words = f"Prefill: {done:,} of {tokens_text(total)} of the prompt processed."
+            if self._prefilled.is_media:
+                words = (
+                    f"Media: {done:,} of {total:,} {'part' if total == 1 else 'parts'} processed."
+                )
+            self.prefill.setText(words)
 
     # --- the view -------------------------------------------------------------------------------
 

@@ -385,6 +385,7 @@ class Scheduler:
         began = self._clock()
         if not begun:
             self._for_replies(waiting, lambda reply: reply.request.timeline.mark("between", began))
+            self._for_replies(waiting, self._tell_seen)
         try:
             is_there = passes.step(chunk)
         except Refusal as refused:
@@ -395,8 +396,8 @@ class Scheduler:
         others = [s for s in slots if s.reply is not None and s not in unseen]
         self._looks_again_at = now + (now - began) if others else 0.0
         self._for_replies(waiting, lambda reply: reply.request.timeline.mark("seeing", now))
-        if is_there:
-            self._for_replies(waiting, self._tell_seen)
+        if is_there:  # of another part, its begin tells
+            self._for_replies([s for s in waiting if _has_seen_all(s.reply)], self._tell_seen)
         return True
 
     @staticmethod
@@ -1011,6 +1012,10 @@ def traits_of(weights: Weights) -> Traits:
     is_recurrent = llama.llama_model_is_recurrent(weights.model)
     is_hybrid = llama.llama_model_is_hybrid(weights.model)
     return Traits(bool(is_recurrent or is_hybrid), int(llama.llama_model_n_swa(weights.model)))
+
+
+def _has_seen_all(reply: SlotReply | None) -> bool:
+    return reply is not None and all(p.vectors is not None for p in reply.pictures.values())
 
 
 def _has_news(reply: SlotReply) -> bool:

@@ -581,10 +581,12 @@ class ScriptedEngine:
     def _see(self, take: Take) -> None:
         """Pictures that are in no cells yet take their time."""
         unseen = [span for span in take.media if span.start >= take.reused]
-        for number, _ in enumerate(unseen, 1):
+        for number in range(len(unseen)):
+            self._send(Progress(take.command.id, "seeing", number, len(unseen)))
             self._steering.wait(take.command.id, self._script.projector.ms / 1000)
             take.see()
-            self._send(Progress(take.command.id, "seeing", number, len(unseen)))
+        if unseen:
+            self._send(Progress(take.command.id, "seeing", len(unseen), len(unseen)))
 
     def _score_prompt(self, take: Take, probabilities: list[float]) -> None:
         """The script's probabilities go round over the prompt; each rank is what they allow."""

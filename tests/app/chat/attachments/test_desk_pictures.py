@@ -103,6 +103,9 @@ def test_a_picture_is_scaled_stored_counted_and_sent_with_its_place(
     question = room.stored()[0]
     assert [each.kind for each in question.attachments] == [PICTURE, "text"]
     assert room.desk.attachments.of_open == ()
+    told = [each.is_media for each in room.of(events.PrefillProgressed)]
+    assert told[:2] == [True, True]
+    assert not told[-1]
 
     # Another reply has it again, and so does another version of the question.
     room.desk.replies.answer(reply.id)

@@ -114,7 +114,7 @@ def test_a_picture_goes_all_the_way(talk: ScriptedTalk, tmp_path: Path) -> None:
     assert summary.prompt_tokens == len(ids)
     assert "seeing" in [part.kind for part in summary.timeline]
     seeing = [e for e in talk.of(Progress) if e.phase == "seeing"]
-    assert [(e.done, e.total) for e in seeing] == [(1, 1)]
+    assert [(e.done, e.total) for e in seeing] == [(0, 1), (1, 1)]
     again = _result(engine, Generate(0, _asked(red), max_tokens=3, conversation="a"))
     assert again.reused >= span.start + span.count
 

@@ -386,6 +386,8 @@ def test_a_reply_that_grows(
     assert panel.caption.text() == GROWING
     bridge.emit_event(PrefillProgressed("c1", "another", 7, 9))
     assert not panel.prefill.isVisible()
+    bridge.emit_event(PrefillProgressed("c1", "m2", 0, 1, is_media=True))
+    assert panel.prefill.text() == "Media: 0 of 1 part processed."
     bridge.emit_event(PrefillProgressed("c1", "m2", 512, 1024))
     assert panel.prefill.isVisible()
     assert panel.prefill.text() == "Prefill: 512 of 1,024 tokens of the prompt processed."

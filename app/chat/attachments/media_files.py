@@ -22,7 +22,7 @@ from app.engine.protocol.loading_messages import Loaded
 from app.engine.protocol.media_messages import MAX_MEDIA, MAX_SENT_BYTES, Media
 from app.pictures.client import Pictures
 from app.pictures.kinds import HEAD_BYTES, picture_type
-from app.pictures.messages import PictureDrawn, PicturePrepared
+from app.pictures.messages import PictureDrawn
 from models.records import Attachment, File, Message
 
 T = TypeVar("T")
@@ -37,7 +37,10 @@ class MediaFiles:
     def __init__(self, around: Surroundings) -> None:
         self._around = around
         self._held: OrderedDict[str, bytes] = OrderedDict()
+        self._sizes: dict[str, int] = {}
+        """Of those that were read: what was made ready here is not as large as its record says."""
         self._lost: set[str] = set()
+        self._coming: dict[str, list[tuple[Callable[[], None], Callable[[str], None]]]] = {}
         self.pictures: Final = Pictures()
 
     def close(self) -> None:
@@ -50,6 +53,7 @@ class MediaFiles:
         """These are its bytes."""
         self._lost.discard(attachment_id)
         self._held[attachment_id] = data
+        self._sizes[attachment_id] = len(data)
         self._held.move_to_end(attachment_id)
         size = sum(map(len, self._held.values()))
         while size > MAX_HELD_BYTES and len(self._held) > 1:
@@ -60,6 +64,7 @@ class MediaFiles:
         """They are gone: of a temporary chat, or deleted."""
         for each in attachment_ids:
             self._held.pop(each, None)
+            self._sizes.pop(each, None)
 
     def chosen(self, attachments: Iterable[Attachment]) -> list[Attachment]:
         """What goes into one prompt, the newest first."""
@@ -67,7 +72,7 @@ class MediaFiles:
         size = 0
         for each in reversed(list(attachments)):
             if each.kind in MEDIA:
-                size += each.size_bytes
+                size += self._sizes.get(each.id, each.size_bytes)
                 if size > MAX_SENT_BYTES or len(found) == MAX_MEDIA:
                     break
                 found.append(each)
@@ -101,7 +106,8 @@ class MediaFiles:
             nonlocal left
             left -= 1
             if not left and not is_failed and still():
-                then()
+                # What was made ready may be more than there is room for, and others be chosen now.
+                self.hold(attachments, then, failed, still=still)
 
         def fail(sentence: str) -> None:
             nonlocal is_failed
@@ -109,39 +115,41 @@ class MediaFiles:
                 is_failed = True
                 failed(sentence)
 
-        for each in missing:
+        for each in reversed(missing):  # the newest last: what comes last is held longest
             self._read(each, count, fail)
 
     def _read(
         self, attachment: Attachment, then: Callable[[], None], failed: Callable[[str], None]
     ) -> None:
         assert self._around.store is not None
+        waiting = self._coming.setdefault(attachment.id, [])
+        waiting.append((then, failed))
+        if len(waiting) > 1:
+            return
+
+        def settle(data: bytes | None) -> None:
+            if data is None:
+                self._lost.add(attachment.id)
+            else:
+                self.keep(attachment.id, data)
+            for has_come, _ in self._coming.pop(attachment.id):
+                has_come()
+
+        def fail(sentence: str) -> None:
+            for _, has_failed in self._coming.pop(attachment.id):
+                has_failed(sentence)
 
         def take(file: File | None) -> None:
-            if file is None:
-                self._lost.add(attachment.id)
-                then()
-            elif attachment.kind == PICTURE and _is_foreign(attachment, file[1]):
-                self._prepare(attachment.id, file[1], then)
+            if file is not None and attachment.kind == PICTURE and _is_foreign(attachment, file[1]):
+                # Another program's: it may be of any size and form, and say anything.
+                asked = self.pictures.prepare(file[1], self._around.settings.picture_side)
+                self._settle(asked, lambda found: settle(found.data if found else None))
             else:
-                self.keep(attachment.id, file[1])
-                then()
+                settle(file[1] if file is not None else None)
 
         self._around.when_done(
-            self._around.store.load_file(attachment.id), take, failed, still=ALWAYS
+            self._around.store.load_file(attachment.id), take, fail, still=ALWAYS
         )
-
-    def _prepare(self, attachment_id: str, data: bytes, then: Callable[[], None]) -> None:
-        """It came from another program: it may be of any size and form, and say anything."""
-
-        def take(found: PicturePrepared | None) -> None:
-            if found is None:
-                self._lost.add(attachment_id)
-            else:
-                self.keep(attachment_id, found.data)
-            then()
-
-        self._settle(self.pictures.prepare(data, self._around.settings.picture_side), take)
 
     def _settle(self, asked: Future[T], then: Callable[[T | None], None]) -> None:
         """None where it cannot be read, which is no fault of anybody here."""

@@ -314,16 +314,20 @@ def test_what_waits_is_held_where_other_weights_came_that_cannot_see(
     assert len(prompts[1].messages[-1].media) == 1
 
 
-def brought(room: Any, name: str, data: bytes, media_type: str) -> str:
-    """A chat of another program, with a picture in its question; its id."""
+def brought(room: Any, name: str, data: bytes, media_type: str, n_pictures: int = 1) -> str:
+    """A chat of another program, with pictures in its question; its id."""
     chat = a_chat(name, 1)
     question = chat.messages[0]
-    own = f"{name} picture"
-    picture = Attachment(
-        own, name, "ant", "", len(data), NOON, question.id, kind=PICTURE, details={}
-    )
-    messages = (replace(question, attachments=(picture,)), *chat.messages[1:])
-    room.store.add_all([replace(chat, messages=messages, files={own: (media_type, data)})])
+    pictures = tuple(
+        Attachment(
+            f"{name} picture {number}", name, "ant", "", len(data), NOON, question.id,
+            position=number, kind=PICTURE, details={},
+        )
+        for number in range(n_pictures)
+    )  # fmt: skip
+    messages = (replace(question, attachments=pictures), *chat.messages[1:])
+    files = {each.id: (media_type, data) for each in pictures}
+    room.store.add_all([replace(chat, messages=messages, files=files)])
     return name
 
 
@@ -366,3 +370,32 @@ def test_pictures_that_come_late_are_counted_in_their_chat_alone(
         hold(*args, **options)
         assert not options["still"]()
     assert room.desk.meter.last == asked_before
+
+
+def test_those_that_grow_as_they_are_made_ready_are_made_so_once_and_the_newest_are_sent(
+    room: Any, asked: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Small files of other programs, which are large as PNG or JPEG."""
+    prompts = asked(room)
+    data = a_picture(600, 400, "WEBP")
+    pictures = room.desk.media.pictures
+    size = len(pictures.prepare(data, 1536).result(20).data)
+    assert size > 10 * len(data)
+    monkeypatch.setattr(media_files, "MAX_SENT_BYTES", 3 * size)
+    monkeypatch.setattr(media_files, "MAX_HELD_BYTES", 6 * size)
+    made: list[int] = []
+    prepare = pictures.prepare
+
+    def counted(*args: Any) -> Any:
+        made.append(1)
+        return prepare(*args)
+
+    monkeypatch.setattr(pictures, "prepare", counted)
+    room.desk.shelf.open_stored(brought(room, "many", data, "image/webp", 12))
+    room.until(lambda: len(room.desk.shelf.path) == 2, "the chat")
+    room.desk.meter.count_soon()
+    room.ask("What are these?")
+    assert [m.id for m in prompts[-1].messages[-3].media] == [
+        f"many picture {number}" for number in (9, 10, 11)
+    ]
+    assert len(made) == 12

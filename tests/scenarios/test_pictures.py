@@ -160,6 +160,24 @@ def test_where_the_model_cannot_see_it_is_said_with_what_would_do(
     words = person.wait(lambda: person.window.findChild(QLabel, "unseen_words"))
     assert "can't see pictures" in words.text()
     assert person.find(QPushButton, "unseen_button").text()
+
+    # In the smallest window, at the highest zoom, with pictures for two lines.
+    for name in ("b.png", "c.png"):
+        (tmp_path / name).write_bytes(a_picture())
+    person.app.desk.attachments.add_files([str(tmp_path / name) for name in ("b.png", "c.png")])
+    person.wait(lambda: len(chips(person)) == 3)
+    chat = person.window.chat
+    for zoom in (200, 100):
+        person.app.desk.settings.set("zoom_percent", zoom)
+        person.window.resize(900, 600)
+        person.app.application.processEvents()
+        assert chat.transcript.viewport().height() > 80
+        assert words.height() >= words.heightForWidth(words.width())
+        above = chat.composer.chips
+        assert words.mapTo(chat, QPoint()).y() >= above.mapTo(chat, QPoint(0, above.height())).y()
+    for _ in range(2):
+        QTest.keyClick(chips(person)[-1], Qt.Key.Key_Delete)
+    person.wait(lambda: len(chips(person)) == 1)
     person.type("What is this?")
     person.press(Qt.Key.Key_Return)
     person.wait(lambda: person.written() == "What is this?")

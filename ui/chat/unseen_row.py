@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import QEvent, QObject, Signal
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QWidget
 
 from ui.look.theme import Theme
 from ui.widgets.elided import tip_text
 from ui.widgets.kit import plain_label, push_button
+
+_FITS = (QEvent.Type.Resize, QEvent.Type.FontChange)
 
 
 class UnseenRow(QWidget):
@@ -26,6 +28,7 @@ class UnseenRow(QWidget):
         row.addWidget(self.button)
         theme.space(row, 8, margins=0)
         theme.sheet(self._words, lambda theme: f"color: {theme.colors.warning};")
+        self._words.installEventFilter(self)
         self.hide()
 
     def show_words(self, sentence: str, button: str) -> None:
@@ -38,3 +41,14 @@ class UnseenRow(QWidget):
         self.button.setAccessibleName(button)
         self.button.setVisible(bool(button))
         self.setVisible(bool(sentence))
+        self._fit()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if watched is self._words and event.type() in _FITS:
+            self._fit()
+        return super().eventFilter(watched, event)
+
+    def _fit(self) -> None:
+        """The composer asks how high this is, not how high at a width."""
+        self._words.setMinimumHeight(0)  # or that would be the answer
+        self._words.setMinimumHeight(max(0, self._words.heightForWidth(self._words.width())))

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QMargins, QPoint, QRect, QSize, Qt
-from PySide6.QtGui import QResizeEvent
+from typing import Final
+
+from PySide6.QtCore import QEvent, QMargins, QObject, QPoint, QRect, QSize, Qt
+from PySide6.QtGui import QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QFrame, QLayout, QLayoutItem, QSizePolicy, QWidget
 
 from ui.widgets.steady_area import SteadyArea
+
+SHARE: Final = 5
 
 
 class FlowLayout(QLayout):
@@ -72,7 +76,8 @@ class FlowLayout(QLayout):
 
 
 class ShortArea(SteadyArea):
-    """As high as what it holds, up to a limit; then it scrolls."""
+    """As high as what it holds, up to a limit, and to its share of a low window (one part in
+    `SHARE`); then it scrolls."""
 
     def __init__(self, inside: QWidget, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -99,7 +104,7 @@ class ShortArea(SteadyArea):
             wanted = layout.heightForWidth(width)
         else:
             wanted = layout.sizeHint().height()
-        height = min(wanted, self._limit)
+        height = min(wanted, self._limit, self.window().height() // SHARE)
         if height != self.height() or self.minimumHeight() != height:
             self.setFixedHeight(max(0, height))
 
@@ -108,6 +113,16 @@ class ShortArea(SteadyArea):
         layout = inside.layout() if inside is not None else None
         assert layout is not None
         return layout
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self.window().installEventFilter(self)  # once, however often it is shown
+        self.fit()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.Resize and watched is self.window():
+            self.fit()
+        return super().eventFilter(watched, event)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 MAX_LENGTH: Final = 40
@@ -21,10 +22,13 @@ _HIDDEN: Final = re.compile(
 )
 
 
+_REMEMBERED: Final = 4096
+"""Names; the same few are asked about for each of many chats."""
 _JOINERS: Final = "\u200c\u200d"
 """Part of how words are spelt, in Persian and Hindi, say, and of emoji."""
 
 
+@lru_cache(_REMEMBERED)
 def cleaned(text: str) -> str:
     """The name that somebody means; empty where nothing is left.
 
@@ -41,6 +45,7 @@ def cleaned(text: str) -> str:
     return name[:MAX_LENGTH].strip(f" {_JOINERS}")
 
 
+@lru_cache(_REMEMBERED)
 def key_of(name: str) -> str:
     """Equal for the names of one tag.
 

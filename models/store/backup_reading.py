@@ -21,7 +21,7 @@ from models.store.errors import StoreError
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-MOST_CHATS: Final = 5000
+MOST_CHATS: Final = 20_000
 DAMAGED: Final = "This backup is damaged, so it can't be used."
 GONE: Final = "This backup is no longer there."
 NEWER: Final = "This backup was made by a newer version of Cutaway."

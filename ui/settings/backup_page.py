@@ -56,6 +56,7 @@ class BackupPage(Page):
         self._list = BackupList("")
         self._looked: BackupLooked | None = None
         self._asked = ""
+        self._n_found = 0
         self._build_list()
         self._build_inside()
         self._tell()
@@ -204,6 +205,7 @@ class BackupPage(Page):
             for chat in (looked.chats if looked is not None else ())
             if all(word in chat.title.casefold() for word in words)
         ]
+        self._n_found = len(found)
         for chat in found[:MOST_SHOWN]:
             title = " ".join(chat.title.split()) or "Chat"
             item = QTreeWidgetItem(
@@ -221,7 +223,10 @@ class BackupPage(Page):
         size = bytes_words(sum(each.size_bytes for each in backups))
         count = "1 backup" if len(backups) == 1 else f"{len(backups):,} backups"
         self.space_label.setText(f"{count}, {size}." if backups else "No backup yet.")
-        self.inside_label.setText(_inside_words(current, looked))
+        words = _inside_words(current, looked)
+        if self._n_found > MOST_SHOWN:
+            words += f" The {MOST_SHOWN:,} newest are listed; type to find others."
+        self.inside_label.setText(words)
         is_usable = looked is not None and not looked.why_not
         chosen = self._chosen()
         self.back_button.setEnabled(is_usable and bool(chosen))

@@ -48,6 +48,8 @@ class AllTagsDialog(QDialog):
         self.list = QListWidget(self)
         self.list.setObjectName("all_tags_list")
         self.list.setAccessibleName("Tags")
+        self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.list.setUniformItemSizes(True)
         self.list.setEditTriggers(
             QAbstractItemView.EditTrigger.DoubleClicked
             | QAbstractItemView.EditTrigger.EditKeyPressed

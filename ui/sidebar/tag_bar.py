@@ -16,6 +16,7 @@ from PySide6.QtWidgets import QMenu, QPushButton, QWidget
 from app.chat.conversations.tagging import KnownTag, key_of
 from ui.look.theme import Theme
 from ui.shell.tab_order import put_in_order
+from ui.widgets.elided import tip_text
 from ui.widgets.flow import FlowLayout
 from ui.widgets.hovering import let_go_after
 from ui.widgets.icon_button import IconButton
@@ -106,7 +107,7 @@ class TagBar(QWidget):
         chip.setAutoDefault(False)
         chats = "1 chat" if tag.n_chats == 1 else f"{tag.n_chats:,} chats"
         chip.setAccessibleName(f"Only chats tagged {tag.name}, {chats}")
-        chip.setToolTip(f"Show only chats tagged #{tag.name} ({chats})".replace("<", "‹"))
+        chip.setToolTip(tip_text(f"Show only chats tagged #{tag.name} ({chats})"))
         chip.clicked.connect(partial(self.toggle, key_of(tag.name)))
         return chip
 

@@ -23,6 +23,7 @@ from PySide6.QtWidgets import (
 from app.chat.conversations.tagging import KnownTag, cleaned, key_of
 from models.records import Conversation
 from ui.look.theme import Theme
+from ui.widgets.elided import tip_text
 from ui.widgets.kit import plain_label, push_button
 from ui.widgets.ticks import TickDelegate
 
@@ -66,6 +67,8 @@ class TagDialog(QDialog):
         self.list = QListWidget(self)
         self.list.setObjectName("tag_list")
         self.list.setAccessibleName("Tags")
+        self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.list.setUniformItemSizes(True)
         self.list.setItemDelegate(TickDelegate(theme, self.list))
         self.words = plain_label("", self, "small", name="tag_words", wraps=True)
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel, self)
@@ -156,6 +159,7 @@ class TagDialog(QDialog):
     def _add(self, text: str, name: str, state: Qt.CheckState) -> None:
         item = QListWidgetItem(text, self.list)
         item.setData(_NAME, name)
+        item.setToolTip(tip_text(text))
         item.setFlags(item.flags() | Qt.ItemFlag.ItemIsUserCheckable)
         item.setCheckState(state)
 

@@ -82,6 +82,18 @@ def test_it_lists_what_there_is_and_looks_into_one(page: BackupPage, asked: Aske
     assert [row[0] for row in words(page.chats)] == ["<b>Tax</b>"]
 
 
+def test_of_many_chats_the_newest_are_listed_and_any_is_found(
+    page: BackupPage, asked: Asked
+) -> None:
+    many = tuple(ChatInBackup(f"c{i}", f"Chat {i}", NOON, 1) for i in range(600))
+    answer(asked, "/b/3", BackupLooked(600, 600, many))
+    assert page.chats.topLevelItemCount() == 500
+    assert page.inside_label.text().endswith("The 500 newest are listed; type to find others.")
+    page.field.setText("chat 599")
+    assert [row[0] for row in words(page.chats)] == ["Chat 599"]
+    assert "newest" not in page.inside_label.text()
+
+
 def test_an_answer_about_another_backup_is_dropped(page: BackupPage, asked: Asked) -> None:
     page.table.setCurrentItem(page.table.topLevelItem(1))
     answer(asked, "/b/3", BackupLooked(2, 13, CHATS))

@@ -35,8 +35,10 @@ from app.engine.protocol.inside_messages import (
     TokenAttributed,
 )
 from app.engine.protocol.messages import TokenTrace
+from app.insight.prompt.media import place_words, span_at
 from app.insight.prompt.parts import PromptTokens
 from app.insight.trace.message_tokens import ids_of, n_taken_over, pieces_of
+from app.insight.trace.tokens_shown import visible
 from models.records import Message, MessageState, Role
 
 if TYPE_CHECKING:
@@ -77,6 +79,9 @@ LAYER_TOO_LONG: Final = (
 NO_ROW: Final = "This layer has no attention. Choose another one."
 
 
+CELL: Final = "▪".encode()
+
+
 @dataclass(frozen=True, slots=True)
 class ReadText:
     """What the engine read for a reply, then wrote: `ids` of all of it. The prompt's tokens come
@@ -101,9 +106,18 @@ class ReadText:
         return len(self.prompt)
 
     def piece(self, place: int) -> bytes:
-        """The bytes of a token."""
+        """The bytes of a token; of a cell of a picture or a sound, those of a sign for it."""
         behind = place - len(self.prompt)
-        return self.prompt.piece(place) if behind < 0 else self.written[behind]
+        if behind >= 0:
+            return self.written[behind]
+        return CELL if self.ids[place] < -1 else self.prompt.piece(place)
+
+    def words(self, place: int) -> str:
+        """A token with nothing invisible, or which part of a picture or a sound stands there."""
+        span = span_at(self.prompt.media, place)
+        if span is None:
+            return visible(self.piece(place))
+        return place_words(span, place - span.start, {})
 
     def target(self, place: int) -> int | None:
         """The token that came next; None behind the end."""

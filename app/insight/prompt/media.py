@@ -20,6 +20,19 @@ def span_at(spans: Sequence[MediaSpan], place: int) -> MediaSpan | None:
     return spans[index]
 
 
+def place_words(span: MediaSpan, at: int, names: Mapping[str, str]) -> str:
+    """Which part of a picture or a sound cell `at` of it holds.
+
+    >>> place_words(MediaSpan(2, 6, "a", 3, 2), 4, {}), place_words(MediaSpan(2, 6, "a"), 4, {})
+    ('picture, row 2, column 2', 'picture, part 5 of 6')
+    """
+    name = names.get(span.media_id, "picture" if span.kind == "image" else "sound")
+    if not span.columns:
+        return f"{name}, part {at + 1:,} of {span.count:,}"
+    row, column = divmod(at, span.columns)
+    return f"{name}, row {row + 1:,}, column {column + 1:,}"
+
+
 def cell_words(span: MediaSpan, place: int, names: Mapping[str, str]) -> str:
     """
     >>> cell_words(MediaSpan(2, 16, "a", 4, 4), 7, {"a": "ant.png"})

@@ -14,10 +14,10 @@ from app.engine.protocol.cache_messages import (
     ParkedCopy,
     StepMeasured,
 )
-from app.engine.protocol.media_messages import MediaSpan
 from app.engine.protocol.saved_messages import SavedCopy
 from app.insight.cache.cells import CellMap, Grid
 from app.insight.cache.sizes import copy_size
+from app.insight.prompt.media import place_words
 from app.insight.prompt.parts import origin_words
 from app.insight.trace.tokens_shown import visible
 
@@ -69,7 +69,8 @@ def cell_lines(
     parts = [which, f"position {stretch.position + cell - stretch.first:,}"]
     token_id = cells.token_id(cell)
     if token_id is not None and token_id < -1:
-        parts.append(_of_media(cells.media_at(cell), names))
+        found = cells.media_at(cell)
+        parts.append(place_words(*found, names) if found else "part of a picture or sound")
     elif token_id is not None:
         parts += [*([visible(piece)] if piece is not None else []), f"ID {token_id}"]
     origin = origin_words(stretch.origin)
@@ -81,21 +82,6 @@ def cell_lines(
     if stretch.turn:
         whose.append(f"{stretch.turn} in the last turn")
     return " · ".join(parts), " · ".join(whose)
-
-
-def _of_media(found: tuple[MediaSpan, int] | None, names: Mapping[str, str] = NO_NAMES) -> str:
-    """Which part of a picture or a sound a cell holds.
-
-    >>> _of_media((MediaSpan(5, 6, "p", 3, 2), 4)), _of_media((MediaSpan(5, 6, "p"), 4))
-    ('row 2, column 2 of a picture', 'part 5 of 6 of a picture')
-    """
-    if found is None:
-        return "part of a picture or sound"
-    span, at = found
-    what = names.get(span.media_id, "a picture" if span.kind == "image" else "a sound")
-    if not span.columns:
-        return f"part {at + 1:,} of {span.count:,} of {what}"
-    return f"row {at // span.columns + 1:,}, column {at % span.columns + 1:,} of {what}"
 
 
 def reused_text(turn: LastTurn | None) -> str:

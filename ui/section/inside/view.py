@@ -106,7 +106,7 @@ class InsideView(QObject):
 
     def piece(self, place: int) -> str:
         """A token of the text, with nothing invisible."""
-        return "" if self.text is None else visible(self.text.piece(place))
+        return "" if self.text is None else self.text.words(place)
 
     def word(self, token_id: int) -> str:
         """What any token of the vocabulary stands for."""
@@ -360,4 +360,4 @@ def _called(text: ReadText, place: int) -> str:
     """A token that is none of the reply's."""
     if place >= len(text):
         return "After the last token"
-    return f"{visible(text.piece(place))} · token {place + 1:,} of the prompt"
+    return f"{text.words(place)} · token {place + 1:,} of the prompt"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from made_prompts import shown
 
 from app.chat.events import TraceRead
 from app.chat.inspection import inside as words
@@ -14,8 +16,12 @@ from app.chat.inspection.inside import ReadText, Seen
 from app.chat.replies.cut_versions import CUTS, CutVersion, as_recorded
 from app.chat.surroundings import ALWAYS, Still
 from app.engine.protocol.cut_messages import Cut
+from app.engine.protocol.frames import Array
 from app.engine.protocol.inside_messages import HEAD_SCORES, GraphOffer, LookInside, Missing
+from app.engine.protocol.media_messages import MediaSpan
 from app.engine.protocol.messages import TokenTrace
+from app.engine.protocol.prompt_messages import ShownPart
+from app.insight.prompt.parts import tokens_of
 from models.records import Message
 
 SCRIPT: dict[str, Any] = {
@@ -506,3 +512,20 @@ def test_of_a_reply_that_was_written_with_cuts_it_is_said_that_nothing_is_cut_he
         looked.room.desk.inside._text = None
         settings = {**reply.settings, CUTS: version}
         assert looked.text(replace(reply, settings=settings)).note == note
+
+
+def test_a_cell_of_a_picture_is_told_by_its_place() -> None:
+    pieces = (b"<s>", *[b""] * 6, b" What")
+    ids = [1, -900, -901, -902, -903, -904, -905, 7]
+    prompt = tokens_of(
+        shown(
+            [ShownPart(0, 8, "user")],
+            pieces,
+            token_ids=Array.of("i4", ids),
+            media=[MediaSpan(1, 6, "p", 3, 2)],
+        )
+    )
+    text = ReadText("m1", "", prompt, array("i", [*ids, 8]), 0, (b" is",))
+    assert text.words(5) == "picture, row 2, column 2"
+    assert [text.words(place) for place in (0, 7, 8)] == ["<s>", "·What", "·is"]
+    assert text.pieces(0, 9) == [b"<s>", *["▪".encode()] * 6, b" What", b" is"]

@@ -21,6 +21,6 @@ def test_a_cell_of_a_picture_has_a_place_and_no_id() -> None:
     )
     cells = CellMap(told(held, n_used=9))
     where, _ = cell_lines(cells, 7, 1, b"")
-    assert where.endswith("row 2, column 3 of a picture")
+    assert where.endswith("picture, row 2, column 3")
     where, _ = cell_lines(cells, 8, 1, b"x")
     assert where.endswith("x · ID 7")

@@ -136,7 +136,8 @@ def main() -> None:
         weights(own / "Lookout-4B-it-Q8_0.gguf")
         projector(own / "mmproj-Lookout-4B-it-F16.gguf", 1)
         projector(own / "mmproj-Lookout-4B-it-F32.gguf", 0)
-        weights(home / "models" / "harbour" / "Lighthouse-3B-GGUF" / "Lighthouse-3B-it-Q8_0.gguf")
+        alone = home / "models" / "harbour" / "Lighthouse-3B-GGUF" / "Lighthouse-3B-it-Q8_0.gguf"
+        weights(alone, 80_000)
         files = [
             FakeFile("Lookout-4B-it-Q8_0.gguf", weights(made / "w.gguf")),
             FakeFile("mmproj-Lookout-4B-it-F16.gguf", projector(made / "p.gguf", 1)),

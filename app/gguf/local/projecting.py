@@ -86,7 +86,7 @@ def find_projectors(path: Path | str) -> tuple[Projector, ...]:
     except HeaderRefused:
         return ()
     alone = _is_alone(path.name, (name for name in _listed(path.parent)))
-    own = _Side((path, real), (path.stem, facts.name), facts.n_embd, facts.takes_pictures, alone)
+    own = _Side((path, real), (facts.name,), facts.n_embd, facts.takes_pictures, alone)
     found = []
     for each in dict.fromkeys((*kept, *near)):
         try:
@@ -195,7 +195,7 @@ class Pairing:
             return ()
         own = _Side(
             weights.all_paths,
-            (weights.path.stem, weights.name, facts.name),
+            (weights.name, facts.name),
             facts.n_embd,
             facts.takes_pictures,
             self._is_alone(weights),
@@ -243,7 +243,8 @@ def all_projectors(n_embd: int | None, found: Iterable[FoundWeights]) -> tuple[P
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """The weights. `is_alone`: no other model lies in the same folder."""
+    """The weights. `names`: besides those of their files. `is_alone`: no other model lies in the
+    same folder."""
 
     paths: Sequence[Path]
     names: Sequence[str]
@@ -278,8 +279,8 @@ def _rank(own: _Side, other: _Other) -> tuple[object, ...] | None:
     if not other.is_whole or not other.projector.facts.fits(own.n_embd):
         return None
     nearness = min(_nearness(one, two) for one in own.paths for two in other.paths)
-    by_name = likeness(own.names[0], other.names[0])
-    by_header = likeness(" ".join(own.names[1:]), other.names[-1])
+    by_name = max(likeness(path.stem, other.names[0]) for path in own.paths)
+    by_header = likeness(" ".join(own.names), other.names[-1])
     if not other.is_kept:
         is_plain = not _said(other.names[0])
         is_other = by_name < _ENOUGH and not (nearness == _SAME_DOWNLOAD or own.is_alone)

@@ -104,6 +104,20 @@ def test_the_best_is_used_unless_another_or_none_is_chosen(here: Here) -> None:
     assert (found.of("/gone.gguf"), found.beside("/gone.gguf")) == ((), "")
 
 
+def test_a_copy_of_a_model_has_the_projector_beside_the_other(here: Here) -> None:
+    folder = here.top / "x" / "tiny"
+    weights = put_weights(folder / "tiny-VL-Q4_0.gguf")
+    seeing = put_projector(folder / "mmproj-tiny-VL-F16.gguf")
+    put_weights(folder / "other.gguf")
+    copy = here.top / "a" / "backup.gguf"
+    copy.parent.mkdir(parents=True)
+    copy.hardlink_to(weights)
+    found = here.look()
+    for path in (weights, copy):
+        assert [each.path for each in found.of(str(path))] == [seeing]
+        assert not found.may_need_one(str(path))
+
+
 def test_what_came_from_one_repository_belongs_together(here: Here) -> None:
     weights = put_weights(here.top / "tiny-Q4_0.gguf", template=PLAIN)
     put_weights(here.top / "other-Q4_0.gguf", template=PLAIN)

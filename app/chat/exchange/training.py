@@ -15,7 +15,10 @@ no place for (settings, times, versions, traces) is left out, and nothing import
                        {"from": "observation", "value": "…"}]}
 
 What must hold: a line ends with a reply that is whole, every call has its result, and a user's
-message says what the model was told, attached texts and all.
+message says what the model was told, attached texts and all. Messages of the user that follow each
+other (a failed reply between them is left out) are one, since most chat templates refuse two.
+ShareGPT's readers skip every chat whose sides don't take turns: there those that ask (`human`,
+`observation`) and those that answer (`gpt`, `function_call`) alternate, beginning with a question.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Any, Final
 
 from app.chat.attachments.attached_text import with_attachments
@@ -41,6 +45,7 @@ _FROM: Final = {
     Role.ASSISTANT: "gpt",
     Role.TOOL: "observation",
 }
+_ANSWERS: Final = ("gpt", "function_call")
 _WHOLE: Final = (MessageState.COMPLETE, MessageState.STOPPED)
 
 
@@ -87,13 +92,30 @@ def _is_end(message: Message) -> bool:
 
 def _shaped(chat: Chat, path: Sequence[Message], choices: Choices, system: str) -> dict[str, Any]:
     if choices.shape == "sharegpt":
-        spoken = [{"from": "system", "value": system}] if system else []
+        spoken: list[dict[str, str]] = []
         for message in path:
             chat.step()
-            spoken += _spoken(message, choices)
-        return {"conversations": spoken}
+            spoken.append(_spoken(message, choices))
+        first = [{"from": "system", "value": system}] if system else []
+        return {"conversations": first + _taking_turns(spoken)}
     told = [{"role": "system", "content": system}] if system else []
-    return {"messages": told + [_told(chat, message, choices) for message in path]}
+    for message in path:
+        found = _told(chat, message, choices)
+        if told and found["role"] == told[-1]["role"] == Role.USER.value:
+            told[-1]["content"] = _one_content(told[-1]["content"], found["content"])
+        else:
+            told.append(found)
+    return {"messages": told}
+
+
+def _one_content(first: Any, second: Any) -> Any:
+    if isinstance(first, str) and isinstance(second, str):
+        return f"{first}\n\n{second}"
+    return [*_as_parts(first), *_as_parts(second)]
+
+
+def _as_parts(content: Any) -> list[Any]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
 def _told(chat: Chat, message: Message, choices: Choices) -> dict[str, Any]:
@@ -123,16 +145,34 @@ def _told(chat: Chat, message: Message, choices: Choices) -> dict[str, Any]:
     return found
 
 
-def _spoken(message: Message, choices: Choices) -> list[dict[str, str]]:
-    """A reply that says something and calls is two entries."""
-    text, calls = _content(message), calls_of(message)
+def _spoken(message: Message, choices: Choices) -> dict[str, str]:
+    """Of a reply that calls, what it says beside the call has no place."""
+    text, kind = _content(message), _FROM[message.role]
+    if calls := calls_of(message):
+        called = [_called(call) for call in calls]
+        text = json.dumps(called if len(called) > 1 else called[0], ensure_ascii=False)
+        kind = "function_call"
     if message.role is Role.ASSISTANT and message.reasoning and choices.reasoning:
         text = f"<think>\n{message.reasoning}\n</think>\n\n{text}"
-    found = [] if calls and not text else [{"from": _FROM[message.role], "value": text}]
-    if calls:
-        called = [_called(call) for call in calls]
-        value = json.dumps(called if len(called) > 1 else called[0], ensure_ascii=False)
-        found.append({"from": "function_call", "value": value})
+    return {"from": kind, "value": text}
+
+
+def _taking_turns(spoken: Sequence[dict[str, str]]) -> list[dict[str, str]]:
+    """Those of one side are one entry: results a list, as the calls before them are."""
+    found: list[dict[str, str]] = []
+    for answers, group in groupby(spoken, lambda each: each["from"] in _ANSWERS):
+        entries = list(group)
+        if answers and not found:
+            found.append({"from": "human", "value": ""})
+        kind = entries[-1]["from"]
+        if kind == "function_call":
+            entries = entries[-1:]
+        values = [each["value"] for each in entries]
+        if all(each["from"] == "observation" for each in entries) and len(values) > 1:
+            value = json.dumps(values, ensure_ascii=False)
+        else:
+            value = "\n\n".join(values)
+        found.append({"from": "human" if kind == "system" else kind, "value": value})
     return found
 
 

@@ -11,6 +11,8 @@ from exported_chats import CALL, message, rich_chat
 
 from app.chat.exchange import training
 from app.chat.exchange.choices import Choices
+from app.chat.replies.calls import as_answer, with_calls
+from app.engine.protocol.tool_messages import ToolCall
 from models.records import ConversationKind, MessageState, Role
 
 TEXT = {"type": "string"}
@@ -134,6 +136,48 @@ def test_sharegpt_fits_its_schema() -> None:
     assert json.loads(told[3][1]) == {"name": "look_up", "arguments": {"n": 30}}
     (plain,) = lines(shape="sharegpt", reasoning=False)
     assert not any("<think>" in each["value"] for each in plain["conversations"])
+
+
+def test_sides_take_turns_whatever_the_chat_is() -> None:
+    """As LLaMA-Factory's converters ask for it: it leaves out every other chat."""
+    two = (CALL, ToolCall("call_2", "look_up", '{"n": 40}'))
+    chat = rich_chat()
+    picture = chat.whole.messages[0].attachments[:1]
+    messages = (
+        message(1, Role.ASSISTANT, "Welcome.", None),
+        message(2, Role.USER, "First?", 1, attachments=picture),
+        message(3, Role.ASSISTANT, "", 2, state=MessageState.FAILED),
+        message(4, Role.USER, "Second?", 3),
+        message(5, Role.ASSISTANT, "I look.", 4, settings=with_calls({}, two), reasoning="Hm."),
+        message(6, Role.TOOL, "[2]", 5, settings=dict(as_answer(two[0]))),
+        message(7, Role.TOOL, "[3]", 5, settings=dict(as_answer(two[1]))),
+        message(8, Role.ASSISTANT, "Both.", 7),
+    )
+    messages = tuple(
+        replace(each, parent_id=f"m{n}" if n else None) for n, each in enumerate(messages)
+    )
+    conversation = replace(chat.conversation, active_leaf_id="m8")
+    chat.whole = replace(chat.whole, conversation=conversation, messages=messages)
+    (line,) = lines(chat, shape="sharegpt")
+    jsonschema.validate(line, SHAREGPT)
+    told = [(each["from"], each["value"]) for each in line["conversations"][1:]]
+    calls = [{"name": "look_up", "arguments": {"n": n}} for n in (30, 40)]
+    assert told == [
+        ("human", ""),
+        ("gpt", "Welcome."),
+        ("human", "First?\n\nSecond?"),
+        ("function_call", f"<think>\nHm.\n</think>\n\n{json.dumps(calls)}"),
+        ("observation", json.dumps(["[2]", "[3]"])),
+        ("gpt", "Both."),
+    ]
+    (line,) = lines(chat, system=False)
+    jsonschema.validate(line, MESSAGES)
+    told = line["messages"]
+    assert [each["role"] for each in told] == [
+        *("assistant", "user", "assistant", "tool", "tool", "assistant")
+    ]
+    assert [part["type"] for part in told[1]["content"]] == ["image_url", "text", "text"]
+    assert told[2]["content"] == "I look."
 
 
 def test_every_path_is_a_line_of_its_own_once() -> None:

@@ -3,10 +3,12 @@ formulas as shapes, text drawn line by line."""
 
 from __future__ import annotations
 
-from PySide6.QtCore import QByteArray, QRectF
-from PySide6.QtGui import QColor, QFont, QPainter
+from PySide6.QtCore import QByteArray, QRectF, QUrl
+from PySide6.QtGui import QColor, QFont, QPainter, QTextCharFormat
 from PySide6.QtSvg import QSvgRenderer
 
+from app.chat.exchange.pdf_finish import stand_in
+from app.markdown.blocks import Span
 from app.markdown.formula_child import INK
 from app.markdown.formula_drawings import Drawing
 from ui.look import fonts
@@ -43,6 +45,15 @@ def _as_designed(font: QFont) -> QFont:
     return font
 
 
+def _address(href: str) -> str:
+    """As Qt writes it into a PDF as it is: it decodes what it can, and escapes nothing, so that an
+    address could end its own text and say what a click does. `pdf_finish` puts the others right."""
+    encoded = bytes(QUrl(href).toEncoded().data()).decode("ascii")
+    for letter in "()\\<>":
+        encoded = encoded.replace(letter, f"%{ord(letter):02X}")
+    return encoded if QUrl(encoded).toString() == encoded else stand_in(encoded)
+
+
 class Shapes(Picture):
     """A formula that stays sharp at any size."""
 
@@ -69,6 +80,18 @@ class PaperStyles(Styles):
         self._known = {
             key: Shapes(one.svg, one.width, one.ascent, one.descent) for key, one in drawn.items()
         }
+
+    def span_format(
+        self, span: Span, *, is_heading: bool = False, level: int = 0
+    ) -> QTextCharFormat:
+        """A link says where it leads: Qt makes one of it that can be clicked in the PDF."""
+        made = super().span_format(span, is_heading=is_heading, level=level)
+        address = _address(span.href) if span.href else ""
+        if address:
+            made = QTextCharFormat(made)
+            made.setAnchor(True)
+            made.setAnchorHref(address)
+        return made
 
     def picture(self, tex: str, *, is_display: bool = False) -> Picture | None:
         return self._known.get((tex, is_display))

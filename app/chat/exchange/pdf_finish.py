@@ -1,5 +1,5 @@
-"""What Qt's PDF writer leaves out, added to its file: bookmarks, and the right letters for those
-that share a shape.
+"""What Qt's PDF writer leaves out, added to its file: bookmarks, addresses of links that it would
+write wrongly, and the right letters for those that share a shape.
 
 A PDF shows shapes, and says beside them which letters they are. Where a font has one shape for
 several letters, Qt names the one with the lowest number: the radical ⽇ for the character 日, an
@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from pypdf import PdfWriter
+from pypdf.generic import NameObject, TextStringObject
 
 MOST_MARKS: Final = 20_000
 MOST_BYTES: Final = 64_000_000
 """A larger file (some thousand pages) stays as Qt wrote it: pypdf holds three times of it."""
 
+_STAND_IN: Final = "https://link.invalid/"
 _STAND_INS: Final = re.compile("[\u2e80-\u2fdf\uf900-\ufaff\ufb50-\ufdff\ufe70-\ufeff]")
 _SAME_SHAPE: Final = {"\u0269": "\u03b9"}
 """Latin and Greek iota."""
@@ -36,7 +38,23 @@ def finish(path: Path, marks: Sequence[tuple[str, int]]) -> None:
     for title, page in marks[:MOST_MARKS]:
         writer.add_outline_item(title, page)
     _name_letters(writer)
+    _put_right(writer)
     writer.write(str(path))
+
+
+def stand_in(address: str) -> str:
+    """What Qt writes as it is, until it is put right here."""
+    return _STAND_IN + address.encode().hex()
+
+
+def _put_right(writer: PdfWriter) -> None:
+    for page in writer.pages:
+        for link in page.get("/Annots", ()):
+            action: Any = link.get_object()["/A"]
+            address = str(action["/URI"])
+            if address.startswith(_STAND_IN):
+                meant = bytes.fromhex(address.removeprefix(_STAND_IN)).decode()
+                action[NameObject("/URI")] = TextStringObject(meant)
 
 
 def right_letter(code: str) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import html
 import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import pypdf
 import pypdfium2
 import pytest
 from exported_chats import HOSTILE, NOON, message, rich_chat
@@ -71,8 +73,35 @@ def test_the_text_can_be_read_again_in_order(qapp: Any, tmp_path: Path) -> None:
     assert (4, 3) in images, "the picture; letters that no font has may be others"
     raw = (tmp_path / "chat.pdf").read_bytes()
     assert b"/JavaScript" not in raw
-    assert b"/URI" not in raw
+    assert set(addresses_of(tmp_path / "chat.pdf")) == {"https://example.org/sieve?a=1&b=2"}
     assert HOSTILE[:20] in text
+
+
+def addresses_of(path: Path) -> list[str]:
+    """Of the links, as pypdf reads them."""
+    links = [link for page in pypdf.PdfReader(path).pages for link in page.get("/Annots", ())]
+    actions = [link.get_object()["/A"] for link in links]
+    assert {action["/S"] for action in actions} == {"/URI"}
+    return [action["/URI"] for action in actions]
+
+
+def test_links_lead_where_they_say_and_say_nothing_else(qapp: Any, tmp_path: Path) -> None:
+    """Whatever Qt would make of an address: it escapes nothing that ends a text in a PDF."""
+    links = {
+        "https://x.test/)>>/A<</S/JavaScript/JS(app.alert(1))>>": (
+            "https://x.test/%29%3E%3E/A%3C%3C/S/JavaScript/JS%28app.alert%281%29%29%3E%3E"
+        ),
+        "https://x.test/%29%3E": "https://x.test/%29%3E",
+        "https://x.test/日?q=%C3%BC": "https://x.test/%E6%97%A5?q=%C3%BC",
+        "https://münchen.test/": "https://xn--mnchen-3ya.test/",
+        "mailto:a@x.test": "mailto:a@x.test",
+    }
+    text = "\n\n".join(f"[link](<{html.escape(address)}>)" for address in links)
+    table = "\n\n| a |\n|---|\n| https://x.test/cell |\n"
+    path = tmp_path / "links.pdf"
+    document = printed(chat_of(text + table), path)
+    assert addresses_of(path) == [*links.values(), "https://x.test/cell"]
+    assert texts_of(document)[0].count("link") == len(links)
 
 
 def test_long_texts_are_cut_between_lines_and_nothing_is_said_twice(

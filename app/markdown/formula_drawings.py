@@ -11,7 +11,9 @@ import json
 import queue
 import subprocess
 import threading
+import time
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import IO, Any, Final
 
@@ -22,6 +24,9 @@ START_S: Final = 25.0
 DEADLINE_S: Final = 8.0
 MAX_CHARS: Final = 2000
 MAX_KEPT: Final = 600
+MAX_LATE: Final = 5
+"""Formulas that came to no end; after so many no other one is set."""
+LOOK_EVERY_S: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +40,14 @@ class Drawing:
 
 
 class FormulaDrawings:
-    """Of one export; `close` ends its process."""
+    """Of one export; `close` ends its process. `check` raises where nobody waits any more."""
 
-    def __init__(self, command: list[str] | None = None) -> None:
+    def __init__(
+        self, command: list[str] | None = None, check: Callable[[], None] = lambda: None
+    ) -> None:
         self._command = command
+        self._check = check
+        self._n_late = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._answers: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._reader: threading.Thread | None = None
@@ -68,18 +77,33 @@ class FormulaDrawings:
                 pipe.close()
 
     def _drawn(self, tex: str, is_display: bool) -> Drawing | None:
+        if self._n_late >= MAX_LATE:
+            return None
         request = json.dumps({"id": 0, "tex": tex, "is_display": is_display}).encode()
         try:
             process = self._running()
             assert process.stdin is not None
             process.stdin.write(request + b"\n")
             process.stdin.flush()
-            answer = self._answers.get(timeout=START_S if self._is_new else DEADLINE_S)
+            answer = self._answer(START_S if self._is_new else DEADLINE_S)
             self._is_new = False
             return _drawing(json.loads(answer))
-        except (OSError, queue.Empty, ValueError, KeyError, TypeError):
-            self.close()
-            return None
+        except queue.Empty:
+            self._n_late += 1
+        except (OSError, ValueError, KeyError, TypeError):
+            pass
+        self.close()
+        return None
+
+    def _answer(self, deadline_s: float) -> bytes:
+        end = time.monotonic() + deadline_s
+        while True:
+            self._check()
+            try:
+                return self._answers.get(timeout=LOOK_EVERY_S)
+            except queue.Empty:
+                if time.monotonic() >= end:
+                    raise
 
     def _running(self) -> subprocess.Popen[bytes]:
         if self._process is None:

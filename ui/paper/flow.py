@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from PySide6.QtCore import QPointF, QRectF
+from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFont, QImage, QPainter, QTextCharFormat
 
 from app.markdown.blocks import Block, CodeBlock, Span
@@ -28,7 +28,28 @@ GAP_MESSAGE, GAP_LINE, GAP_TEXT = 24.0, 4.0, 8.0
 BUBBLE_PAD: Final = 12.0
 MOST_PICTURE: Final = 420.0
 """How high a picture is at most."""
+MOST_DOTS: Final = QSize(2400, 3 * round(MOST_PICTURE))
+"""Of a picture: some 300 in an inch of paper."""
+SMOOTH: Final = Qt.TransformationMode.SmoothTransformation
 _HAIR: Final = 0.25
+
+
+@dataclass(slots=True)
+class Decoded:
+    """A picture that can be painted at once."""
+
+    image: QImage
+
+
+def decoded(part: Part) -> Part | Decoded:
+    """On any thread: a picture is read, and made no larger than a printer shows it. Either takes
+    up to a second of a large photograph."""
+    if not isinstance(part, Image):
+        return part
+    image = QImage.fromData(part.data)
+    if image.width() > MOST_DOTS.width() or image.height() > MOST_DOTS.height():
+        image = image.scaled(MOST_DOTS, Qt.AspectRatioMode.KeepAspectRatio, SMOOTH)
+    return Decoded(image)
 
 
 class Painted(Protocol):
@@ -83,12 +104,13 @@ class Leaves:
         self.dim = PaperStyles(theme, is_dim=True)
         self.width = width
 
-    def leaf_of(self, part: Part) -> Leaf | None:
+    def leaf_of(self, part: Part | Decoded) -> Leaf | None:
         if isinstance(part, Line):
             return self._line(part)
-        if isinstance(part, Image):
-            return self._image(part)
-        return self._text(part)
+        if isinstance(part, Text):
+            return self._text(part)
+        shown = decoded(part) if isinstance(part, Image) else part
+        return self._image(shown.image)
 
     def _line(self, part: Line) -> Leaf:
         styles = self.styles if part.is_title else self.dim
@@ -122,8 +144,7 @@ class Leaves:
             mark=part.mark,
         )
 
-    def _image(self, part: Image) -> Leaf | None:
-        image = QImage.fromData(part.data)
+    def _image(self, image: QImage) -> Leaf | None:
         if image.isNull():
             return None
         scale = min(1.0, self.width / image.width(), MOST_PICTURE / image.height())

@@ -16,7 +16,7 @@ from PySide6.QtGui import QColor, QPageLayout, QPageSize, QPainter, QPdfWriter
 from app.chat.exchange.choices import Choices
 from app.chat.exchange.reading import Chat
 from ui.look.theme import Theme
-from ui.paper.flow import Leaf, Leaves
+from ui.paper.flow import Decoded, Leaf, Leaves, decoded
 from ui.paper.parts import Part, parts_of_chat
 from ui.paper.steps import Steps
 from ui.paper.styles import PaperTheme
@@ -55,7 +55,7 @@ class Pages:
         self._number = 1
         self.marks: list[tuple[str, int]] = []
 
-    def add(self, part: Part) -> None:
+    def add(self, part: Part | Decoded) -> None:
         leaf = self._leaves.leaf_of(part)
         if leaf is None:
             return
@@ -157,7 +157,7 @@ class PdfPress(QObject):
         pages = self._pages = self._steps.run(begin, chat.check)
         try:
             for part in parts_of_chat(chat, choices):
-                self._steps.run(partial(pages.add, part), chat.check)
+                self._steps.run(partial(pages.add, decoded(part)), chat.check)
             self._steps.run(pages.end, chat.check)
             finish(path, pages.marks)
         except BaseException:

@@ -13,7 +13,7 @@ from app.chat.exchange.choices import Choices
 from app.chat.exchange.reading import Chat
 from models.records import Message
 from ui.look.theme import Theme
-from ui.paper.flow import Leaf, Leaves
+from ui.paper.flow import Decoded, Leaf, Leaves, decoded
 from ui.paper.parts import Line, Part, parts_of_message
 from ui.paper.steps import Steps
 from ui.paper.styles import PaperTheme
@@ -35,7 +35,7 @@ class Canvas:
         self._color = theme.colors.chat
         self.is_cut = False
 
-    def add(self, part: Part) -> bool:
+    def add(self, part: Part | Decoded) -> bool:
         leaf = self._leaves.leaf_of(part)
         if leaf is None or self.is_cut:
             return not self.is_cut
@@ -84,7 +84,7 @@ class PicturePress(QObject):
 
         canvas = run(begin, check)
         for part in parts_of_message(chat, message, Choices("html")):
-            if not run(partial(canvas.add, part), check):
+            if not run(partial(canvas.add, decoded(part)), check):
                 break
         image, strokes = run(partial(canvas.begin, scale), check)
         for stroke in strokes:

@@ -21,7 +21,7 @@ from docx.oxml import OxmlElement
 from docx.oxml.ns import qn
 from docx.oxml.numbering import CT_Num
 from docx.oxml.table import CT_Tbl
-from docx.shared import Mm, Pt, RGBColor
+from docx.shared import Emu, Mm, Pt, RGBColor
 from docx.table import Table, _Cell
 from docx.text.paragraph import Paragraph
 from docx.text.run import Run
@@ -56,6 +56,10 @@ MARGIN_MM: Final = 22
 MOST_COLUMNS: Final = 63
 """Of a table in Word."""
 MAX_COLOURED: Final = 50_000
+MOST_PICTURE: Final = Mm(120)
+"""How high a picture is at most."""
+MOST_ADDRESS: Final = 2000
+"""Of a link: Word refuses files with longer ones."""
 MOST_LEVELS: Final = 3
 """Of lists, with styles of their own."""
 INDENT: Final = Pt(18)
@@ -164,9 +168,9 @@ class _Writer:
             except Exception:  # noqa: BLE001 - of whatever kind it is: it is named below
                 paragraph._p.getparent().remove(paragraph._p)
             else:
-                wide = min(picture.width, self._room)
-                picture.height = int(picture.height * wide / max(1, picture.width))
-                picture.width = wide
+                wide, high = max(1, picture.width), max(1, picture.height)
+                scale = min(1.0, self._room / wide, MOST_PICTURE / high)
+                picture.width, picture.height = Emu(int(wide * scale)), Emu(int(high * scale))
         parts = parts_sent(attachment)
         self._add(_line(f"Attached: {attachment.name}{f' · {parts}' if parts else ''}"), "Dim")
 
@@ -303,7 +307,7 @@ class _Writer:
                 run.font.superscript = True
             if span.is_dim:
                 run.font.color.rgb = _DIM
-            if span.href:
+            if 0 < len(span.href) <= MOST_ADDRESS:
                 self._link(paragraph, run, span.href)
 
     def _link(self, paragraph: Paragraph, run: Run, target: str) -> None:

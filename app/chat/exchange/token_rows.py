@@ -59,13 +59,18 @@ def _row(token: TokenTrace, n_alternatives: int) -> tuple[object, ...]:
         safe_cell(visible(token.piece)),
         hexadecimal(token.piece),
         f"{math.exp(min(token.logprob, 0.0)):.6g}",
-        f"{token.logprob:.6g}",
+        _number(token.logprob),
         token.rank or "",
-        "" if token.entropy is None else f"{token.entropy + 0.0:.6g}",
+        _number(token.entropy),
         f"{token.ms:.3f}",
         _origin(token),
         " ".join(f"{i}={math.exp(min(p, 0.0)):.6g}" for i, p in zip(ids, logprobs, strict=False)),
     )
+
+
+def _number(number: float | None) -> str:
+    """Empty where there is none: a spreadsheet takes "-inf" for a formula."""
+    return "" if number is None or not math.isfinite(number) else f"{number + 0.0:.6g}"
 
 
 def _origin(token: TokenTrace) -> str:

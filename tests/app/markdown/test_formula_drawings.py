@@ -15,7 +15,7 @@ for line in sys.stdin:
     tex = json.loads(line)["tex"]
     if tex == "end":
         os._exit(3)
-    if tex == "stay":
+    if tex.startswith("stay"):
         time.sleep(60)
     if tex == "nonsense":
         print("not JSON", flush=True)
@@ -43,6 +43,30 @@ def test_each_formula_is_answered_whatever_became_of_others(
     missing = FormulaDrawings(["/nowhere/at/all"])
     assert missing.find("x", is_display=False) is None
     missing.close()
+
+
+def test_formulas_that_come_to_no_end_hold_up_nobody_for_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A reply may have hundreds of them, and each has its deadline."""
+    monkeypatch.setattr(formula_drawings, "START_S", 0.0)
+    monkeypatch.setattr(formula_drawings, "LOOK_EVERY_S", 0.001)
+    looked: list[None] = []
+    command = [sys.executable, "-S", "-c", CHILD]
+    drawings = FormulaDrawings(command, check=lambda: looked.append(None))
+    for number in range(formula_drawings.MAX_LATE):
+        assert drawings.find(f"stay {number}", is_display=False) is None
+    assert len(looked) == formula_drawings.MAX_LATE
+    assert drawings.find("x", is_display=False) is None, "not even tried"
+    assert len(looked) == formula_drawings.MAX_LATE
+
+    def cancelled() -> None:
+        raise RuntimeError
+
+    drawings = FormulaDrawings(command, check=cancelled)
+    with pytest.raises(RuntimeError):
+        drawings.find("stay", is_display=False)
+    drawings.close()
 
 
 @pytest.mark.soak

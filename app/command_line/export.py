@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast, get_args
 
 from app.chat.conversations.folder import default_data_dir
-from app.chat.exchange.choices import SUFFIXES, Choices, Form, Shape
+from app.chat.exchange.choices import SUFFIXES, TOGETHER, Choices, Form, Shape
 from app.chat.exchange.exporting import Export
 from app.chat.surroundings import now
 from app.command_line.run import SentenceParser, argument_text, run_to_the_end
@@ -73,7 +73,12 @@ def _run(options: argparse.Namespace) -> int:
     store = Store.open(folder, read_only=True, backup_after_s=None)
     try:
         ids = _chosen(store.list_conversations().result(), options.chat)
-        count = Export(store, ids, Path(target), now(), lambda: None, choices).run()
+        if choices.form not in TOGETHER and target.suffix.lower() in SUFFIXES.values():
+            _check_one(ids, target)
+        is_whole_store = options.chat is None and len(ids) != 1
+        count = Export(
+            store, None if is_whole_store else ids, Path(target), now(), lambda: None, choices
+        ).run()
     except StoreError as error:
         raise Refusal("not_exported", str(error)) from error
     finally:
@@ -83,9 +88,17 @@ def _run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _chosen(listed: Sequence[Conversation], titles: Sequence[str] | None) -> tuple[str, ...] | None:
+def _check_one(ids: Sequence[str], target: Path) -> None:
+    if len(ids) > 1 and not target.is_dir():
+        raise bad_setting(
+            f"Each of the {len(ids):,} chats is a file of its own. Name a folder or a .zip file "
+            "for them, or choose one chat with --chat."
+        )
+
+
+def _chosen(listed: Sequence[Conversation], titles: Sequence[str] | None) -> tuple[str, ...]:
     if titles is None:
-        return None
+        return tuple(each.id for each in listed)
     found: list[str] = []
     for title in titles:
         fitting = [each.id for each in listed if each.title.casefold() == title.casefold()]

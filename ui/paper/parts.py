@@ -97,7 +97,8 @@ def parts_of_message(chat: Chat, message: Message, choices: Choices) -> Iterator
     elif message.role is Role.ASSISTANT:
         yield from _texts(chat, Document(message.content), Look.REPLY)
     else:
-        yield from _texts(chat, Document(message.content.strip("\n"), is_plain=True), Look.SAID)
+        look = Look.SAID if message.role is Role.USER else Look.REPLY
+        yield from _texts(chat, Document(message.content.strip("\n"), is_plain=True), look)
     for call in calls_of(message):
         yield Line(f"Called: {call.name}")
         yield from _texts(chat, Document(call.arguments, is_mono=True), Look.DIM)

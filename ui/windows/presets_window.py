@@ -284,10 +284,13 @@ class PresetsWindow(WindowBeside):
         dialog.open()
 
     def _write(self, path: Path, text: str) -> None:
+        from app.chat.exchange.exporting import write_text
+        from app.chat.exchange.refusals import FileRefused
+
         try:
-            path.write_text(text, encoding="utf-8")
-        except OSError as error:
-            self._say(f"The file can't be saved: {error.strerror}. Choose another location.")
+            write_text(path, text)
+        except FileRefused as refused:
+            self._say(str(refused))
 
     def _on_import(self) -> None:
         dialog = QFileDialog(

@@ -20,6 +20,8 @@ SUFFIXES: Final[dict[Form, str]] = {
 }
 TOGETHER: Final[frozenset[Form]] = frozenset(("json", "training"))
 """Several chats are one file; of the others each is a file of its own."""
+AS_READ: Final[frozenset[Form]] = frozenset(("html", "pdf", "docx"))
+"""Made to be read; of these a text document is its text, not the changes that made it."""
 
 ZIP: Final = ".zip"
 

@@ -90,7 +90,6 @@ class Exchange:
             store, kept, Path(target), now(), self._check_wanted, choices, progress, self.press
         )
         place = Path(target).name or target
-        self._cancelled.clear()
 
         def work() -> int | None:
             try:
@@ -127,7 +126,7 @@ class Exchange:
 
         def work() -> T:
             message = store.load_message(message_id).result()
-            drawings = FormulaDrawings()
+            drawings = FormulaDrawings(check=self._check)
             chat = Chat(store, WholeConversation(conversation, (message,)), drawings, self._check)
             try:
                 return make(chat, message)
@@ -189,7 +188,6 @@ class Exchange:
 
         kept = tuple(paths)
         self._preview = None
-        self._cancelled.clear()
         tell = self._now_and_then(lambda n_chats: ImportLooked(n_chats))
 
         def look() -> tuple[ImportPreview, ImportPreviewed] | None:
@@ -223,7 +221,6 @@ class Exchange:
             for each in preview.chats
             if each.is_preset and (chosen is None or each.id in chosen)
         )
-        self._cancelled.clear()
 
         def work() -> Imported | None:
             chats = preview.chats_again(self._check_wanted, chosen)
@@ -242,7 +239,6 @@ class Exchange:
         store = self._around.store
         if not self._around.may_write() or store is None or not ids:
             return
-        self._cancelled.clear()
 
         def work() -> Imported | None:
             from models.store.backup_reading import opened
@@ -354,6 +350,7 @@ class Exchange:
                 self._around.emit(Noticed("warning", BUSY))
             return
         self._is_busy = True
+        self._cancelled.clear()
         future: Future[T] = Future()
 
         def run() -> None:

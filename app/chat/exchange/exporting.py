@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,8 +19,8 @@ from pathlib import Path
 from typing import BinaryIO, Final, Protocol
 
 from app.chat.exchange import json_file, markdown_format
-from app.chat.exchange.choices import SUFFIXES, ZIP, Choices
-from app.chat.exchange.reading import Chat
+from app.chat.exchange.choices import AS_READ, SUFFIXES, ZIP, Choices
+from app.chat.exchange.reading import Chat, as_one_text
 from app.chat.exchange.refusals import FileRefused
 from app.markdown.formula_drawings import FormulaDrawings
 from models.records import Folder, Preset, WholeConversation
@@ -32,10 +33,15 @@ NO_REPLIES: Final = "Nothing to export: none of these chats has a finished reply
 sync: Final = os.fsync
 """Down to the disk itself, which may be full only then."""
 
+_KEPT: Final = (b"SQLite format 3\0", b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83", b"GGUF")
+"""How files begin that nobody means to replace by an export: databases (Cutaway's own, which may be
+open) with their logs, and models."""
+
 _LONGEST_NAME: Final = 80
 _FORBIDDEN: Final = '<>:"/\\|?*'
 _RESERVED: Final = frozenset(
-    {"con", "prn", "aux", "nul", *(f"{kind}{n}" for kind in ("com", "lpt") for n in range(1, 10))}
+    {"con", "prn", "aux", "nul", "conin$", "conout$"}
+    | {f"{kind}{digit}" for kind in ("com", "lpt") for digit in "123456789¹²³"}
 )
 
 
@@ -67,7 +73,10 @@ class Export:
     choices: Choices
     tell: Callable[[int, int], None] = lambda done, total: None
     press: Press | None = None
-    _drawings: FormulaDrawings = field(default_factory=FormulaDrawings)
+    _drawings: FormulaDrawings = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._drawings = FormulaDrawings(check=self.check)
 
     def run(self) -> int:
         """How many chats were written."""
@@ -194,6 +203,8 @@ class Export:
             self.check()
             with contextlib.suppress(NotFoundError, CancelledError):
                 whole = self.store.read_texts(conversation_id).result()
+                if self.choices.form in AS_READ:
+                    whole = as_one_text(whole)
                 chat = Chat(self.store, whole, self._drawings, self.check)
                 chat.step = self._counted(len(whole.messages), done, len(ids))
                 if whole.messages or len(ids) == 1:
@@ -264,7 +275,7 @@ def file_name(title: str, suffix: str) -> str:
     name = " ".join(name.split())[:_LONGEST_NAME].strip(". ")
     while len(name.encode()) > 2 * _LONGEST_NAME:
         name = name[:-1]
-    if not name or name.partition(".")[0].lower() in _RESERVED:
+    if not name or name.partition(".")[0].rstrip().lower() in _RESERVED:
         name = f"Chat {name}".strip()
     return name + suffix
 
@@ -301,13 +312,24 @@ def _whole_file(path: Path) -> Iterator[BinaryIO]:
 def _whole_path(path: Path) -> Iterator[Path]:
     """What is written there takes the name `path` at the end, if nothing was raised."""
     with _in_words(path):
-        if path.exists() and not path.is_file():
-            raise FileRefused(f"“{path.name}” isn't a file that can be written. Choose another.")
+        _check_replaceable(path)
         with _part_beside(path) as part:
             yield part
             with part.open("rb+") as file:
                 sync(file.fileno())
             part.replace(path)
+
+
+def _check_replaceable(path: Path) -> None:
+    if not path.exists():
+        return
+    if not path.is_file():
+        raise FileRefused(f"“{path.name}” isn't a file that can be written. Choose another.")
+    if not path.stat().st_mode & stat.S_IWUSR:
+        raise FileRefused(f"“{path.name}” is read-only. Choose another name.")
+    with path.open("rb") as file:
+        if file.read(16).startswith(_KEPT):
+            raise FileRefused(f"“{path.name}” is a database or a model. Choose another name.")
 
 
 @contextlib.contextmanager

@@ -22,6 +22,8 @@ from app.chat.exchange.reading import Chat, Stretch, who_said
 from app.chat.replies.calls import calls_of
 from app.engine.protocol.messages import TokenTrace
 from app.insight.tour.page.markup import Markup, escaped, tag
+from app.insight.trace.message_tokens import MessageTokens
+from app.insight.trace.text_places import TextPlaces
 from app.insight.trace.token_groups import Groups
 from app.insight.trace.tokens_shown import percent, strength
 from app.markdown.whole import whole_blocks
@@ -136,6 +138,8 @@ def _figures(message: Message) -> str:
 
 def _reply(chat: Chat, message: Message, choices: Choices) -> Iterator[str]:
     traces = chat.trace(message) if choices.tints else []
+    if traces and message.reasoning and not choices.reasoning:
+        traces = _without_reasoning(traces, message)
     if traces:
         yield from _tokens(traces)
         return
@@ -145,6 +149,13 @@ def _reply(chat: Chat, message: Message, choices: Choices) -> Iterator[str]:
         yield from _text(chat, message.reasoning)
         yield "</div></details>"
     yield from _text(chat, message.content)
+
+
+def _without_reasoning(traces: list[TokenTrace], message: Message) -> list[TokenTrace]:
+    """Empty where it can't be told with which token the answer begins."""
+    places = TextPlaces(MessageTokens(traces=traces), message.reasoning or "", message.content)
+    first = places.token_at("content", 0)
+    return [] if first is None else traces[first:]
 
 
 def _text(chat: Chat, text: str, *, is_plain: bool = False) -> Iterator[str]:

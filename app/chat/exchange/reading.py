@@ -12,13 +12,21 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from app.chat.documents.text_document import document
 from app.chat.exchange.markdown_format import active_path
 from app.chat.replies.calls import answered_by
 from app.chat.replies.summary_nodes import stands_of
 from app.engine.protocol.messages import TokenTrace
 from app.insight.trace.columns import TraceUnreadable, unpack
 from app.markdown.formula_drawings import FormulaDrawings
-from models.records import Attachment, Conversation, Message, Role, WholeConversation
+from models.records import (
+    Attachment,
+    Conversation,
+    ConversationKind,
+    Message,
+    Role,
+    WholeConversation,
+)
 from models.store.store import Store
 
 NAMES: Final = {
@@ -108,6 +116,23 @@ class Chat:
             return b""
         found = self.store.load_file(attachment.id).result()
         return found[1] if found else b""
+
+
+def as_one_text(whole: WholeConversation) -> WholeConversation:
+    """A text document is stored as its changes; who reads it wants the text that they make."""
+    path = active_path(whole)
+    if whole.conversation.kind is not ConversationKind.TEXT or not path:
+        return whole
+    text = Message(
+        id=path[-1].id,
+        conversation_id=whole.conversation.id,
+        parent_id=None,
+        role=Role.SYSTEM,
+        content=document(path),
+        created_at=path[-1].created_at,
+        settings={"author": "Text"},
+    )
+    return WholeConversation(replace(whole.conversation, active_leaf_id=text.id), (text,))
 
 
 def paths(chat: WholeConversation) -> Iterator[list[Message]]:

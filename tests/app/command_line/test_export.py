@@ -55,6 +55,7 @@ def test_what_cannot_be_is_one_sentence(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for arguments, words in (
+        ([str(tmp_path / "all.html"), "--data-dir", str(folder)], "Each of the 2 chats is a file"),
         ([str(tmp_path / "x.pdf")], "Say which format"),
         ([str(tmp_path / "x.html"), "--chat", "no such"], "No chat is called “no such”."),
         ([str(tmp_path / "x.html"), "--data-dir", str(tmp_path / "none")], "no data folder"),

@@ -8,16 +8,26 @@ import os
 import stat
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from app.chat import events
+from app.chat.documents.text_document import PLACE
 from app.chat.exchange import exporting
 from app.chat.exchange.choices import Choices
 from app.chat.exchange.exporting import file_name
-from models.records import MessageState, Role, Whereabouts
+from app.chat.exchange.refusals import FileRefused
+from models.records import (
+    ConversationKind,
+    Message,
+    MessageState,
+    Role,
+    Whereabouts,
+    WholeConversation,
+)
 
 Told = Callable[[str], str]
 Looked = Callable[..., events.ImportPreviewed]
@@ -150,6 +160,7 @@ def test_several_chats_as_markdown_fill_a_folder_and_overwrite_nothing(
         ("", "Chat.md"),
         ("...", "Chat.md"),
         ("con", "Chat con.md"),
+        ("COM¹ .txt", "Chat COM¹ .txt.md"),
         ("a\n\tb\0c", "a b c.md"),
         ("../../etc/passwd", "etc passwd.md"),
         ("x" * 300, "x" * 80 + ".md"),
@@ -171,12 +182,60 @@ def test_a_file_that_cannot_be_written_is_said_so_and_nothing_is_left(
     told("isn't a file that can be written")
     target = tmp_path / "kept.json"
     target.write_text("old")
+    target.chmod(0o400)
+    desk.exchange.export(None, str(target), "json")
+    told("“kept.json” is read-only.")
+    target.chmod(0o600)
     desk.exchange.export(["unknown"], str(target), "json")
     told("Nothing to export yet")
     assert target.read_text() == "old"
     desk.exchange.export(["unknown"], str(tmp_path / "kept.md"), "markdown")
     room.until(lambda: not desk.exchange._is_busy)
     assert not [p.name for p in tmp_path.iterdir() if p.suffix in (".part", ".md")]
+
+
+def test_the_database_is_never_replaced(room: Any, told: Told) -> None:
+    """Not even by who asks for it: all chats would be gone. Whatever it is called, and by links."""
+    opened = stored(room).list_backups().result(20)
+    folder = Path(opened.folder).parent
+    database = next(folder.rglob("cutaway.sqlite3"))
+    link = folder / "link.html"
+    link.symlink_to(database)
+    before = database.read_bytes()[:100]
+    for target in (database, link):
+        room.desk.exchange.export(None, str(target), "json")
+        told(f"“{target.name}” is a database or a model. Choose another name.")
+    with pytest.raises(FileRefused):
+        exporting.write_text(database, "a page")
+    assert database.read_bytes()[:100] == before
+    assert len(stored(room).list_conversations().result(20)) == 1
+
+
+def test_a_text_document_goes_out_as_its_text(room: Any, told: Told, tmp_path: Path) -> None:
+    """Not as the changes that it is stored as."""
+    desk = room.desk
+    conversation = replace(desk.shelf.open, id="t", kind=ConversationKind.TEXT, title="Tale")
+    places = ((0, 0, "Once upon "), (10, 10, "a time."), (5, 9, "twice"))
+    messages = [
+        Message(
+            id=f"t{n}",
+            conversation_id="t",
+            parent_id=f"t{n - 1}" if n else None,
+            role=Role.ASSISTANT if n == 1 else Role.USER,
+            content=text,
+            created_at=conversation.created_at,
+            settings={PLACE: [start, end]},
+        )
+        for n, (start, end, text) in enumerate(places)
+    ]
+    conversation = replace(conversation, active_leaf_id="t2", draft="")
+    stored(room).add_all([WholeConversation(conversation, tuple(messages))])
+    desk.exchange.export(["t"], str(tmp_path / "tale.html"), "html")
+    told("exported")
+    page = (tmp_path / "tale.html").read_text()
+    assert "Once twice a time." in page
+    assert page.count("<article") == 1
+    assert ">You<" not in page
 
 
 def test_an_export_is_for_its_owner_alone(room: Any, told: Told, tmp_path: Path) -> None:
@@ -309,6 +368,24 @@ def test_a_cancelled_export_leaves_what_was_there(room: Any, told: Told, tmp_pat
     told("Export cancelled.")
     assert target.read_text() == "old"
     assert not list(tmp_path.glob(".cutaway-*"))
+
+
+def test_a_second_export_wakes_no_cancelled_one(room: Any, told: Told, tmp_path: Path) -> None:
+    desk, target = room.desk, tmp_path / "chat.pdf"
+
+    class Waiting:
+        def print_chat(self, chat: Any, choices: Choices, path: Path) -> None:
+            desk.exchange.cancel()
+            desk.exchange.export(None, str(tmp_path / "second.json"), "json")
+            chat.step()
+
+        def close(self) -> None:
+            pass
+
+    desk.exchange.press = Waiting()
+    desk.exchange.export([desk.shelf.open.id], str(target), Choices("pdf"))
+    told("Export cancelled.")
+    assert not target.exists()
 
 
 def test_a_full_disk_is_said_and_the_old_file_stays(

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import lxml.html
 from exported_chats import HOSTILE, NOON, png, rich_chat
+from made_traces import trace_of
 
 from app.chat.exchange import html_page
 from app.chat.exchange.choices import Choices
 from app.chat.exchange.html_blocks import BlockWriter
+from app.insight.trace.columns import pack
 from app.markdown.whole import whole_blocks
 from ui.look.colors import DARK, LIGHT
 from ui.look.tints import N_LEVELS
@@ -133,6 +136,24 @@ def test_tints_are_of_the_stored_trace() -> None:
 def test_reasoning_can_be_left_out() -> None:
     text, _ = page(reasoning=False)
     assert "Reasoning" not in text
+
+
+def test_reasoning_that_is_left_out_is_not_told_by_its_tokens() -> None:
+    chat = rich_chat()
+    reply = replace(chat.whole.messages[5], content="It is 4", reasoning="a secret")
+    chat.whole = replace(chat.whole, messages=(*chat.whole.messages[:5], reply))
+    for pieces, shown in (
+        ((b"<think>", b"a sec", b"ret", b"</think>", b"\n\n", b"It", b" is 4"), True),
+        ((b"something", b" else"), False),
+    ):
+        chat.store._traces["m6"] = pack(trace_of(pieces))
+        for reasoning in (True, False):
+            choices = Choices("html", tints=True, reasoning=reasoning)
+            text = "".join(html_page.page(chat, choices, NOON))
+            said = words(lxml.html.document_fromstring(text.encode()).findall(".//article")[-1])
+            assert ("a sec ret" in said) is (reasoning and shown)
+            assert ("It is 4" in said) is (shown or not reasoning)
+            assert "something else" not in said or reasoning
 
 
 def test_colours_are_those_of_the_window() -> None:

@@ -42,10 +42,12 @@ class Decoded:
 
 
 def decoded(part: Part) -> Part | Decoded:
-    """On any thread: a picture is read, and made no larger than a printer shows it. Either takes
-    up to a second of a large photograph."""
-    if not isinstance(part, Image):
-        return part
+    return decoded_picture(part) if isinstance(part, Image) else part
+
+
+def decoded_picture(part: Image) -> Decoded:
+    """On any thread: it is read, and made no larger than a printer shows it. Either takes up to a
+    second of a large photograph."""
     image = QImage.fromData(part.data)
     if image.width() > MOST_DOTS.width() or image.height() > MOST_DOTS.height():
         image = image.scaled(MOST_DOTS, Qt.AspectRatioMode.KeepAspectRatio, SMOOTH)
@@ -107,10 +109,11 @@ class Leaves:
     def leaf_of(self, part: Part | Decoded) -> Leaf | None:
         if isinstance(part, Line):
             return self._line(part)
-        if isinstance(part, Text):
-            return self._text(part)
-        shown = decoded(part) if isinstance(part, Image) else part
-        return self._image(shown.image)
+        if isinstance(part, Decoded):
+            return self._image(part.image)
+        if isinstance(part, Image):
+            return self._image(decoded_picture(part).image)
+        return self._text(part)
 
     def _line(self, part: Line) -> Leaf:
         styles = self.styles if part.is_title else self.dim

@@ -35,7 +35,7 @@ help:
 	@echo 'make test                run the tests (PYTEST_ARGS="…" goes to pytest)'
 	@echo 'make check               format, lint, types, import rule'
 	@echo 'make bench               compare the app with a bare llama.cpp loop on this machine'
-	@echo 'make soak                the long tests, and all made-up examples of the others'
+	@echo 'make soak                the long tests, and all made-up examples of the others; installs 90 MB once'
 	@echo 'make lock                resolve requirements/*.in again (LOCK_FLAGS=--upgrade for newer releases)'
 	@echo 'make engine              build llama-cpp-python again, with CMAKE_ARGS="…"'
 	@echo 'make clean               remove the virtual environment and all caches of the tools'

@@ -15,6 +15,7 @@ from app.chat.attachments.document_parts import (
     sent_of,
     whole_tokens,
 )
+from app.chat.retrieval.choosing import LONG_TEXT
 from app.insight.retrieval.choice import Part
 from app.insight.retrieval.chunks import tokens_about
 from app.reading.document import KINDS, PLACES
@@ -22,8 +23,6 @@ from models.records import Attachment
 
 MODES: Final = {"whole": "Whole", "pages": "Pages", "parts": "Parts that fit"}
 MOST_NAMED: Final = 4
-LONG_TEXT: Final = 20_000
-"""Characters of a plain text from which a choice is offered."""
 _HOW: Final = {"meaning": "by meaning", "words": "by words"}
 
 

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter
 
-from app.chat.attachments.document_parts import PAGES, mode_of, sent_of
+from app.chat.attachments.document_parts import PAGES, PARTS, mode_of, sent_of
 from app.chat.attachments.kinds import AUDIO, PICTURE
 from app.insight.retrieval.choice import Part
 from models.records import Attachment
+from ui.chat.document_words import by_of
 from ui.look.icons import paint_icon
 from ui.markdown.layouts import Pressable
 from ui.markdown.styles import Styles
@@ -35,6 +36,8 @@ def words_of(attachment: Attachment) -> str:
     """
     words = f"{attachment.name} · {size_words(attachment)}"
     parts = sent_of(attachment)
+    if parts == [] and mode_of(attachment) == PARTS and not by_of(attachment):
+        return attachment.name  # it is being searched
     if parts is not None:
         words = f"{attachment.name} · {_said_of(attachment, parts)}"
     if attachment.tokens is None:
@@ -46,7 +49,9 @@ def _said_of(attachment: Attachment, parts: Sequence[Part]) -> str:
     """What of a document went in."""
     if mode_of(attachment) == PAGES:
         return ", ".join(part.label for part in parts) or "no pages"
-    if parts and not any(part.score for part in parts):
+    if not parts:
+        return "nothing of it"
+    if not any(part.score for part in parts):
         return "its beginning"
     return f"{len(parts):,} part{'' if len(parts) == 1 else 's'}"
 

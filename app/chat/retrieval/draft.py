@@ -16,6 +16,7 @@ from app.chat.attachments.attachments import Attachments
 from app.chat.attachments.document_parts import (
     PAGES,
     PARTS,
+    SEARCHABLE,
     WHOLE,
     WHOLE_TOKENS,
     follow_up,
@@ -23,13 +24,14 @@ from app.chat.attachments.document_parts import (
     n_tokens_of,
     pages_chosen,
     searched_in,
+    sent_of,
     whole_tokens,
     with_sent,
 )
 from app.chat.conversations.shelf import Shelf, new_message
 from app.chat.events import Noticed, PartsFound
 from app.chat.inspection.questions import Questions
-from app.chat.retrieval.choosing import BY_APP, CHOSEN, decided
+from app.chat.retrieval.choosing import CHOSEN, decided, is_open
 from app.chat.retrieval.search import Found, PartsSearch, budget_of, question_of, together
 from app.chat.surroundings import Surroundings
 from app.chat.weights.loading import Loader
@@ -89,7 +91,9 @@ class DraftParts:
         if mode == WHOLE and attachment.tokens is not None and mode_of(attachment) == WHOLE:
             kept[WHOLE_TOKENS] = attachment.tokens
         changed = dataclasses.replace(
-            attachment, details=kept | {"mode": mode, "pages": pages, CHOSEN: "person"}
+            attachment,
+            details=kept | {"mode": mode, "pages": pages, CHOSEN: "person"},
+            tokens=None,
         )
         if mode == PAGES:
             try:
@@ -105,7 +109,7 @@ class DraftParts:
 
     def _on_counted(self, attachment: Attachment, n_tokens: int) -> None:
         """The whole of a document was counted: whether that leaves room to talk."""
-        if mode_of(attachment) != WHOLE or attachment.kind != "document":
+        if mode_of(attachment) != WHOLE or attachment.kind not in SEARCHABLE:
             return
         counted = dataclasses.replace(
             attachment, tokens=n_tokens, details=attachment.details | {WHOLE_TOKENS: n_tokens}
@@ -228,10 +232,8 @@ class DraftParts:
         """What the app chose: a server counts nothing that is not sent, and another model may have
         another window."""
         for each in self._attachments.of_open:
-            if each.details.get(CHOSEN, BY_APP) != BY_APP or each.kind != "document":
-                continue
             counted = whole_tokens(each)
-            if counted is not None or self._loader.remote is not None:
+            if is_open(each) and (counted is not None or self._loader.remote is not None):
                 about = "about " if counted is None else ""
                 self._decide(each, each, n_tokens_of(each), about)
 
@@ -244,6 +246,8 @@ class DraftParts:
         now = self._attachments.find(document.id)
         if now is None or mode_of(now) != PARTS:
             return
+        if not sent_of(now):  # it was counted with nothing in it
+            now = dataclasses.replace(now, tokens=None)
         changed = with_sent(now, answer.parts, question=question, by=answer.by)
         if changed.details != now.details:
             self._attachments.change(changed, is_kept=False)

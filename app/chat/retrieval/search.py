@@ -132,7 +132,10 @@ def together(found: Sequence[tuple[Attachment, Found]], budget: int) -> list[Fou
     taken = within(parts, budget, rates)
     kept: list[list[Part]] = [[] for _ in found]
     for place in sorted(taken):
-        kept[parts[place][0]].append(parts[place][1])
+        n, part = parts[place]
+        most = max(1, int(budget / rates[n]))  # in a small window even the best one is too long
+        end = min(part.end, part.start + most)
+        kept[n].append(dataclasses.replace(part, end=end))
     answers = zip(found, kept, strict=True)
     return [dataclasses.replace(answer, parts=own) for (_, answer), own in answers]
 

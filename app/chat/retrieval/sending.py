@@ -66,8 +66,13 @@ class PartsBeforeReply:
         if not path or path[-1].role is not Role.USER or not self._around.can_write:
             return False
         last = path[-1]
-        own = any(_is_open(each, is_new=is_new) for each in last.attachments)
-        return own or bool(is_new and _later(path))
+        own = self._decided(last, is_new=is_new)
+        is_open = own != [*last.attachments] or any(_is_open(each, is_new=is_new) for each in own)
+        return is_open or bool(is_new and _later(path))
+
+    def _decided(self, message: Message, *, is_new: bool) -> list[Attachment]:
+        n_ctx = self._search.n_ctx
+        return [decided(each, n_ctx) if is_new else each for each in message.attachments]
 
     def hurry(self, conversation_id: str) -> None:
         """Somebody would rather have it searched by words than wait."""
@@ -82,13 +87,12 @@ class PartsBeforeReply:
     def prepare(self, path: tuple[Message, ...], then: Then, *, is_new: bool, still: Still) -> None:
         """Choose the parts and store them; `then` gets the path with them."""
         message = path[-1]
-        n_ctx = self._search.n_ctx
-        own = [decided(each, n_ctx) if is_new else each for each in message.attachments]
+        own = self._decided(message, is_new=is_new)
         asked = [m.content for m in path if m.role is Role.USER and m.content.strip()]
         question = question_of(asked if message.content.strip() else [])
         work = [each for each in own if _is_open(each, is_new=is_new)]
         later = _later(path) if is_new and question else []
-        budget = budget_of(n_ctx)
+        budget = budget_of(self._search.n_ctx)
         share = budget // max(1, len(work) + len(later))
         found: dict[str, Found] = {}
         queue = [*work, *later]
@@ -215,8 +219,6 @@ def _is_open(attachment: Attachment, *, is_new: bool) -> bool:
     """Whether its parts are to be looked for."""
     if is_of_another(attachment):
         return False
-    if is_new and attachment.kind == "document" and "chosen" not in attachment.details:
-        return True
     return mode_of(attachment) == PARTS and (is_new or "sent" not in attachment.details)
 
 

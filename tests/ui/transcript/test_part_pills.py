@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from datetime import UTC, datetime
 
 from app.chat.attachments.document_parts import with_sent
@@ -9,6 +10,7 @@ from app.insight.retrieval.choice import Part
 from models.records import Attachment
 from ui.look.theme import Theme
 from ui.markdown.styles import Styles
+from ui.transcript.chips import words_of
 from ui.transcript.part_pills import MOST, OPEN_MORE, OPEN_PART, part_of, pill_rows
 
 
@@ -45,6 +47,15 @@ def test_of_many_the_best_are_shown(qapp: object) -> None:
     assert min(scores[n] for n in shown) >= sorted(scores)[-(MOST - 1)]
     assert pills[-1].label == "Open 13 more"
     assert part_of(pills[-1].payload)[1] not in shown
+
+
+def test_a_chip_says_how_far_the_search_is(qapp: object) -> None:
+    sought = dataclasses.replace(attached([]), tokens=16)
+    details = {name: value for name, value in sought.details.items() if name != "by"}
+    assert words_of(dataclasses.replace(sought, details=details)) == "x.pdf"
+    assert words_of(sought) == "x.pdf · nothing of it · 16 tokens"
+    assert words_of(attached([0.0])) == "x.pdf · its beginning"
+    assert words_of(attached([2.0])) == "x.pdf · 1 part"
 
 
 def test_what_has_no_scores_has_no_pills(qapp: object) -> None:

@@ -347,9 +347,25 @@ def test_what_the_app_chose_is_chosen_anew_in_another_window(make_room: Any, ask
     room.desk.draft_parts.refresh_soon()
     held = room.desk.attachments
     room.until(lambda: mode_of(held.of_open[0]) == "parts" and held.of_open[0].tokens, "parts")
-    assert len(block_of(held.of_open[0])) < 2000
+    assert len(block_of(held.of_open[0])) < 300
     # Back in the large one, just before it is sent.
     room.desk.loader.state = state
     room.ask(ask_of(7))
     assert prompts[0] == f"{block_of(document)}\n\n{ask_of(7)}"
     assert mode_of(room.stored()[0].attachments[0]) == "whole"
+
+
+@pytest.mark.usefixtures("soon")
+def test_a_text_that_no_window_holds_is_sent_in_parts(make_room: Any, asked: Any) -> None:
+    room = make_room(SCRIPT | {"load": {"ms": 1, "loaded": {"n_ctx": 21_000}}}).start_ready()
+    prompts = asked(room)
+    held = room.desk.attachments
+    assert held.add_paste("Sixty metres of rope. " * 920)  # more than half of it, and meant whole
+    room.until(lambda: held.of_open and held.of_open[0].details.get("chosen"), "its cost")
+    assert mode_of(held.of_open[0]) == "whole"
+    assert held.add_paste("Sixty metres of rope. " * 960 + "The pier is old.")
+    room.until(lambda: mode_of(held.of_open[-1]) == "parts", "parts")
+    held.remove(held.of_open[0].id)
+    room.ask("How old is the pier?")
+    assert "The pier is old." in prompts[0]
+    assert len(prompts[0]) < 6000

@@ -16,13 +16,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-Doing = Literal["starting", "loading", "loading draft", "loading projector", "answering", "idle"]
+Doing = Literal[
+    "starting", "loading", "loading draft", "loading projector", "looking", "answering", "idle"
+]
 
 _WHILE: Final[dict[Doing, str]] = {
     "starting": " while starting",
     "loading": " while loading the model",
     "loading draft": " while loading the draft model",
     "loading projector": " while loading the projector",
+    "looking": " while processing a picture or sound",
     "answering": " while generating",
     "idle": "",
 }
@@ -36,6 +39,7 @@ _NEXT_AFTER_CRASH: Final[dict[Doing, str]] = {
     "loading projector": (
         "Choose another projector or none, then load the model again. The log has the details."
     ),
+    "looking": "Remove it or choose another projector, then try again.",
     "answering": "The partial reply is kept. Try again to reload the model.",
     "idle": "The model reloads with your next message.",
 }

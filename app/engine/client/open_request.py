@@ -42,8 +42,8 @@ class OpenRequest:
         self._prompt_tokens = 0
         self._prefilled = 0
         self._context_used = 0
-        self.is_at: Literal["model", "draft", "projector"] = "model"
-        """What a load has come to."""
+        self.is_at: Literal["model", "draft", "projector", "media"] = "model"
+        """What a load, or a prompt, has come to."""
 
     def note(self, event: Event) -> None:
         """Take in an event that belongs to this request and does not end it."""
@@ -64,6 +64,9 @@ class OpenRequest:
             del self._token_ids[kept:], self._ms[kept:]
         elif isinstance(event, Progress) and event.phase == "prefill":
             self._prefilled, self._prompt_tokens = event.done, event.total
+            self.is_at = "model"
+        elif isinstance(event, Progress) and event.phase == "seeing":
+            self.is_at = "media" if event.done < event.total else "model"
         elif isinstance(event, Progress) and event.phase in ("draft", "projector"):
             self.is_at = "draft" if event.phase == "draft" else "projector"
 

@@ -603,8 +603,9 @@ class Supervisor:
         if self.hello is None:
             return "starting"
         if self._load_id is not None:
-            at = self._open[self._load_id].is_at
-            return _LOADING[at]
+            return _AT[self._open[self._load_id].is_at]
+        if any(request.is_at == "media" for request in self._open.values()):
+            return "looking"
         return "answering" if self._open else "idle"
 
     def _file_of(self, doing: Doing) -> str:
@@ -630,7 +631,7 @@ def _without(loaded: Loaded, lost: ProjectorOffer | None) -> Loaded:
     return msgspec.structs.replace(loaded, projector=lost, notes=[*loaded.notes, note])
 
 
-_LOADING: Final[dict[str, Doing]] = {
+_AT: Final[dict[str, Doing]] = {
     "model": "loading",
     "draft": "loading draft",
     "projector": "loading projector",

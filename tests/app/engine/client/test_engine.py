@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -30,12 +31,14 @@ from app.engine.protocol.loading_messages import (
     LoadOptions,
     ReadDevices,
 )
+from app.engine.protocol.media_messages import Media
 from app.engine.protocol.messages import (
     Choose,
     CountPrompt,
     Done,
     Failed,
     Finished,
+    Generate,
     Held,
     Hello,
     Hold,
@@ -54,7 +57,7 @@ from app.engine.protocol.messages import (
     Tokens,
     VocabularyTable,
 )
-from app.engine.protocol.prompt_messages import IdsPrompt
+from app.engine.protocol.prompt_messages import ChatMessage, ChatPrompt, IdsPrompt
 from app.engine.protocol.stages import Sampling
 
 SHORT: dict[str, Any] = {
@@ -693,6 +696,22 @@ def test_weights_whose_projector_crashes_the_engine_are_loaded_without_it(
     assert "Choose another projector or none" in offer.why
     assert engine.loaded == ending.result
     assert len(talk.of(Hello)) == 2
+
+
+def test_an_engine_that_dies_of_a_picture_says_so(talk: ScriptedTalk) -> None:
+    script = {"replies": [{"text": "Seen."}], "projector": {"ms": 1e9}}
+    engine = talk.engine(script)
+    assert engine.wait_for(engine.load("w.gguf", projector="/models/eyes.gguf"), PATIENCE_S)
+    media = [Media("p", "image", b"ant")]
+    prompt = ChatPrompt([ChatMessage("user", "What is it?", media=media)])
+    request_id = engine.generate(Generate(0, prompt))
+    talk.wait_until(lambda: any(each.phase == "seeing" for each in talk.of(Progress)))
+    assert engine.pid is not None
+    os.kill(engine.pid, signal.SIGABRT)
+    ending = engine.wait_for(request_id, PATIENCE_S)
+    assert isinstance(ending, Failed)
+    assert "while processing a picture or sound" in ending.sentence
+    assert "Remove it or choose another projector" in ending.sentence
 
 
 @pytest.mark.parametrize("how", [{"signal": "KILL"}, {"signal": "ABRT"}, {"exit": 1}])

@@ -596,6 +596,7 @@ def test_whatever_else_goes_on_each_reply_has_its_own_pictures(
             )
             running[request_id] = case
             n_begun += 1
+        assert session.scheduler.has_work or not running  # or the engine would fall asleep
         session.scheduler.step()
         if running and source.random() < 0.03:
             session.scheduler.stop(source.choice(list(running)))

@@ -57,8 +57,16 @@ def shown_name(path: str) -> str:
     'notes.txt'
     """
     name = Path(path).name or path
-    name = cleaned(name.encode("utf-8", "surrogateescape").decode("utf-8", "replace"))
-    return "".join(c if c.isprintable() else " " for c in name).strip()[:200] or "File"
+    return on_one_line(name.encode("utf-8", "surrogateescape").decode("utf-8", "replace"))
+
+
+def on_one_line(name: str) -> str:
+    """Without characters that cannot be stored or shown, or turn the order of letters around.
+
+    >>> on_one_line("a\\u202egpj.exe"), on_one_line("\\n")
+    ('a gpj.exe', 'File')
+    """
+    return "".join(c if c.isprintable() else " " for c in cleaned(name)).strip()[:200] or "File"
 
 
 def too_large(name: str, size: int, max_bytes: int) -> DocumentRefused:

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 from made_pictures import a_picture, load_with_projector, prepare_here
-from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtCore import QEvent, QMimeData, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDropEvent, QGuiApplication, QImage
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QFileDialog, QLabel, QPushButton, QWidget
 
+from app.pictures.messages import PictureDrawn
 from ui.pictures import thumbnails as thumbs
 from ui.pictures.viewer import MediaViewer
 
@@ -109,7 +110,7 @@ def test_pasted_dropped_and_chosen_they_are_counted_sent_and_seen(
 
 
 def test_a_click_opens_a_window_that_zooms_copies_and_saves(
-    open_window: Any, tmp_path: Path
+    open_window: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     person = open_window(SCRIPT)
     person.wait_ready()
@@ -146,7 +147,14 @@ def test_a_click_opens_a_window_that_zooms_copies_and_saves(
     person.wait(target.exists)
     stored = person.app.desk.around.store.load_file(viewer.shown.id).result(20)
     assert target.read_bytes() == stored[1]
+
+    # Another one is asked for, and the window is closed before it is there.
+    late: list[Any] = []
+    monkeypatch.setattr(person.app.desk.media, "draw", lambda *asked, still: late.append(asked[-1]))
+    QTest.keyClick(viewer, Qt.Key.Key_Right)
     viewer.close()
+    QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    late[0](PictureDrawn(1, 1, b"1234"))
 
 
 def test_where_the_model_cannot_see_it_is_said_with_what_would_do(

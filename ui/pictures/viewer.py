@@ -23,8 +23,10 @@ from PySide6.QtGui import (
     QWheelEvent,
 )
 from PySide6.QtWidgets import QAbstractScrollArea, QFileDialog, QHBoxLayout, QVBoxLayout, QWidget
+from shiboken6 import isValid
 
 from app.chat.attachments.kinds import PICTURE
+from app.chat.attachments.media_details import media_details
 from app.pictures.messages import (
     FIRST_FRAME,
     FIRST_PAGE,
@@ -36,6 +38,7 @@ from models.records import Attachment, File
 from ui.chat.composer_chips import cost_text
 from ui.look.theme import Theme
 from ui.pictures.thumbnails import image_of
+from ui.pictures.words import pixels_words
 from ui.widgets.kit import plain_label, push_button
 
 if TYPE_CHECKING:
@@ -203,8 +206,6 @@ class MediaViewer(QWidget):
         self.setObjectName("media_viewer")
         self._theme, self._files = theme, files
         self._media, self._place = list(media), place
-        self._is_closed = False
-        self.destroyed.connect(self._on_destroyed)
         self.canvas = Canvas(theme, self)
         self.canvas.zoomed.connect(self._show_words)
         self._words = plain_label("", self, "small", name="media_words", wraps=True)
@@ -265,27 +266,26 @@ class MediaViewer(QWidget):
             return
         self.canvas.show_image(None, "Loading…")
 
+        def is_wanted() -> bool:
+            """The window may be closed before the picture is there."""
+            return isValid(self) and self.shown.id == shown.id
+
         def take(drawn: PictureDrawn | None) -> None:
-            if self._is_closed or self.shown.id != shown.id:
+            if not is_wanted():
                 return
             if drawn is None:
                 self.canvas.show_image(None, "This picture can't be read. It may be damaged.")
             else:
                 self.canvas.show_image(image_of(drawn))
 
-        self._files.draw(
-            shown.id, MAX_DRAWN, MAX_DRAWN, take, still=lambda: self.shown.id == shown.id
-        )
+        self._files.draw(shown.id, MAX_DRAWN, MAX_DRAWN, take, still=is_wanted)
 
     def _show_words(self) -> None:
-        shown, details = self.shown, self.shown.details
-        parts = [shown.name, cost_text(shown)]
-        done = details.get("shown") if isinstance(details.get("shown"), dict) else {}
-        given = done.get("given") if isinstance(done, dict) else None
-        if isinstance(given, list) and len(given) == 2:
-            parts.append(f"scaled from {given[0]:,} × {given[1]:,}")
-        notes = done.get("notes", []) if isinstance(done, dict) else []
-        parts += [_NOTES[note] for note in notes if note in _NOTES]
+        done = media_details(self.shown).shown
+        parts = [self.shown.name, cost_text(self.shown)]
+        if done.given is not None:
+            parts.append(f"scaled from {pixels_words(done.given)}")
+        parts += [_NOTES[note] for note in done.notes if note in _NOTES]
         if len(self._media) > 1:
             parts.append(f"{self._place + 1} of {len(self._media)}")
         if self.canvas.image is not None:
@@ -304,8 +304,7 @@ class MediaViewer(QWidget):
 
     def _choose_file(self) -> None:
         shown = self.shown
-        media_type = str(shown.details.get("media_type", ""))
-        ending = _ENDINGS.get(media_type, Path(shown.name).suffix)
+        ending = _ENDINGS.get(media_details(shown).media_type, Path(shown.name).suffix)
         name = Path(shown.name).stem.replace("/", " ") + ending
         dialog = QFileDialog(self, "Save as", str(Path.home() / name))
         dialog.setObjectName("save_media_dialog")
@@ -319,7 +318,7 @@ class MediaViewer(QWidget):
         """The bytes as they are stored."""
 
         def take(file: File | None) -> None:
-            if self._is_closed:
+            if not isValid(self):
                 return
             if file is None:
                 self._words.setText("This file can't be read. It may be damaged.")
@@ -333,6 +332,3 @@ class MediaViewer(QWidget):
                 self._words.setText(f"Saved as “{Path(path).name}”.")
 
         self._files.load(shown.id, take)
-
-    def _on_destroyed(self) -> None:
-        self._is_closed = True

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from app.amounts import bytes_words
+from app.chat.attachments.kinds import AUDIO, PICTURE
+from app.chat.attachments.media_details import media_details
 from models.records import Attachment
+
+
+def pixels_words(size: tuple[int, int]) -> str:
+    width, height = size
+    return f"{width:,} × {height:,}"
 
 
 def size_words(attachment: Attachment) -> str:
@@ -17,10 +24,10 @@ def size_words(attachment: Attachment) -> str:
     >>> size_words(replace(a, kind="audio", details={"seconds": 74.6}))
     '1:15'
     """
-    details = attachment.details
-    match attachment.kind, details.get("width"), details.get("height"), details.get("seconds"):
-        case "picture", int(width), int(height), _:
-            return f"{width:,} × {height:,}"
-        case "audio", _, _, int(seconds) | float(seconds):
-            return f"{round(seconds) // 60}:{round(seconds) % 60:02}"
+    details = media_details(attachment)
+    if attachment.kind == PICTURE and details.size is not None:
+        return pixels_words(details.size)
+    if attachment.kind == AUDIO and details.seconds is not None:
+        minutes, seconds = divmod(round(details.seconds), 60)
+        return f"{minutes}:{seconds:02}"
     return bytes_words(attachment.size_bytes)

@@ -12,6 +12,7 @@ from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
 from app.chat.attachments.kinds import PICTURE
+from app.chat.attachments.media_details import media_details
 from models.records import Attachment
 from ui.look.icons import paint_icon
 from ui.markdown.layouts import Pressable
@@ -37,9 +38,10 @@ def pictures_of(attachments: Sequence[Attachment]) -> list[Attachment]:
 
 def size_of(picture: Attachment, styles: Styles) -> tuple[float, float]:
     """Of one that stands alone: as large as it is, within bounds."""
-    width, height = (picture.details.get(name) for name in ("width", "height"))
-    if not isinstance(width, int) or not isinstance(height, int) or min(width, height) < 1:
+    size = media_details(picture).size
+    if size is None:
         return styles.px(SIDE), styles.px(SIDE)
+    width, height = size
     scale = min(1.0, styles.px(WIDEST) / width, styles.px(TALLEST) / height)
     least = styles.px(LEAST)
     return max(least, width * scale), max(least, height * scale)

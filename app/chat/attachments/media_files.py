@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import Final, TypeVar
 
 from app.chat.attachments.kinds import MEDIA, PICTURE
+from app.chat.attachments.media_details import media_details
 from app.chat.attachments.sight import sense_of, why_unseen
 from app.chat.surroundings import ALWAYS, Still, Surroundings
 from app.engine.protocol.loading_messages import Loaded
@@ -225,4 +226,4 @@ def media_of_draft(attachments: Iterable[Attachment]) -> list[Attachment]:
 def _is_foreign(attachment: Attachment, data: bytes) -> bool:
     """Whether it was not made ready here: what was has its size with it."""
     is_read = picture_type(data[:HEAD_BYTES]) in _ENGINE_READS
-    return not is_read or not isinstance(attachment.details.get("width"), int)
+    return not is_read or media_details(attachment).size is None

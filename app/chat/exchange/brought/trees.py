@@ -24,6 +24,7 @@ from typing import Any, Final
 from app.chat.exchange.refusals import FileRefused
 from app.chat.replies.calls import as_answer, with_calls
 from app.engine.protocol.tool_messages import MAX_CALLS, ToolCall
+from app.reading.files import on_one_line
 from models.records import (
     Attachment,
     Conversation,
@@ -398,7 +399,7 @@ class _Assembly:
         return Attachment(
             id=attachment_id,
             conversation_id=self._id,
-            name=file.name or "File",
+            name=on_one_line(file.name),
             text="" if is_picture else file.text[:MAX_TEXT],
             size_bytes=file.size_bytes or len(file.text.encode("utf-8", "replace")),
             created_at=created_at,

@@ -212,6 +212,8 @@ class _Serving:
         if loaded is not None:
             slots = f"{loaded.n_slots} replies at once" if loaded.n_slots > 1 else "one at a time"
             _say(sys.stderr, f"{model_name(loaded)}, {slots}. Press Ctrl-C to stop.")
+            for note in loaded.notes:
+                _say(sys.stderr, note)
 
     def _on_signal(self, *_: object) -> None:
         self._interrupts += 1

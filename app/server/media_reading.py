@@ -105,14 +105,15 @@ def openai_file(part: Fields, kind: str, files: Files, at: int) -> Media:
         inner.close()
         part.close()
         return found
-    value = part.any("image_url")
-    inner, name = (part, "image_url") if isinstance(value, str) else (None, "url")
-    inner = inner if inner is not None else part.object("image_url")
+    if isinstance(part.any("image_url"), str):
+        inner, name = part, "image_url"
+    else:
+        inner, name = part.object("image_url"), "url"
     if inner is None:
         raise part.refuse("image_url", "image_url is missing.")
     url = inner.text(name)
     head, comma, data = url.partition(",")
-    if not head[:5].lower() == "data:" or not comma:
+    if head[:5].lower() != "data:" or not comma:
         raise inner.refuse(name, _NO_ADDRESS)
     if not head.lower().endswith(";base64"):
         raise inner.refuse(name, _NOT_BASE64)

@@ -18,7 +18,10 @@ from app.command_line import serve
 from app.gguf.local.places import Origin, Place
 from app.refusal import Refusal
 
-SCRIPT = {"load": {"ms": 1}, "replies": [{"tokens": [{"text": "a ", "ms": 5, "repeat": 4000}]}]}
+SCRIPT = {
+    "load": {"ms": 1, "loaded": {"notes": ["The projector can't be used."]}},
+    "replies": [{"tokens": [{"text": "a ", "ms": 5, "repeat": 4000}]}],
+}
 
 
 @pytest.fixture
@@ -72,7 +75,7 @@ def test_it_says_its_address_and_ctrl_c_ends_it_in_mid_stream(
     assert any(b"turned off" in line for line in reader.lines)
     said = capsys.readouterr()
     assert said.out == f"{reader.address}\n"
-    assert "Press Ctrl-C" in said.err
+    assert "Press Ctrl-C to stop.\nThe projector can't be used.\n" in said.err
     with socket.socket() as again:
         again.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         again.bind(("127.0.0.1", int(reader.address.split(":")[2].split("/")[0])))

@@ -113,15 +113,21 @@ def _load_options(options: argparse.Namespace) -> LoadOptions:
 
 def named_weights(name: str) -> Path:
     """A file on this machine by its name, or a part of it that no other has. Raises Refusal."""
-    from app.gguf.local.finding import scan
+    from app.gguf.local.finding import is_projector_name, scan
     from app.gguf.local.places import places_of_others
+    from app.gguf.local.split_names import set_name
+
+    def is_loaded_by(path: Path) -> bool:
+        split = set_name(path.name)
+        return not is_projector_name(path.name) and (split is None or split.part == 1)
 
     wanted = name.casefold().removesuffix(".gguf")
     if not wanted or "/" in wanted or os.sep in wanted:
         raise Refusal(
             "missing_file", f"File not found: “{name}”. Check the path given with --gguf."
         )
-    found = sorted({seen.path for place in places_of_others() for seen in scan(place).files})
+    seen = {each.path for place in places_of_others() for each in scan(place).files}
+    found = sorted(filter(is_loaded_by, seen))
     same = [path for path in found if path.stem.casefold() == wanted]
     alike = same or [path for path in found if wanted in path.stem.casefold()]
     if not alike:

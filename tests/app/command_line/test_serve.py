@@ -104,11 +104,13 @@ def test_wrong_arguments_are_a_sentence(
 
 
 def test_weights_are_found_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("Qwen3-4B-Q4.gguf", "Qwen3-8B-Q4.gguf"):
+    parts = ("Big-00001-of-00002.gguf", "Big-00002-of-00002.gguf")
+    for name in ("Qwen3-4B-Q4.gguf", "Qwen3-8B-Q4.gguf", "mmproj-Qwen3-8B-f16.gguf", *parts):
         (tmp_path / name).write_bytes(b"GGUF")
     places = (Place(Origin.FOLDER, tmp_path),)
     monkeypatch.setattr("app.gguf.local.places.places_of_others", lambda: places)
     assert serve.named_weights("qwen3-4b-q4").name == "Qwen3-4B-Q4.gguf"
     assert serve.named_weights("8b").name == "Qwen3-8B-Q4.gguf"
+    assert serve.named_weights("big").name == parts[0]
     with pytest.raises(Refusal, match="several models"):
         serve.named_weights("qwen3")

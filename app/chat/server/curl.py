@@ -8,6 +8,9 @@ from typing import Final
 
 KEY: Final = "$CUTAWAY_KEY"
 """The key itself stays out of what is copied."""
+MAX_ARGUMENT: Final = 30_000
+"""Characters; Linux takes 128 KiB in one argument, and a picture is longer."""
+END: Final = "END_OF_REQUEST"
 
 
 def curl_command(url: str, endpoint: str, body: bytes, *, has_key: bool) -> str:
@@ -24,10 +27,16 @@ def curl_command(url: str, endpoint: str, body: bytes, *, has_key: bool) -> str:
     parts = [f"curl {shlex.quote(url + endpoint)}"]
     if has_key:
         parts.append(f'-H "Authorization: Bearer {KEY}"')
+    after = ""
     if body:
         parts.append("-H 'Content-Type: application/json'")
-        parts.append(f"--data-raw {shlex.quote(_harmless(body))}")
-    return " \\\n  ".join(parts)
+        text = _harmless(body)
+        if len(text) > MAX_ARGUMENT and END not in text.splitlines():
+            parts.append(f"--data-binary @- <<'{END}'")
+            after = f"\n{text}\n{END}"
+        else:
+            parts.append(f"--data-raw {shlex.quote(text)}")
+    return " \\\n  ".join(parts) + after
 
 
 def _harmless(body: bytes) -> str:

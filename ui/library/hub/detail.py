@@ -379,8 +379,13 @@ class HubDetail(QStackedWidget):
         self._judge_chosen()
 
     def _get_projector(self) -> None:
-        if self.projector is not None and self._download_of(self.projector) is None:
+        if self.projector is None:
+            return
+        there = self._download_of(self.projector)
+        if there is None:
             self._desk.downloads.add(self.projector)
+        elif there.state is DownloadState.FAILED:
+            self._desk.downloads.resume(there.id)
 
     def _on_headers(self, headers: tuple[Header, ...]) -> None:
         self._headers = headers
@@ -438,7 +443,8 @@ class HubDetail(QStackedWidget):
         there = self._download_of(file)
         self.act_button.setEnabled(there is not None or not file.missing)
         beside = self.projector
-        if beside is not None and self._download_of(beside) is not None:
+        its = self._download_of(beside) if beside is not None else None
+        if its is not None and its.state is not DownloadState.FAILED:
             beside = None  # it is here, or on its way
         self.projector_button.setVisible(there is not None and beside is not None)
         size = file.size_bytes + (beside.size_bytes if beside is not None else 0)

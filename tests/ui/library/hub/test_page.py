@@ -511,6 +511,10 @@ def test_a_model_that_is_here_gets_its_projector_later(page, desk, qtbot):
     assert [each for (each,) in desk.called("downloads.add")] == [EYES_F16]
     desk.show_downloads(there, progress(EYES_F16, DownloadState.RUNNING))
     assert not get.isVisible()
+    desk.show_downloads(there, progress(EYES_F16, DownloadState.FAILED))
+    get.click()
+    assert desk.called("downloads.resume") == [(EYES_F16.name,)]
+    assert len(desk.called("downloads.add")) == 1
 
 
 def test_a_projector_that_is_here_is_not_loaded_alone(page, desk, qtbot):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from app.chat.weights.load_settings import NO_PROJECTOR
 from app.chat.weights.loading import Loader
+from app.engine.protocol.bounds import shown_text
 from app.engine.protocol.media_messages import MediaKind
 from app.engine.protocol.remote_messages import is_remote
 
@@ -186,7 +187,7 @@ class Projectors:
             return self._without(path, words)
         if not is_loaded:
             return Taking()
-        return Taking(NOT_YET.format(file=able[0].path.name, **words), "reload")
+        return Taking(NOT_YET.format(file=shown_text(able[0].path.name), **words), "reload")
 
     def _without(self, path: str, words: dict[str, str]) -> Taking:
         if self.may_need_one(path):

@@ -38,6 +38,7 @@ from app.engine.process.native.logparse import read_load
 from app.engine.process.native.media_files import check_file
 from app.engine.process.native.native import NativeLog, llama
 from app.engine.prompts.media import MAX_POSITIONS, Seen, check_media, media_ids
+from app.engine.protocol.bounds import shown_text
 from app.engine.protocol.loading_messages import Loaded
 from app.engine.protocol.media_messages import Media, ProjectorOffer
 from app.gguf.fingerprint import fast_hash
@@ -484,7 +485,7 @@ def offer_of(path: str, header: Header | None, why: str = "") -> ProjectorOffer:
 def checked_header(path: str, n_embd: int) -> Header:
     """The header of a projector for weights of this width. Raises Refusal."""
     header = read_header(path)
-    name = header.path.name
+    name = shown_text(header.path.name)
     facts = projector_of(header)
     if facts is None:
         raise Refusal(
@@ -531,8 +532,8 @@ def _check_numbers(header: Header) -> None:
             told = ", ".join(f"{key} {value}" for key, value in found.items())
             raise Refusal(
                 "unsupported",
-                f"The projector “{header.path.name}” is damaged: its sizes make no sense. Download "
-                "it again.",
+                f"The projector “{shown_text(header.path.name)}” is damaged: its sizes make no "
+                "sense. Download it again.",
                 told,
             )
     _check_stacking(header)
@@ -561,8 +562,9 @@ def _check_stacking(header: Header) -> None:
     if factor > 1 and computed != counted:
         raise Refusal(
             "unsupported",
-            f"The projector “{header.path.name}” joins {factor} frames of sound at a width of "
-            f"{width:,}, which this version of llama.cpp can't compute. Choose another one.",
+            f"The projector “{shown_text(header.path.name)}” joins {factor} frames of sound at a "
+            f"width of {width:,}, which this version of llama.cpp can't compute. Choose another "
+            "one.",
             f"{counted} cells counted, {computed} computed",
         )
 
@@ -640,7 +642,7 @@ def _fixed_cells(context: Any) -> int:
 
 
 def _failure(header: Header, evidence: str) -> Refusal:
-    name = header.path.name
+    name = shown_text(header.path.name)
     if "mismatch between text model" in evidence:
         return Refusal(
             "unsupported",

@@ -146,14 +146,14 @@ def test_why_a_picture_is_not_taken_and_what_would_do(here: Here) -> None:
     assert (broken.way, broken.button) == ("choose", "Choose a projector…")
     load(here, weights)
     assert found.taking("image").way == "get"
-    put_projector(folder / "mmproj-F16.gguf")
+    put_projector(folder / "mmproj\n-F16.gguf")
     found = here.look()
     load(here, weights, ProjectorOffer("/p", why="It is damaged."))
     assert found.taking("image").way == "reload"  # there is another one by now
     load(here, weights)
     later = found.taking("image")
     assert later.way == "reload"
-    assert "“mmproj-F16.gguf”, which isn't loaded with it yet" in later.why
+    assert "“mmproj\\n-F16.gguf”, which isn't loaded with it yet" in later.why
     assert found.taking("audio").way == "other"
     here.loader.own[str(weights)] = NO_PROJECTOR
     assert found.taking("image").way == "use"

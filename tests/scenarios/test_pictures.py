@@ -151,7 +151,7 @@ def test_a_click_opens_a_window_that_zooms_copies_and_saves(
     # Another one is asked for, and the window is closed before it is there.
     late: list[Any] = []
     monkeypatch.setattr(person.app.desk.media, "draw", lambda *asked, still: late.append(asked[-1]))
-    QTest.keyClick(viewer, Qt.Key.Key_Right)
+    QTest.mouseClick(viewer.findChild(QPushButton, "media_next"), Qt.MouseButton.LeftButton)
     viewer.close()
     QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
     late[0](PictureDrawn(1, 1, b"1234"))

@@ -72,8 +72,9 @@ def test_pasted_dropped_and_chosen_they_are_counted_sent_and_seen(
     # A browser gives the picture, its address and a piece of a page.
     dragged = QMimeData()
     dragged.setData("image/png", a_picture(90, 60))
-    dragged.setUrls([QUrl("https://example.org/a.png")])
-    dragged.setText("https://example.org/a.png")
+    dragged.setUrls([QUrl("https://example.org/ä b.png")])
+    dragged.setText("https://example.org/ä b.png\n")
+    dragged.setHtml('<img src="https://example.org/ä b.png">')
     drop(composer.viewport(), dragged)
     person.wait(lambda: len(chips(person)) == 2)
     assert person.written() == ""

@@ -10,11 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from PySide6.QtCore import QMimeData, Qt
+from PySide6.QtCore import QMimeData, Qt, QUrl
 from PySide6.QtGui import QImage
 
 _FORMATS: Final = ("image/png", "image/jpeg", "image/webp", "image/bmp", "image/gif", "image/tiff")
 _PLAIN: Final = "text/plain"
+LONGEST_URL: Final = 8192
 MAX_PIXELS: Final = 12_000_000
 """Of raw pixels, so that a frame of the wire holds them; a larger picture is halved first."""
 
@@ -32,9 +33,8 @@ def is_picture(source: QMimeData) -> bool:
     browsers put the address of the picture there."""
     if not source.hasImage() and not any(source.hasFormat(each) for each in _FORMATS):
         return False
-    text = bytes(source.data(_PLAIN).data()).strip() if source.hasFormat(_PLAIN) else b""
-    addresses = {url.toEncoded().data() for url in source.urls()}
-    return not text or text in addresses
+    text = source.text().strip() if source.hasFormat(_PLAIN) else ""
+    return not text or (len(text) <= LONGEST_URL and QUrl(text) in source.urls())
 
 
 def picture_in(source: QMimeData) -> GivenPicture | None:

@@ -93,6 +93,27 @@ def _engine(talk: ScriptedTalk, folder: Path, kind: str) -> tuple[Engine, Path, 
     return engine, text, eyes
 
 
+@pytest.mark.parametrize(
+    "kind", ["gemma3", *(pytest.param(k, marks=pytest.mark.soak) for k in ("mlp", "qwen2vl"))]
+)
+def test_what_a_picture_costs_alone_is_what_it_adds_to_any_message(
+    talk: ScriptedTalk, tmp_path: Path, kind: str
+) -> None:
+    """So a chip's figure holds: its cells, and what the model reads around them."""
+    engine, _, _ = _engine(talk, tmp_path, kind)
+    pictures = [png(60, 40, 1), png(100, 50, 2)]
+
+    def n_tokens(text: str, *shown: bytes) -> int:
+        media = [Media(f"p{number}", "image", data) for number, data in enumerate(shown)]
+        prompt = ChatPrompt([ChatMessage("user", text, media=media)], template=CHATML)
+        return len(_result(engine, ReadPrompt(0, prompt)).token_ids.numbers())
+
+    costs = [n_tokens("?", each) - n_tokens("?") for each in pictures]
+    text = "Which of these two is the older one?"
+    assert n_tokens(text, *pictures) - n_tokens(text) == sum(costs)
+    assert costs == {"gemma3": [34, 34], "mlp": [16, 16], "qwen2vl": [42, 48]}[kind]
+
+
 def test_a_picture_goes_all_the_way(talk: ScriptedTalk, tmp_path: Path) -> None:
     engine, _, _ = _engine(talk, tmp_path, "gemma3")
     red = png(40, 40, 1)

@@ -95,7 +95,7 @@ class DocumentRow(QFrame):
         self.pages.setVisible(self.mode.currentData() == "pages")
         if not self.pages.hasFocus() and not self.pages.text():
             self.pages.setText(str(attachment.details.get("pages", "")))
-        if self.mode.currentData() == mode:
+        if self.mode.currentData() == mode and not self._is_pending:
             words = "" if mode == "whole" else goes_in(attachment)
             self._say(words)
 

@@ -37,10 +37,13 @@ def pill_rows(
     """The pills from the right edge on, in lines, below `top`."""
     px, metrics = styles.px, QFontMetricsF(styles.small)
     found: list[Pressable] = []
-    for attachment in attachments:
+    scored = [
+        each
+        for each in attachments
+        if mode_of(each) == PARTS and any(part.score for part in sent_of(each) or [])
+    ]
+    for attachment in scored:
         parts = sent_of(attachment) or []
-        if mode_of(attachment) != PARTS or not any(part.score for part in parts):
-            continue
         by, best = by_of(attachment), max(part.score for part in parts)
         line: list[tuple[float, str, str, str]] = []
         best_first = sorted(range(len(parts)), key=lambda n: -parts[n].score)
@@ -49,6 +52,8 @@ def pill_rows(
         for place in [*sorted(shown), *rest]:
             part, is_last = parts[place], place in rest
             words = f"{len(parts) - len(shown):,} more" if is_last else part_text(part, by, place)
+            if len(scored) > 1:
+                words = f"{words} · {attachment.name}"
             wanted = min(metrics.horizontalAdvance(words) + px(_SIDES), px(_WIDEST), width)
             if line and sum(w + px(GAP) for w, *_ in line) + wanted > width:
                 found += _line(line, width, top, px(HEIGHT), px(GAP))

@@ -23,6 +23,7 @@ from functools import partial
 from typing import Final
 
 from app.chat.attachments.attached_text import block_of
+from app.chat.attachments.document_parts import without_found
 from app.chat.attachments.documents import read_file
 from app.chat.attachments.kinds import AUDIO, PICTURE
 from app.chat.attachments.media_files import media_of, media_of_draft
@@ -310,13 +311,16 @@ class Attachments:
     def _set_text(self, attachment_id: str, text: str, size_bytes: int) -> None:
         attachment = self.find(attachment_id)
         assert attachment is not None
-        changed = dataclasses.replace(attachment, text=text, size_bytes=size_bytes, tokens=None)
+        details = without_found(attachment.details)
+        changed = dataclasses.replace(
+            attachment, text=text, size_bytes=size_bytes, tokens=None, details=details
+        )
         draft = self._drafts[attachment.conversation_id]
         draft[draft.index(attachment)] = changed
         self._counted_with.pop(attachment_id, None)
         self._around.saved(
             self._store.update_attachment(
-                attachment_id, text=text, size_bytes=size_bytes, tokens=None
+                attachment_id, text=text, size_bytes=size_bytes, tokens=None, details=details
             )
         )
         self._tell(attachment.conversation_id)

@@ -20,6 +20,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
@@ -34,12 +35,14 @@ PARTS: Final = "parts"
 BY_MEANING: Final = "meaning"
 BY_WORDS: Final = "words"
 WHOLE_TOKENS: Final = "whole_tokens"
+_FOUND: Final = ("sent", "question", "by")
 MAX_PARTS: Final = 400
 MAX_SCORE: Final = 1e9
 MAX_TOKENS: Final = 10**9
 SEARCHABLE: Final = frozenset({"text", "document"})
 
-_RANGE: Final = re.compile(r"\s*(\d{1,6})\s*(?:[-–—]\s*(\d{1,6})?\s*)?")
+_RANGE: Final = re.compile(r"\s*(?:pp?\.?|pages?)?\s*(\d{1,6})\s*(?:[-–—]\s*(\d{1,6})?\s*)?", re.I)
+_BETWEEN: Final = re.compile("[,;、،؛]")
 _NUMBER: Final = re.compile(r"\d+")
 
 
@@ -98,6 +101,11 @@ def with_sent(
     return dataclasses.replace(attachment, details=details)
 
 
+def without_found(details: dict[str, Any]) -> dict[str, Any]:
+    """Without all that was found in a text that is another one now."""
+    return {name: details[name] for name in details if name not in (*_FOUND, WHOLE_TOKENS)}
+
+
 def unsent(attachments: Iterable[Attachment]) -> tuple[Attachment, ...]:
     """As they were before parts of them were searched for."""
     return tuple(
@@ -106,7 +114,7 @@ def unsent(attachments: Iterable[Attachment]) -> tuple[Attachment, ...]:
             details={
                 name: value
                 for name, value in each.details.items()
-                if name not in ("sent", "question", "by") or mode_of(each) != PARTS
+                if name not in _FOUND or mode_of(each) != PARTS
             },
         )
         for each in attachments
@@ -126,9 +134,10 @@ def pages_chosen(attachment: Attachment, typed: str) -> list[Part]:
     pages = [page for page in pages if page[2]]
     numbers = _numbered([label for _, _, label in pages])
     wanted: set[int] = set()
-    if not typed.strip():
+    pieces = [*filter(str.strip, _BETWEEN.split(unicodedata.normalize("NFKC", typed)))]
+    if not pieces:
         raise Refusal("bad_setting", "Type the pages to send, such as 1-3, 7.")
-    for piece in filter(str.strip, typed.replace(";", ",").split(",")):
+    for piece in pieces:
         match = _RANGE.fullmatch(piece)
         if match is None:
             raise Refusal(

@@ -184,7 +184,7 @@ class DraftParts:
         said = [m.content for m in self._shelf.path if m.role is Role.USER and m.content.strip()]
         question = question_of([*said, draft]) if draft.strip() else ""
         budget, model = budget_of(self._search.n_ctx), self._around.settings.embedding_model
-        ids = [each.id for each in (*own, *later)]
+        ids = [(each.id, hash(each.text)) for each in (*own, *later)]
         asked = repr((chat.id, question, ids, len(own), budget, model))
         if asked == self._asked:
             return

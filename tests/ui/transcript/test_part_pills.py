@@ -38,6 +38,14 @@ def test_pills_stand_in_order_inside_the_width(qapp: object) -> None:
     assert all(0 <= pill.rect.left() < pill.rect.right() <= 100 for pill in narrow)
 
 
+def test_of_two_documents_each_part_says_whose_it_is(qapp: object) -> None:
+    two = [attached([1.0]), dataclasses.replace(attached([2.0]), id="b", name="y.pdf")]
+    labels = [
+        pill.label for pill in pill_rows([*two, attached([])], 600, 0, Styles(Theme("light")))
+    ]
+    assert labels == ["Open page 0 · 1.0 · x.pdf", "Open page 0 · 2.0 · y.pdf"]
+
+
 def test_of_many_the_best_are_shown(qapp: object) -> None:
     scores = [float(n % 7 + 1) for n in range(20)]
     pills = pill_rows([attached(scores)], 600, 0, Styles(Theme("light")))

@@ -139,12 +139,21 @@ def test_pages_are_chosen_in_words(make_room: Any, asked: Any) -> None:
     choose = room.desk.draft_parts.choose
     for typed, sentence in (
         ("", "Type the pages to send, such as 1-3, 7."),
+        (" , ", "Type the pages to send, such as 1-3, 7."),
+        ("1.5", "“1.5” isn't a page. Type pages such as 1-3, 7."),
+        ("0", "There is no page 0: they run from 1 to 12."),
         ("two", "“two” isn't a page. Type pages such as 1-3, 7."),
         ("9-2", "“9-2” runs backwards. Type 2-9."),
         ("13", "There is no page 13: they run from 1 to 12."),
         ("3-40", "There is no page 40: they run from 1 to 12."),
     ):
         assert choose(document.id, "pages", typed) == sentence
+    for typed, found in (
+        ("p. 4; Pages 6-7", ["page 4", "page 6–7"]),
+        ("４－５、٩", ["page 4–5", "page 9"]),
+    ):
+        assert choose(document.id, "pages", typed) == ""
+        assert labels(room.desk.attachments.of_open[0]) == found
     assert choose(document.id, "pages", " 2–3, 11- ") == ""
     room.until(lambda: room.desk.attachments.of_open[0].tokens, "its cost")
     room.ask("What?")
@@ -366,6 +375,15 @@ def test_a_text_that_no_window_holds_is_sent_in_parts(make_room: Any, asked: Any
     assert held.add_paste("Sixty metres of rope. " * 960 + "The pier is old.")
     room.until(lambda: mode_of(held.of_open[-1]) == "parts", "parts")
     held.remove(held.of_open[0].id)
+    room.desk.shelf.note_draft("How old is the pier?")
+    room.desk.draft_parts.refresh_soon()
+    room.until(lambda: held.of_open[0].details.get("question"), "parts for it")
+    # Read again in another encoding, what was found before stands nowhere.
+    (before,) = held.of_open
+    held._set_text(before.id, "Beginning. " * 2000 + before.text, 50_000)
+    assert not sent_of(held.of_open[0])
+    room.until(lambda: held.of_open[0].details.get("question"), "parts of it")
+    assert sent_of(held.of_open[0])[0].start > sent_of(before)[0].start
     room.ask("How old is the pier?")
     assert "The pier is old." in prompts[0]
     assert len(prompts[0]) < 6000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -387,3 +388,28 @@ def test_a_text_that_no_window_holds_is_sent_in_parts(make_room: Any, asked: Any
     room.ask("How old is the pier?")
     assert "The pier is old." in prompts[0]
     assert len(prompts[0]) < 6000
+
+
+def test_parts_stay_where_their_document_is_deleted_or_moved(
+    make_room: Any, asked: Any, tmp_path: Path
+) -> None:
+    room = make_room(SCRIPT).start_ready()
+    prompts, desk = asked(room), room.desk
+    attach(room, n_pages=30)
+    room.ask(ask_of(7))
+    room.ask(ask_of(8))
+    first, _, second, _ = desk.shelf.path
+    desk.exchange.export([desk.shelf.open.id], str(tmp_path / "chat.json"), "json")
+    room.until(lambda: (tmp_path / "chat.json").is_file(), "the file")
+    desk.tree.trash(first.id, only_this=True)
+    room.until(lambda: desk.shelf.path[0].id != first.id, "the first is gone")
+    assert source_of(second.attachments[0], desk.shelf.path) is None
+    assert desk.replies.answer(desk.shelf.path[-1].id)
+    room.until(lambda: len(prompts) == 3 and not desk.replies.is_generating)
+    assert prompts[2] == prompts[1]
+    room.ask(ask_of(9))  # nothing is left to search in
+    assert prompts[3] == ask_of(9)
+    desk.shelf.undo(next(e.undo for e in reversed(room.of(events.Noticed)) if e.undo))
+    room.until(lambda: desk.shelf.path[0].id == first.id, "the first is back")
+    room.ask(ask_of(10))
+    assert fact_of(10) in prompts[4]

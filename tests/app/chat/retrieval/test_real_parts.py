@@ -11,6 +11,7 @@ from long_document import N_PAGES, TOWNS, depth, page_text
 from minilm_file import minilm_path
 from pdfs import pdf
 
+from app.chat.attachments.attached_text import block_of
 from app.chat.attachments.document_parts import sent_of
 from app.insight.retrieval.terms import terms
 
@@ -49,6 +50,7 @@ def test_by_words(room: Any) -> None:
     assert "page 137" in places(room, 0)
     assert kept.tokens < 4500
     assert f"{depth(137)} metres" in room.last.rendered_prompt
+    assert block_of(kept) in room.last.rendered_prompt  # what is stored is what the engine got
 
 
 def test_by_meaning(room: Any, monkeypatch: pytest.MonkeyPatch) -> None:

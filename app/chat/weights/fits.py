@@ -227,7 +227,7 @@ class Fits:
                     self._loader.options_of(path),
                     machine,
                     returning,
-                    projector=self._loader.projector_wish(path),
+                    projector=self._loader.projector_known(path),
                 )
                 for path in paths
             ]
@@ -243,7 +243,7 @@ class Fits:
             options or self._loader.options_of(path),
             self.machine(),
             self.returning(),
-            projector=self._loader.projector_wish(path),
+            projector=self._loader.projector_known(path),
         )
         self._judge.put([question], is_first=True)
 

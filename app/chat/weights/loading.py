@@ -70,8 +70,9 @@ class Loader:
 
     `name_of_file`: what weights are called that are known by another name than that of their file,
     else nothing. `other_paths`: where else the content of a file was found. `saved`: where chats'
-    KV state lies on disk. `projector_beside`: the path of the one that was found for a file, where
-    that is known already. `first`: what is loaded at the start, instead of what was used last.
+    KV state lies on disk. `projector_beside`: the path of the one that was found for a file,
+    nothing where there is none; None: nobody has looked yet. `first`: what is loaded at the start,
+    instead of what was used last.
     `remember`: whether loaded weights become the last used ones (not with a script). `check`
     reads a file's header before other weights give way to it; without it (a script) the engine
     alone judges.
@@ -91,7 +92,7 @@ class Loader:
         name_of_file: Callable[[str], str],
         other_paths: Callable[[str], Sequence[str]],
         saved: Callable[[], SavedFolder | None] = lambda: None,
-        projector_beside: Callable[[str], str] = lambda _: "",
+        projector_beside: Callable[[str], str | None] = lambda _: None,
         *,
         first: Path | None,
         remember: bool,
@@ -255,7 +256,13 @@ class Loader:
         own = self.projector_of(path)
         if own:
             return "" if own == NO_PROJECTOR else own
-        return self._projector_beside(path) or BESIDE
+        return self._projector_beside(path) or BESIDE  # it may have come a moment ago
+
+    def projector_known(self, path: str) -> str:
+        """The same for an estimate, which is made of many files and looks on no disk for what the
+        library has looked for."""
+        found = None if self.projector_of(path) else self._projector_beside(path)
+        return self.projector_wish(path) if found is None else found
 
     @property
     def projector_in_use(self) -> str:

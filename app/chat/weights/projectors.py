@@ -94,9 +94,12 @@ class Projectors:
         others = all_projectors(n_embd, self._entries)
         return (*belonging, *(each for each in others if each.path not in known))
 
-    def beside(self, path: str) -> str:
-        """What a load takes where nothing is set; nothing where the library knows of none."""
+    def beside(self, path: str) -> str | None:
+        """What a load takes where nothing is set; nothing: there is none; None: the library doesn't
+        know the file."""
         found = self.of(path)
+        if path not in self._by_path:
+            return None
         return os.fspath(found[0].path) if found else ""
 
     def used(self, path: str) -> Projector | None:
@@ -176,7 +179,7 @@ class Projectors:
         chosen."""
         offer = self._loader.loaded.projector if self._loader.loaded is not None else None
         best = "" if self._loader.projector_of(path) else self.beside(path)
-        return "reload" if offer is not None and best not in ("", offer.path) else "choose"
+        return "reload" if offer is not None and best and best != offer.path else "choose"
 
     def _of_file(self, path: str, kind: MediaKind, *, is_loaded: bool) -> Taking:
         words = {"name": self._loader.name_of(path), "does": _DOES[kind]}

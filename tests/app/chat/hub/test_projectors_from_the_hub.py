@@ -11,6 +11,7 @@ from fake_hub.hub import FakeHub
 from fake_hub.repos import FakeFile, FakeRepo
 from made_projectors import put_projector, put_weights
 
+from app.engine.protocol.loading_messages import BESIDE
 from app.hub.projectors import projectors_for
 from app.library import local
 from models.records import DownloadState
@@ -62,3 +63,7 @@ def test_it_comes_with_its_model_and_is_loaded_with_it(
     assert desk.projectors.repository(path) == REPO
     assert not desk.projectors.may_need_one(path)
     assert desk.loader.projector_wish(path) == str(folder / best.name)
+    (folder / best.name).unlink()
+    room.until(lambda: desk.local.look_again() or not desk.projectors.of(path), "it is gone")
+    assert (desk.loader.projector_wish(path), desk.loader.projector_known(path)) == (BESIDE, "")
+    assert desk.loader.projector_known("/not/looked/for.gguf") == BESIDE

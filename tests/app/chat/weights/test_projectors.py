@@ -101,7 +101,7 @@ def test_the_best_is_used_unless_another_or_none_is_chosen(here: Here) -> None:
         assert (used.path if used is not None else None) == expected
     assert found.repository(weights) == REPO
     assert here.look(Origin.FOLDER).repository(weights) == REPO
-    assert (found.of("/gone.gguf"), found.beside("/gone.gguf")) == ((), "")
+    assert (found.of("/gone.gguf"), found.beside("/gone.gguf")) == ((), None)
 
 
 def test_a_copy_of_a_model_has_the_projector_beside_the_other(here: Here) -> None:

@@ -23,7 +23,9 @@ REASONING_BUDGET: Final = 12
 QUOTED_CHARS: Final = 700
 """Of each message; the beginning says what it is about."""
 LONGEST: Final = 60
-"""An answer of more characters is no title but a reply."""
+"""An answer of more characters is no title but a reply …"""
+MOST_WORDS: Final = 8
+"""… and one of more words, of the two to six that are asked for, a sentence."""
 
 _SYSTEM: Final = "You write short titles."
 _TASK: Final = (
@@ -107,6 +109,7 @@ def title_of(answer: str, said: str) -> str:
     line = _closed(line)
     is_title = (
         2 <= len(line) <= LONGEST
+        and len(line.split()) <= MOST_WORDS
         and any(map(str.isalnum, line))
         and not any(unicodedata.category(c)[0] == "C" and c not in _JOINERS for c in line)
         and not any(sign in line for sign in ("<|", "|>", "</", "[INST", "�", "://"))

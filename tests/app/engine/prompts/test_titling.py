@@ -39,6 +39,7 @@ ENGLISH = "What is the capital of France? It is Paris."
         ("As an AI language model I", ""),
         ("User: What is the capital of France?", ""),
         ("the the the the the", ""),
+        ("I want to get red wine stains out of a white carpet", ""),
         (
             "Paris is the capital of France, and it has been so for hundreds of years, …",
             "",

@@ -381,3 +381,21 @@ def test_killed_while_it_is_restored(open_store: Any, data_dir: Path, seed: int)
     assert titles(again) == {"old"}
     backups = again.list_backups().result(20).backups
     assert {"old", "new"} in [titles_in(Path(each.path)) for each in backups]
+
+
+def test_a_second_window_that_reads_does_not_hold_it_up(open_store: Any, data_dir: Path) -> None:
+    store = open_store()
+    store.restore_at_start(two_states(store)).result(20)
+    reader = Store.open(data_dir, read_only=True, backup_after_s=None)
+    assert titles(reader) == {"old", "new"}
+    store.create_conversation(a_conversation(title="in the log")).result(20)
+    store.close()
+    again = open_store()
+    assert titles(again) == {"old"}
+    again.create_conversation(a_conversation(title="later")).result(20)
+    assert titles(reader) <= {"old", "new", "in the log", "later"}
+    reader.close()
+    again.close()
+    assert titles(open_store()) == {"old", "later"}
+    found = [titles_in(each.path) for each in list_backups(StoreFiles(data_dir).backups)]
+    assert {"old", "new", "in the log"} in found

@@ -512,11 +512,12 @@ class ImportLooked:
 @dataclass(frozen=True, slots=True)
 class ImportPreviewed:
     """What an import would bring. Answers desk.exchange.preview; `refusals` are sentences about
-    files that bring nothing."""
+    files that bring nothing; by its `number` it is imported or forgotten."""
 
     chats: tuple[ChatLooked, ...]
     refusals: tuple[str, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -225,8 +225,8 @@ class ExchangeActs(QObject):
         ImportDialog(
             self._theme,
             event,
-            self._desk.exchange.import_previewed,
-            self._desk.exchange.forget_preview,
+            lambda chosen: self._desk.exchange.import_previewed(chosen, event.number),
+            lambda: self._desk.exchange.forget_preview(event.number),
             self._window,
         ).open()
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
@@ -66,7 +67,9 @@ class Exchange:
         self._attachments = attachments
         self._imported = imported
         self.press: Press | None = None
-        self._preview: ImportPreview | None = None
+        self._previews: dict[int, ImportPreview] = {}
+        """By number: files may be dropped while others are asked about."""
+        self._shown = 0
         self._is_busy = False
         self._closing = threading.Event()
         self._cancelled = threading.Event()
@@ -187,7 +190,6 @@ class Exchange:
         from app.chat.exchange.importing import look_through
 
         kept = tuple(paths)
-        self._preview = None
         tell = self._now_and_then(lambda n_chats: ImportLooked(n_chats))
 
         def look() -> tuple[ImportPreview, ImportPreviewed] | None:
@@ -202,13 +204,13 @@ class Exchange:
 
         self._begin(look, self._show)
 
-    def import_previewed(self, chosen: frozenset[str] | None = None) -> None:
-        """Add what was looked at last, all or nothing; what is there stays as it is. `chosen`: ids
-        of its chats; None: all."""
+    def import_previewed(self, chosen: frozenset[str] | None = None, number: int = 0) -> None:
+        """Add what was looked at, all or nothing; what is there stays as it is. `chosen`: ids of
+        its chats and presets; None: all. `number`: the preview's; 0: the last one's."""
         if not self._around.may_write():
             return
-        preview, store = self._preview, self._around.store
-        self._preview = None
+        preview = self._previews.pop(number or self._shown, None)
+        store = self._around.store
         if preview is None or store is None or not preview.sources:
             return
 
@@ -276,8 +278,8 @@ class Exchange:
 
         self._around.when_done(store.staged_ids(), drop, still=ALWAYS)  # of an earlier run
 
-    def forget_preview(self) -> None:
-        self._preview = None
+    def forget_preview(self, number: int = 0) -> None:
+        self._previews.pop(number or self._shown, None)
 
     def close(self) -> None:
         """Give up what runs. Before the store is closed."""
@@ -290,9 +292,10 @@ class Exchange:
     # --- how it is done -------------------------------------------------------------------------
 
     def _show(self, looked: tuple[ImportPreview, ImportPreviewed] | None) -> None:
-        self._preview, event = looked or (None, None)
-        if event is not None:
-            self._around.emit(event)
+        if looked is not None:
+            self._shown += 1
+            self._previews[self._shown] = looked[0]
+            self._around.emit(replace(looked[1], number=self._shown))
 
     def _progress(self, total: int) -> Callable[[int], None]:
         """Tells how far an import is, now and then. Called on another thread."""

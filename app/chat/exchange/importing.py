@@ -88,6 +88,7 @@ class ImportPreview:
         file has changed."""
         for source in self.sources:
             with opened_place(source.path) as place:
+                place.check = check
                 if place.stamp != source.stamp:
                     raise FileRefused(
                         f"{place.name} has changed since you chose it. Choose it again."
@@ -156,6 +157,7 @@ def _look_at(
 ) -> None:
     needed: set[str | None] = set()
     with opened_place(path) as place:
+        place.check = check
         for app, brought in _contents(place, found.now):
             check()
             match brought:
@@ -211,6 +213,8 @@ def _contents(place: Place, now: datetime) -> Iterator[tuple[str, Brought]]:
     elif place.kind == "file":  # Markdown of anybody's, or what is refused in words
         yield from (("", each) for each in _own(place, place.entries[0].name, now))
     else:
+        if place.unread:
+            raise FileRefused(f"{place.name} can't be read. Check that it exists and is yours.")
         what = "a folder" if place.kind == "folder" else "an archive"
         raise FileRefused(f"{place.name} is {what} without chats that Cutaway can read.")
 
@@ -235,6 +239,8 @@ def _unclaimed(place: Place, claimed: set[str]) -> Iterator[NotUnderstood]:
     for name in place.named(".json"):
         if name not in claimed:
             yield NotUnderstood("Files without chats", name)
+    for name in place.unread:
+        yield NotUnderstood("Files and folders that can't be read", name)
     if place.is_cut:
         yield NotUnderstood("Files beyond the first 200,000, or too deep in folders", place.name)
 

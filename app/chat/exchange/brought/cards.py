@@ -48,11 +48,7 @@ def claims(place: Place) -> Sequence[str]:
     return [
         *(name for name in place.named(".json") if _is_card(place, name)),
         *(e.name for e in place.entries if e.suffix in YAML and _is_character(place, e.name)),
-        *(
-            name
-            for name in place.named(".png")
-            if _may_hold_one(place, name) and _in_png(place, name)
-        ),
+        *(name for name in _may_hold_one(place) if _in_png(place, name)),
     ]
 
 
@@ -71,14 +67,13 @@ def _is_character(place: Place, name: str) -> bool:
     return any(found >= keys for keys in _YAML_KEYS)
 
 
-def _may_hold_one(place: Place, name: str) -> bool:
+def _may_hold_one(place: Place) -> list[str]:
     """An archive's pictures are unpacked to be looked into: not those that lie beside chats, which
     may be gigabytes, unless it is where SillyTavern keeps its cards."""
-    return (
-        place.kind != "archive"
-        or "characters/" in name
-        or next(place.named(".json", ".jsonl"), None) is None
-    )
+    found = list(place.named(".png"))
+    if place.kind == "archive" and any(place.named(".json", ".jsonl")):
+        return [name for name in found if "characters/" in name]
+    return found
 
 
 def read(place: Place, names: Sequence[str]) -> Iterator[Brought]:

@@ -14,11 +14,11 @@ import stat
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import blake2b
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import IO, Any, Final
 
 from app.chat.exchange.brought.looks import LOOKED_AT, Look, look_at
@@ -57,7 +57,8 @@ class Entry:
 
     @property
     def suffix(self) -> str:
-        return PurePosixPath(self.base).suffix.lower()
+        stem, dot, suffix = self.base.rpartition(".")
+        return dot + suffix.lower() if stem else ""
 
 
 @dataclass(slots=True)
@@ -71,6 +72,10 @@ class Place:
     stamp: Stamp
     is_cut: bool = False
     """There was more in it than `MAX_ENTRIES`, or deeper."""
+    unread: tuple[str, ...] = ()
+    """Folders that could not be listed to their end, and files that went meanwhile."""
+    check: Callable[[], None] = lambda: None
+    """Called before an entry is opened; may raise, where nobody waits any more."""
     _files: dict[str, Any] = field(default_factory=dict)
     _archive: zipfile.ZipFile | None = None
     _looks: dict[str, Look] = field(default_factory=dict)
@@ -83,6 +88,7 @@ class Place:
 
     def open(self, name: str) -> IO[bytes]:
         """The bytes of an entry, from its beginning. FileRefused, also while they are read."""
+        self.check()
         known = self._files[name]
         with in_words(f"{self.name}: {shown_name(name)}" if self.kind != "file" else self.name):
             if self._archive is None:
@@ -170,14 +176,15 @@ def _folder(path: Path, name: str) -> Place:
     newest = total = 0
     waiting = [(path, "", 0)]
     is_cut = False
+    unread: list[str] = []
     while waiting:
         folder, above, depth = waiting.pop()
-        with contextlib.suppress(OSError):  # one that may not be read
-            for each in sorted(os.scandir(folder), key=lambda each: each.name):
-                if len(entries) >= MAX_ENTRIES:
-                    is_cut = True
-                    break
-                own = above + each.name
+        for each in _listed(folder, above, unread):
+            if len(entries) >= MAX_ENTRIES:
+                is_cut = True
+                break
+            own = above + each.name
+            try:
                 if each.is_dir(follow_symlinks=False):
                     if depth < MAX_DEPTH:
                         waiting.append((Path(each.path), f"{own}/", depth + 1))
@@ -191,9 +198,22 @@ def _folder(path: Path, name: str) -> Place:
                         f"{own}\0{about.st_size}\0{about.st_mtime_ns}\0".encode("utf-8", "replace")
                     )
                     newest, total = max(newest, about.st_mtime_ns), total + about.st_size
+            except OSError:  # it has gone since
+                unread.append(own)
     entries.sort(key=lambda entry: entry.name)
     stamp = (int.from_bytes(digest.digest()), total, newest)
-    return Place(path, name, "folder", tuple(entries), stamp, is_cut, _files=dict(files))
+    return Place(
+        path, name, "folder", tuple(entries), stamp, is_cut, tuple(unread), _files=dict(files)
+    )
+
+
+def _listed(folder: Path, above: str, unread: list[str]) -> list[os.DirEntry[str]]:
+    found: list[os.DirEntry[str]] = []
+    try:
+        found.extend(os.scandir(folder))
+    except OSError:  # it may not be read, or is on a disk that has gone
+        unread.append(above or "/")
+    return sorted(found, key=lambda each: each.name)
 
 
 def _opened_plainly(path: Path) -> IO[bytes]:

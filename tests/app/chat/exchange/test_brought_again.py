@@ -4,6 +4,7 @@ that is there changes."""
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from foreign_exports import gpt_chat, said, tree
 
 from app.chat import events
+from app.chat.exchange import importing
 from app.chat.exchange.choices import Choices
 from models.records import Whereabouts
 
@@ -183,3 +185,39 @@ def test_exports_of_cutaway_itself_come_out_of_folders_and_archives(
         (title, Whereabouts.THERE, "")
     ]
     assert ["damaged" in each.what for each in found.left_out] == [True]
+
+
+def test_each_dialog_imports_what_it_shows(
+    room: Any, told: Told, looked: Looked, tmp_path: Path
+) -> None:
+    """Files were dropped while others were asked about."""
+    first, second = (looked(write(tmp_path / f"{t}.zip", chat("a", OLD, title=t))) for t in "AB")
+    room.desk.exchange.import_previewed(None, first.number)
+    told("1 chat was imported.")
+    assert whole(room, "A").messages
+    room.desk.exchange.forget_preview(second.number)
+    room.desk.exchange.import_previewed(None, second.number)
+    room.pump()
+    assert not [c for c in room.store.list_conversations().result(20) if c.title == "B"]
+
+
+def test_what_is_dropped_meanwhile_does_not_take_a_cancel_back(
+    room: Any, told: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    goes_on = threading.Event()
+    look_through = importing.look_through
+
+    def slow(store: Any, paths: Any, now: Any, check: Any, tell: Any) -> Any:
+        goes_on.wait(20)
+        return look_through(store, paths, now, check, tell)
+
+    monkeypatch.setattr(importing, "look_through", slow)
+    path = write(tmp_path / "1.zip", chat("a", OLD))
+    room.desk.exchange.preview([str(path)])
+    room.desk.exchange.cancel()
+    room.desk.exchange.preview([str(path)])
+    told("still running")
+    goes_on.set()
+    room.until(lambda: [each for each in room.of(events.ImportLooked) if each.is_over])
+    room.pump()
+    assert room.of(events.ImportPreviewed) == []

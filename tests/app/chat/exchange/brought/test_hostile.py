@@ -224,3 +224,38 @@ def tree_of_chain(edges: dict[str, Any]) -> dict[str, Any]:
         key: {"id": key, "parent": parent, "message": message, "children": []}
         for key, (parent, message) in edges.items()
     }
+
+
+def test_what_goes_while_a_folder_is_listed_takes_nothing_else_with_it(
+    read: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a.json", "b.json", "gone/c.json"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(json.dumps([exports.gpt_branches()]))
+    scan = os.scandir
+
+    def vanishing(folder: Path) -> Any:
+        found = list(scan(folder))
+        if folder == tmp_path:
+            (tmp_path / "gone" / "c.json").unlink()
+            (tmp_path / "gone").rmdir()
+            (tmp_path / "a.json").unlink()
+        return found
+
+    monkeypatch.setattr(places.os, "scandir", vanishing)
+    with opened_place(tmp_path) as place:
+        assert [entry.name for entry in place.entries] == ["b.json"]
+        assert sorted(place.unread) == ["a.json", "gone/"]
+
+
+def test_looking_for_chats_can_be_given_up(tmp_path: Path) -> None:
+    class GivenUpError(Exception):
+        pass
+
+    def give_up() -> None:
+        raise GivenUpError
+
+    with opened_place(exports.gpt_archive(tmp_path / "a.zip")) as place:
+        place.check = give_up
+        with pytest.raises(GivenUpError):
+            recognised(place)

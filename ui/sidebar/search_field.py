@@ -10,7 +10,7 @@ from PySide6.QtGui import QAction, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QLineEdit, QMenu, QWidget
 
 from app.chat.conversations.searching import with_filter
-from app.chat.conversations.tagging import KnownTag
+from app.chat.conversations.tagging import KnownTag, most_used
 from models.records import Folder
 from ui.look.theme import Theme
 from ui.shell.keys import with_key
@@ -19,6 +19,8 @@ from ui.widgets.hovering import let_go_after
 from ui.widgets.icon_button import SIDE_PX, IconButton
 
 SEARCH_KEY = "Ctrl+Shift+F"
+MOST_TAGS = 100
+"""In the menu of filters; any other can be typed."""
 HINT = (
     "Search titles, messages and reasoning.\n"
     "“exact words” · in:title · role:user · has:reasoning\n"
@@ -132,7 +134,7 @@ class FilterButton(IconButton):
             for folder, depth in tree_of(folders):
                 name = folder.name.replace('"', " ")
                 self._add(inner, f"{'    ' * depth}{folder.name}", f'folder:"{name}"')
-        tags = self._tags()
+        tags = most_used(self._tags(), MOST_TAGS)
         if tags:
             inner = menu.addMenu("With a tag")
             for tag in tags:

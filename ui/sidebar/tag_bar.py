@@ -13,7 +13,7 @@ from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtGui import QAction, QContextMenuEvent, QResizeEvent
 from PySide6.QtWidgets import QMenu, QPushButton, QWidget
 
-from app.chat.conversations.tagging import KnownTag, key_of
+from app.chat.conversations.tagging import KnownTag, key_of, most_used
 from ui.look.theme import Theme
 from ui.shell.tab_order import put_in_order
 from ui.widgets.elided import tip_text
@@ -24,6 +24,8 @@ from ui.widgets.icon_button import IconButton
 MOST_LINES = 2
 MOST_CHIPS = 60
 """More have no place in two lines, however wide they are."""
+MOST_IN_MENU = 100
+"""The others are found by the search."""
 MOST_WORDS = 18
 """Characters of a tag in the bar; its tooltip has all."""
 
@@ -165,7 +167,7 @@ class TagBar(QWidget):
     def tag_menu(self) -> QMenu:
         menu = QMenu(self)
         menu.setObjectName("tag_menu")
-        for tag in self._tags:
+        for tag in most_used(self._tags, MOST_IN_MENU):
             entry = QAction(f"{tag.name.replace('&', '&&')}\t{tag.n_chats:,}", menu)
             entry.setCheckable(True)
             entry.setChecked(key_of(tag.name) in self._chosen)

@@ -8,7 +8,7 @@ new one, a temporary one) has no tags.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from app.chat.conversations.shelf import Shelf
@@ -18,7 +18,7 @@ from models.conversations.tag_names import MAX_TAGS, cleaned, key_of, tidied
 from models.records import Conversation
 from models.store.store import Store
 
-__all__ = ["KnownTag", "Tagging", "cleaned", "key_of", "known_tags"]
+__all__ = ["KnownTag", "Tagging", "cleaned", "key_of", "known_tags", "most_used"]
 
 FULL = f"A chat can have {MAX_TAGS} tags."
 
@@ -139,6 +139,12 @@ def known_tags(chats: Iterable[Conversation]) -> tuple[KnownTag, ...]:
         KnownTag(names[0], sum(counts[name] for name in names))
         for _key, names in sorted(spelt.items())
     )
+
+
+def most_used(tags: Sequence[KnownTag], most: int) -> list[KnownTag]:
+    """Those that the most chats have, by name."""
+    kept = frozenset(sorted(tags, key=lambda tag: -tag.n_chats)[:most])
+    return [tag for tag in tags if tag in kept]
 
 
 def _is(name: str, other: str) -> bool:

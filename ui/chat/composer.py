@@ -125,13 +125,15 @@ class Composer(QWidget):
     def text(self) -> str:
         return self._edit.text()
 
-    def set_text(self, text: str) -> None:
+    def set_text(self, text: str, *, is_same_chat: bool = False) -> None:
         """Replace the text (a draft), the caret behind it. `draft_changed` stays silent.
+        `is_same_chat`: what was to be sent from it still is.
 
         Where only something comes before the text, that stays as it is with its caret: somebody
         may be writing it.
         """
-        self._asked = []  # it may be another chat's
+        if not is_same_chat:
+            self._asked = []
         old, text = self.text(), clean_text(text)
         if text == old:
             return

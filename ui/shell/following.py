@@ -127,6 +127,7 @@ class Following(QObject):
 
     def _on_conversation_opened(self, event: ConversationOpened) -> None:
         conversation = event.conversation
+        is_same = conversation.id == self._open_id
         self._open_id = conversation.id
         self._has_messages = bool(event.messages)
         self._sidebar.set_open(conversation.id)
@@ -135,7 +136,7 @@ class Following(QObject):
         self._chat.transcript.rows.is_bare = conversation.kind is ConversationKind.TEXT
         self._chat.transcript.set_conversation(event.messages)
         self._show_cut(NOTHING_CUT)
-        self._chat.composer.set_text(conversation.draft)
+        self._chat.composer.set_text(conversation.draft, is_same_chat=is_same)
         self._show_waiting(self._desk.replies.is_waiting)
         self._chat.status.set_reply()
         self._show_body()

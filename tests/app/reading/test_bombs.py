@@ -62,8 +62,8 @@ def repeated_rows() -> bytes:
 @pytest.mark.parametrize(
     ("make", "kind"),
     [
-        (twice_packed, "Damaged"),
-        (forms_in_forms, "Damaged"),
+        (twice_packed, "Damaged or too large"),
+        (forms_in_forms, "Damaged or too large"),
         (many_paragraphs, "More text than 8 MB"),
         (one_paragraph, "Damaged"),
         (repeated_rows, "No text"),

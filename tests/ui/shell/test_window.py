@@ -26,6 +26,7 @@ from pytestqt.qtbot import QtBot
 from recording_desk import FakeBridge, FakeDesk, conversation, loaded, message
 
 from app.chat.events import (
+    AttachmentsChanged,
     ContextCounted,
     ConversationChanged,
     ConversationOpened,
@@ -171,6 +172,21 @@ def test_a_message_that_is_not_taken_stays(window: MainWindow, desk: FakeDesk) -
 def test_typing_saves_the_draft(window: MainWindow, desk: FakeDesk) -> None:
     QTest.keyClicks(edit(window), "!")
     assert desk.called("shelf.save_draft") == [("and of Spain?!",)]
+
+
+def test_enter_that_waits_for_a_file_waits_on_where_its_chat_is_shown_again(
+    window: MainWindow, bridge: FakeBridge
+) -> None:
+    chat = replace(CHATS[0], draft="Look")
+    composer, sent = window.chat.composer, []
+    composer.send_requested.connect(sent.append)
+    for other in (chat, replace(CHATS[1], draft="Look")):
+        bridge.emit_event(ConversationOpened(chat, ()))
+        bridge.emit_event(AttachmentsChanged(chat.id, (), True))
+        composer.send()
+        bridge.emit_event(ConversationOpened(other, ()))
+        bridge.emit_event(AttachmentsChanged(other.id, ()))
+    assert sent == ["Look"]
 
 
 def test_what_is_written_after_a_click_into_the_chat_goes_to_the_composer(

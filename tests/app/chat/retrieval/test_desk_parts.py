@@ -8,12 +8,13 @@ from typing import Any
 
 import msgspec
 import pytest
-from long_document import N_PAGES, TOWNS, depth, long_details, long_text
+from long_document import TOWNS, depth, long_details, long_text
 
 from app.chat import events
 from app.chat.attachments.attached_text import block_of
 from app.chat.attachments.document_parts import mode_of, n_tokens_of, sent_of, source_of
 from app.chat.attachments.text_files import TextFile
+from app.chat.retrieval import search
 from app.chat.retrieval.search import budget_of
 from app.engine.protocol.prompt_messages import ChatPrompt
 from models.records import Attachment, Role
@@ -22,7 +23,7 @@ SCRIPT: dict[str, Any] = {
     "load": {"ms": 1, "loaded": {"n_ctx": 16384}},
     "replies": [{"text": "It is deep."}],
 }
-PAGE = 137
+N_PAGES, PAGE = 60, 37
 QUESTION = f"How many metres deep is the harbour of {TOWNS[PAGE - 1]}?"
 FACT = f"The harbour of {TOWNS[PAGE - 1]} is {depth(PAGE)} metres deep."
 
@@ -342,6 +343,26 @@ def test_many_documents_are_within_the_budget_together(make_room: Any, asked: An
     assert sum(part.end - part.start for part in sent) * rate <= budget_of(4096)
     assert {part.label for part in sent_of(kept[0])} == {"page 1"}  # it has one place alone
     assert "towns.pdf”, of which nothing is quoted here." in prompts[0]
+
+
+@pytest.mark.usefixtures("soon")
+def test_vectors_are_made_once_where_not_all_documents_are_held_ready(
+    make_room: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each search cuts those anew that had to go; what took long stays."""
+    monkeypatch.setattr(search, "MOST_KEPT", 1)
+    room = make_room(SCRIPT).start_ready()
+    room.desk.settings.set("embedding_model", "/models/tiny.gguf")
+    held = room.desk.attachments
+    for n_pages in (30, 31):
+        attach(room, n_pages)
+    room.until(lambda: [mode_of(each) for each in held.of_open] == ["parts"] * 2, "both")
+    room.desk.shelf.note_draft(ask_of(7))
+    room.desk.draft_parts.refresh_soon()
+    room.until(
+        lambda: [each.details.get("by") for each in held.of_open] == ["meaning"] * 2, "by meaning"
+    )
+    assert len(room.desk.search._cuts) == 1
 
 
 @pytest.mark.usefixtures("soon")

@@ -31,9 +31,7 @@ class Backups:
     def list(self, then: Callable[[BackupList], None], *, still: Still) -> None:
         """Newest first."""
         if self._around.store is not None:
-            self._around.when_done(
-                self._around.store.list_backups(), then, lambda _sentence: None, still=still
-            )
+            self._around.when_done(self._around.store.list_backups(), then, still=still)
 
     def make(self, then: Callable[[], None]) -> None:
         """One now; `then` is called when it lies there, checked, or could not be made."""

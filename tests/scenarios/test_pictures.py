@@ -131,6 +131,12 @@ def test_a_click_opens_a_window_that_zooms_copies_and_saves(
     person.wait(lambda: viewer.canvas.image is not None)
     words = viewer.findChild(QLabel, "media_words")
     assert words.text() == "1.png · 400 × 300 · 16 tokens · 2 of 2 · 100%"
+    for zoom in (200, 100):
+        person.app.desk.settings.set("zoom_percent", zoom)
+        person.app.application.processEvents()
+        assert viewer.minimumSizeHint().width() <= 600
+        room, size = viewer.screen().availableSize(), viewer.size()
+        assert size == size.boundedTo(room)
     QTest.keyClick(viewer, Qt.Key.Key_Minus)
     assert viewer.canvas.zoom == 0.8
     QTest.keyClick(viewer, Qt.Key.Key_0)

@@ -22,6 +22,7 @@ from ui.chat.composer_chips import cost_text
 from ui.look.theme import Theme
 from ui.widgets.combo import Combo
 from ui.widgets.kit import plain_label, push_button
+from ui.widgets.zoomed_size import ZoomedSize
 
 SIZE_PX = (640, 520)
 MAX_SHOWN: Final = 500_000
@@ -98,7 +99,7 @@ class AttachmentReader(QWidget):
             column.addLayout(acts)
         for key in ("Esc", "Ctrl+W"):
             QShortcut(QKeySequence(key), self, self.close)
-        self.resize(px(SIZE_PX[0]), px(SIZE_PX[1]))
+        ZoomedSize(self, theme, SIZE_PX)
         self.show_attachment(attachment)
         self.view.setFocus()
 

@@ -33,6 +33,7 @@ from ui.widgets.combo import Combo
 from ui.widgets.icon_button import IconButton
 from ui.widgets.kit import plain_label
 from ui.widgets.utf16 import utf16_length
+from ui.widgets.zoomed_size import ZoomedSize
 
 SIZE_PX: Final = (720, 620)
 STRETCH: Final = 400_000
@@ -166,7 +167,7 @@ class DocumentWindow(QWidget):
         ):
             QShortcut(QKeySequence(keys), self, act)
         theme.changed.connect(self._mark)
-        self.resize(theme.px(SIZE_PX[0]), theme.px(SIZE_PX[1]))
+        ZoomedSize(self, theme, SIZE_PX)
         self.show_part(current)
         self.view.setFocus()
 

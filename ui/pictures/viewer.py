@@ -22,7 +22,7 @@ from PySide6.QtGui import (
     QShortcut,
     QWheelEvent,
 )
-from PySide6.QtWidgets import QAbstractScrollArea, QFileDialog, QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QAbstractScrollArea, QFileDialog, QVBoxLayout, QWidget
 from shiboken6 import isValid
 
 from app.chat.attachments.kinds import PICTURE
@@ -39,7 +39,9 @@ from ui.chat.composer_chips import cost_text
 from ui.look.theme import Theme
 from ui.pictures.thumbnails import image_of
 from ui.pictures.words import pixels_words
+from ui.widgets.flow import FlowLayout
 from ui.widgets.kit import plain_label, push_button
+from ui.widgets.zoomed_size import ZoomedSize
 
 if TYPE_CHECKING:
     from app.chat.attachments.media_files import MediaFiles
@@ -210,7 +212,7 @@ class MediaViewer(QWidget):
         self.canvas.zoomed.connect(self._show_words)
         self._words = plain_label("", self, "small", name="media_words", wraps=True)
         self._build()
-        self.resize(theme.px(SIZE_PX[0]), theme.px(SIZE_PX[1]))
+        ZoomedSize(self, theme, SIZE_PX)
         self._show(place)
         self.canvas.setFocus()
 
@@ -219,8 +221,7 @@ class MediaViewer(QWidget):
         return self._media[self._place]
 
     def _build(self) -> None:
-        row = QHBoxLayout()
-        row.addWidget(self._words, 1)
+        row = FlowLayout()
         acts = (
             ("media_previous", "‹", "Previous (←)", lambda: self._step(-1), ("Left",)),
             ("media_next", "›", "Next (→)", lambda: self._step(1), ("Right",)),
@@ -243,6 +244,7 @@ class MediaViewer(QWidget):
         for key in ("Esc", "Ctrl+W"):
             QShortcut(QKeySequence(key), self, self.close)
         column = QVBoxLayout(self)
+        column.addWidget(self._words)
         column.addLayout(row)
         column.addWidget(self.canvas, 1)
         self._theme.space(row, 6)

@@ -43,14 +43,16 @@ def add_media_options(parser: argparse.ArgumentParser) -> None:
 def media_of(options: argparse.Namespace) -> list[Media]:
     """What was given, pictures first. Raises Refusal."""
     found: list[Media] = []
+    size_bytes = 0
     for option, (kind, kinds) in _OPTIONS.items():
         for name in getattr(options, option) or ():
+            if len(found) == MAX_MEDIA:
+                raise bad_setting(f"At most {MAX_MEDIA} pictures and sounds can be given.")
             found.append(_read(name, option, kind, kinds, len(found) + 1))
-    if len(found) > MAX_MEDIA:
-        raise bad_setting(f"At most {MAX_MEDIA} pictures and sounds can be given.")
-    if sum(len(each.data) for each in found) > MAX_SENT_BYTES:
-        most = bytes_words(MAX_SENT_BYTES)
-        raise bad_setting(f"All pictures and sounds together may have at most {most}.")
+            size_bytes += len(found[-1].data)
+            if size_bytes > MAX_SENT_BYTES:
+                most = bytes_words(MAX_SENT_BYTES)
+                raise bad_setting(f"All pictures and sounds together may have at most {most}.")
     if found and options.raw:
         raise bad_setting("--raw takes no pictures and no sounds. Remove them.")
     return found

@@ -586,7 +586,8 @@ class Attachments:
 
     def _take_count(self, attachment: Attachment, count: PromptCount, bare: int = 0) -> None:
         self._set_tokens(attachment, max(0, count.n_tokens - bare))
-        if (now := self.find(attachment.id)) is not None and now.details == attachment.details:
+        now = self.find(attachment.id)
+        if now is not None and _is_same(now, attachment):
             self.on_counted(now, count.n_tokens)
         self._count_on()
 
@@ -598,9 +599,7 @@ class Attachments:
         """Unless its text is another one by now: a file that was read again."""
         draft = self._drafts.get(attachment.conversation_id, [])
         for place, each in enumerate(draft):
-            is_it = (each.id, each.text) == (attachment.id, attachment.text)
-            is_it = is_it and each.details == attachment.details
-            if is_it and each.tokens != tokens:
+            if _is_same(each, attachment) and each.tokens != tokens:
                 draft[place] = dataclasses.replace(each, tokens=tokens)
                 self._around.saved(self._store.update_attachment(each.id, tokens=tokens))
                 self._tell(attachment.conversation_id)
@@ -617,3 +616,8 @@ class Attachments:
                 )
                 self._shelf.update(dataclasses.replace(message, attachments=counted))
                 self._around.saved(self._store.update_attachment(attachment_id, tokens=tokens))
+
+
+def _is_same(one: Attachment, other: Attachment) -> bool:
+    """Whether what was counted of one is true of the other."""
+    return (one.id, one.text, one.details) == (other.id, other.text, other.details)

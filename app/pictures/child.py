@@ -75,7 +75,7 @@ def main() -> int:
     Image.MAX_IMAGE_PIXELS = None  # ours is checked
     if sys.platform != "win32":
         os.nice(5)  # behind the engine in the queue for a core
-    limit_process()
+    limit_process(cpu_s=0)  # each request has its alarm
     replies.write(PicturesReady())
     try:
         while (payload := reader.read()) is not None:

@@ -57,14 +57,14 @@ _ALLOW, _REFUSE, _NO_SUCH_CALL = 0x7FFF0000, 0x00050001, 0x00050026
 _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _MODE_FILTER = 38, 22, 2
 
 
-def limit_process() -> None:
-    """Take all limits; there is no way back."""
-    _limit_resources()
+def limit_process(cpu_s: int = CPU_S) -> None:
+    """Take all limits; there is no way back. `cpu_s`: 0 for a process that goes on."""
+    _limit_resources(cpu_s)
     _limit_calls()
     sys.addaudithook(_refuse)
 
 
-def _limit_resources() -> None:
+def _limit_resources(cpu_s: int) -> None:
     if sys.platform == "win32":
         return
     import resource
@@ -73,7 +73,7 @@ def _limit_resources() -> None:
         os.setsid()  # else it could type into the terminal that the program was started from
     for what, most in (
         (resource.RLIMIT_AS, MEMORY_BYTES),
-        (resource.RLIMIT_CPU, CPU_S),
+        (resource.RLIMIT_CPU, cpu_s or resource.RLIM_INFINITY),
         (resource.RLIMIT_FSIZE, 0),
         (resource.RLIMIT_CORE, 0),
     ):

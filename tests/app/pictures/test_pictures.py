@@ -8,6 +8,7 @@ from concurrent.futures import CancelledError
 from io import BytesIO
 from typing import Any
 
+import psutil
 import pytest
 from each import each
 from made_pictures import (
@@ -182,6 +183,16 @@ def test_a_drawing_has_the_pixels_that_the_picture_has(pictures: Pictures) -> No
     image = Image.frombytes("RGBA", (60, 40), drawn.pixels)
     assert (drawn.width, drawn.height) == (60, 40)
     assert list(image.get_flattened_data()) == list(two_halves(60, 40, "RGBA").get_flattened_data())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of another process")
+def test_a_process_of_many_pictures_does_not_run_out_of_time(pictures: Pictures) -> None:
+    pictures.draw(a_picture(6, 4), 6, 4).result(WAIT_S)
+    assert pictures._child is not None
+    own, its = (
+        psutil.Process(pid).rlimit(psutil.RLIMIT_CPU) for pid in (None, pictures._child.pid)
+    )
+    assert its == own, "each picture has a deadline of its own"
 
 
 @each(

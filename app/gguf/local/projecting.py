@@ -85,7 +85,7 @@ def find_projectors(path: Path | str) -> tuple[Projector, ...]:
         facts = facts_of(header)
     except HeaderRefused:
         return ()
-    alone = _is_alone(path.name, (name for name in _listed(path.parent)))
+    alone = all(_is_alone(each.name, _listed(each.parent)) for each in (path, real))
     own = _Side((path, real), (facts.name,), facts.n_embd, facts.takes_pictures, alone)
     found = []
     for each in dict.fromkeys((*kept, *near)):

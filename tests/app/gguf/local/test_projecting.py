@@ -158,6 +158,8 @@ def in_parts(top: Path) -> tuple[Path, list[Path]]:
 def by_a_link(top: Path) -> tuple[Path, list[Path]]:
     """What lies beside the file, wherever its link does."""
     real = put_weights(top / "store" / "x" / "tiny-VL-Q4_0.gguf")
+    put_weights(top / "store" / "x" / "other-70B-Q4_0.gguf")
+    put_projector(top / "store" / "x" / "mmproj-other-70B.gguf")
     (top / "mine").mkdir()
     (top / "mine" / "my.gguf").symlink_to(real)
     return top / "mine" / "my.gguf", [put_projector(top / "store" / "x" / "mmproj-tiny-VL.gguf")]

@@ -349,8 +349,10 @@ class Scheduler:
     def _compute(self, rows: list[Row]) -> int:
         """llama.cpp's code, 0 where it has."""
         row, projector = rows[0], self._weights.projector
-        if row.picture is None or row.picture.vectors is None or projector is None:
+        if row.picture is None:
             return self._weights.decode(self._batch.native)
+        assert projector is not None
+        assert row.picture.vectors is not None
         cells, offset, count = row.slot.cells, row.picture_offset, len(row.tokens)
         first = cells.position(len(cells) - offset)
         return self._weights.decode_vectors(

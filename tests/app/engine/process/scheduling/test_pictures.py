@@ -25,6 +25,7 @@ from app.engine.process.native import projector as projecting
 from app.engine.process.native.adapters import AdapterSet
 from app.engine.process.native.native import NativeLog, llama
 from app.engine.process.native.weights import Weights
+from app.engine.process.scheduling.drafting import WITH_PICTURES
 from app.engine.prompts.fitting import fit_prompt
 from app.engine.prompts.media import is_media, media_ids
 from app.engine.prompts.prompt import BuiltPrompt, build_prompt, render_plain
@@ -362,6 +363,16 @@ def test_drafts_looked_up_never_propose_a_picture(load: Load, native_log: Native
     _, expected = plain.scores(prompt, **fields)
     _, found = drafted.scores(prompt, drafts=Drafts("lookup", always=True), **fields)
     assert found.token_ids == expected.token_ids
+
+
+def test_a_draft_model_stays_out_of_what_it_cannot_see(load: Load, native_log: NativeLog) -> None:
+    blind = load("mlp")
+    weights = load("mlp", draft=blind.loaded.path)
+    session, wish = Session(weights, native_log), {"drafts": Drafts("model", always=True)}
+    _, summary = session.scores(built(weights, RED), max_tokens=3, **wish)
+    assert WITH_PICTURES in summary.notes
+    _, summary = session.scores(built(weights), max_tokens=3, conversation="b", **wish)
+    assert WITH_PICTURES not in summary.notes
 
 
 # --- what does not go -----------------------------------------------------------------------------

@@ -552,7 +552,9 @@ class Scheduler:
 
     def _is_behind(self, request: Request) -> bool:
         """Whether any that lost its slot goes on before this one begins."""
-        return any(reply.is_guest or request.generate.is_background for reply in self._aside)
+        if request.generate.is_background:
+            return len(self._aside) > 0
+        return any(not reply.is_background for reply in self._aside)
 
     def _make_slot(self, *, everyone: bool) -> None:
         """A person waits: where no slot is idle, what is done in the background leaves its own, or

@@ -172,3 +172,18 @@ def test_where_it_fits_beside_a_long_chat_the_chat_stays_where_it_is(
     session.reply([*range(300, 323)], ENDLESS, max_tokens=5, is_background=True, **PASSING)
     assert [len(s.cells) for s in session.scheduler._slots if len(s.cells)] == [n_ctx - 50]
     assert not list(session.scheduler._space.parking)
+
+
+def test_a_guest_that_came_later_never_waits_for_what_is_in_the_background(
+    one_slot: Weights, native_log: NativeLog
+) -> None:
+    """Which waits for it: neither would ever begin."""
+    session = NativeSession(one_slot, native_log)
+    behind = session.add([5, 6, 7], ENDLESS, max_tokens=9, is_background=True, is_guest=True)
+    while not session.tokens(behind):
+        session.scheduler.step()
+    asked = session.add([8, 9], ENDLESS, max_tokens=2)
+    session.scheduler.step()
+    guest = session.add([10, 11], ENDLESS, max_tokens=2, is_guest=True)
+    session.run()
+    assert [len(session.tokens(each)) for each in (asked, guest, behind)] == [2, 2, 9]

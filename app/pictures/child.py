@@ -19,6 +19,7 @@ from app.engine.protocol import wire
 from app.engine.protocol.frames import ProtocolError
 from app.pictures.kinds import HEAD_BYTES, picture_type
 from app.pictures.messages import (
+    DEADLINE_S,
     FIRST_FRAME,
     FIRST_PAGE,
     MAX_DRAWN,
@@ -27,6 +28,7 @@ from app.pictures.messages import (
     PictureDrawn,
     PictureNotRead,
     PicturePrepared,
+    PictureRefused,
     PictureReply,
     PictureRequest,
     PicturesReady,
@@ -38,7 +40,6 @@ from app.reading.limits import limit_process
 MAX_PIXELS: Final = 64_000_000
 MAX_JPEG_PIXELS: Final = 256_000_000
 """libjpeg makes them smaller while it reads them."""
-DEADLINE_S: Final = 20.0
 
 _KINDS: Final = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF", "AVIF")
 _LOSSLESS: Final = frozenset({"PNG", "GIF", "BMP", "TIFF", ""})
@@ -57,12 +58,6 @@ _TURNS: Final = {
 }
 _ORIENTATION: Final = 0x0112
 _LYING: Final = frozenset({5, 6, 7, 8})
-
-
-class _Refused(Exception):  # noqa: N818 - an outcome with a sentence for the user
-    def __init__(self, kind: str, sentence: str) -> None:
-        super().__init__(sentence)
-        self.kind = kind
 
 
 def main() -> int:
@@ -96,8 +91,8 @@ def answer(request: PictureRequest) -> PictureReply:
         if isinstance(request, PreparePicture):
             return prepared(request)
         return drawn(request)
-    except _Refused as refused:
-        return PictureNotRead(refused.kind, str(refused))
+    except PictureRefused as refused:
+        return PictureNotRead(refused.kind, refused.sentence)
     except MemoryError:
         return PictureNotRead("memory", "needs too much memory. Make it smaller first.")
     except Exception as error:  # noqa: BLE001 - a decoder that stumbles, over whatever it is
@@ -142,12 +137,14 @@ def _opened(request: PictureRequest) -> tuple[Image.Image, str]:
         if picture_type(request.data[:HEAD_BYTES]) not in ("", "image/heic"):
             raise  # it only begins as one
         kinds = "PNG, JPEG, WebP, GIF, BMP, TIFF or AVIF"
-        raise _Refused("unknown", f"can't be read as a picture. Save it as {kinds}.") from error
+        raise PictureRefused(
+            "unknown", f"can't be read as a picture. Save it as {kinds}."
+        ) from error
     kind = "JPEG" if image.format in ("JPEG", "MPO") else str(image.format)
     width, height = image.size
     if width * height > (MAX_JPEG_PIXELS if kind == "JPEG" else MAX_PIXELS):
         sentence = f"is {width:,} × {height:,} pixels, which is too large. Make it smaller first."
-        raise _Refused("too_large", sentence)
+        raise PictureRefused("too_large", sentence)
     return image, kind
 
 

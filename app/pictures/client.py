@@ -28,6 +28,7 @@ from app.engine.client.process import (
 from app.engine.protocol.frames import ProtocolError, WireMessage
 from app.engine.protocol.wire import encode_frame
 from app.pictures.messages import (
+    DEADLINE_S,
     DrawPicture,
     PictureDrawn,
     PictureNotRead,
@@ -39,7 +40,6 @@ from app.pictures.messages import (
     decode_reply,
 )
 
-DEADLINE_S: Final = 20.0
 _START_S: Final = 30.0
 _IDLE_S: Final = 60.0
 

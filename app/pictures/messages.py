@@ -14,6 +14,7 @@ FIRST_PAGE: Final = "first page"
 ON_WHITE: Final = "on white"
 """It was transparent in parts, which models cannot see."""
 
+DEADLINE_S: Final = 20.0
 MAX_DRAWN: Final = 3600
 """A drawing's longest side: one frame of the wire has to hold its pixels."""
 

@@ -406,6 +406,7 @@ class Attachments:
             self.has_come(conversation_id)
 
         def give_up(sentence: str) -> None:
+            self._shelf.files.forget([attachment.id])
             self._around.emit(Noticed("error", sentence))
             self.has_come(conversation_id, is_refused=True)
 

@@ -1,11 +1,13 @@
 """A chat as a PDF: Qt's own writer, with the transcript's layouts on its pages.
 
 Text stays text, in whatever fonts it needs. What must hold: no step takes long, however large the
-chat is (a step lays out one segment of a text); pages go to the disk as they are full.
+chat is (a step lays out one segment of a text, or paints what one page has of it); pages go to the
+disk as they are full.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -51,21 +53,34 @@ class Pages:
         self._leaves = Leaves(theme, self._wide - 2 * SIDE)
         self._y = ABOVE
         self._held: list[Leaf] = []
+        self._due: deque[Leaf] = deque()
         self._title = title
         self._number = 1
         self.marks: list[tuple[str, int]] = []
 
-    def add(self, part: Part | Decoded) -> None:
+    def add(self, part: Part | Decoded) -> bool:
+        """Lay it out; whether there is something to be painted (`place`)."""
+        while self.place():
+            pass
         leaf = self._leaves.leaf_of(part)
         if leaf is None:
-            return
+            return False
         self._held.append(leaf)
         if not leaf.keeps_next or len(self._held) > 4:
-            self._place_held()
+            self._release()
+        return bool(self._due)
+
+    def place(self) -> bool:
+        """Paint one more slice of what was laid out, on one page; whether there is more."""
+        if self._due and self._place(self._due[0]):
+            self._due.popleft()
+        return bool(self._due)
 
     def end(self) -> None:
         """Raises OSError where it couldn't all be written."""
-        self._place_held()
+        self._release()
+        while self.place():
+            pass
         self._paint_foot()
         self._painter.end()
         self._file.flush()
@@ -84,7 +99,8 @@ class Pages:
     def _bottom(self) -> float:
         return self._high - BELOW
 
-    def _place_held(self) -> None:
+    def _release(self) -> None:
+        """What was held begins on one page."""
         held, self._held = self._held, []
         if not held:
             return
@@ -93,27 +109,27 @@ class Pages:
         wanted += last.space + (last.breaks[0] if last.breaks else last.height)
         if len(held) > 1 and self._y > ABOVE and self._y + wanted > self._bottom:
             self._turn()
-        for leaf in held:
-            self._place(leaf)
+        self._due.extend(held)
 
-    def _place(self, leaf: Leaf) -> None:
-        while True:
-            is_new = self._y <= ABOVE
-            space = leaf.space if not is_new and leaf.cut == 0 else 0.0
-            room = self._bottom - self._y - space
-            end = leaf.fitting(room)
-            if not end and is_new:
-                end = leaf.cut + min(room, leaf.rest())  # nowhere to cut it: anywhere
-            if end:
-                if leaf.mark and not leaf.cut:
-                    self.marks.append((leaf.mark, self._number - 1))
-                at = QPointF(SIDE + leaf.left, self._y + space)
-                leaf.paint(self._painter, at, end)
-                self._y += space + end - leaf.cut
-                leaf.cut = end
-            if leaf.rest() <= 0:
-                return
-            self._turn()
+    def _place(self, leaf: Leaf) -> bool:
+        """As much of it as this page has room for; whether that was all."""
+        is_new = self._y <= ABOVE
+        space = leaf.space if not is_new and leaf.cut == 0 else 0.0
+        room = self._bottom - self._y - space
+        end = leaf.fitting(room)
+        if not end and is_new:
+            end = leaf.cut + min(room, leaf.rest())  # nowhere to cut it: anywhere
+        if end:
+            if leaf.mark and not leaf.cut:
+                self.marks.append((leaf.mark, self._number - 1))
+            at = QPointF(SIDE + leaf.left, self._y + space)
+            leaf.paint(self._painter, at, end)
+            self._y += space + end - leaf.cut
+            leaf.cut = end
+        if leaf.rest() <= 0:
+            return True
+        self._turn()
+        return False
 
     def _turn(self) -> None:
         self._paint_foot()
@@ -157,7 +173,9 @@ class PdfPress(QObject):
         pages = self._pages = self._steps.run(begin, chat.check)
         try:
             for part in parts_of_chat(chat, choices):
-                self._steps.run(partial(pages.add, decoded(part)), chat.check)
+                is_due = self._steps.run(partial(pages.add, decoded(part)), chat.check)
+                while is_due:
+                    is_due = self._steps.run(pages.place, chat.check)
             self._steps.run(pages.end, chat.check)
             finish(path, pages.marks)
         except BaseException:

@@ -83,14 +83,17 @@ def add_all(
     presets: Sequence[Preset] = (),
     told: Callable[[int], None] = lambda _count: None,
     wanted: frozenset[str] = frozenset(),
+    check: Callable[[], None] = lambda: None,
 ) -> Imported:
     """Add what is not there; `wanted`: ids of presets that come also where no chat needs them.
+    `check` is called on the writer's thread before each piece and may raise: a piece for which the
+    disk has no room is tried again and again.
     `told` gets the number of messages that are done, and may raise:
     then, as after any failure, nothing is added."""
     staged: dict[str, Conversation] = {}
     grown: dict[str, Conversation] = {}
     try:
-        found = _stage_all(read, write, chats, staged, grown, told)
+        found = _stage_all(read, write, chats, staged, grown, told, check)
         names = write(
             lambda c: _show(c, staged.values(), grown.values(), folders, presets, wanted)
         ).result()
@@ -110,6 +113,7 @@ def _stage_all(
     staged: dict[str, Conversation],
     grown: dict[str, Conversation],
     told: Callable[[int], None],
+    check: Callable[[], None],
 ) -> Imported:
     done = renamed = there = 0
     for chat in chats:
@@ -129,7 +133,7 @@ def _stage_all(
             write(partial(_begin, conversation=new.conversation)).result()
         done += len(chat.messages) - len(new.messages)
         for piece in _pieces(new, is_more):
-            write(partial(_add, piece=piece)).result()
+            write(partial(_add, piece=piece, check=check)).result()
             done += len(piece.messages)
             told(done)
     return Imported(tuple(staged), renamed, there, tuple(grown))
@@ -281,7 +285,8 @@ def _show_more(connection: Connection, conversation: Conversation) -> None:
 # --- rows ---------------------------------------------------------------------------------------
 
 
-def _add(connection: Connection, piece: _Piece) -> None:
+def _add(connection: Connection, piece: _Piece, check: Callable[[], None]) -> None:
+    check()
     conversation_row_id = connection.scalar(
         select(ConversationRow.row_id).where(
             ConversationRow.id == piece.conversation_id,

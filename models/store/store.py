@@ -346,6 +346,7 @@ class Store:
         presets: Sequence[Preset] = (),
         told: Callable[[int], None] = lambda _count: None,
         wanted: frozenset[str] = frozenset(),
+        check: Callable[[], None] = lambda: None,
     ) -> Imported:
         """Import all of these chats or, if one of them or `told` raises, none; `wanted`: ids of
         presets that come also where no chat needs them.
@@ -353,7 +354,8 @@ class Store:
         It waits, so it is called on a thread that may. Other writes come in between; `told` gets
         the number of messages that are done.
         """
-        return importing.add_all(self._read, self._write, chats, folders, presets, told, wanted)
+        both = self._read, self._write
+        return importing.add_all(*both, chats, folders, presets, told, wanted, check)
 
     # --- how it is done -------------------------------------------------------------------------
 

@@ -227,7 +227,8 @@ class Exchange:
         def work() -> Imported | None:
             chats = preview.chats_again(self._check_wanted, chosen)
             try:
-                return store.add_all(chats, folders, presets, self._progress(total), wanted)
+                told, check = self._progress(total), self._check_wanted
+                return store.add_all(chats, folders, presets, told, wanted, check)
             except _CancelledError:
                 return None
             finally:
@@ -249,7 +250,8 @@ class Exchange:
                 with opened(backup) as inside:
                     folders, presets = inside.belongings()
                     chats = map(inside.whole, ids)
-                    return store.add_all(chats, folders, presets, self._progress(n_messages))
+                    told, check = self._progress(n_messages), self._check_wanted
+                    return store.add_all(chats, folders, presets, told, check=check)
             except _CancelledError:
                 return None
             finally:

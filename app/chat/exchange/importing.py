@@ -156,10 +156,15 @@ def _look_at(
     told: Callable[[int], None],
 ) -> None:
     needed: set[str | None] = set()
+
+    def look() -> None:
+        check()
+        told(len(found.chats))  # also while nothing is found yet
+
     with opened_place(path) as place:
-        place.check = check
+        place.check = look
         for app, brought in _contents(place, found.now):
-            check()
+            look()
             match brought:
                 case WholeConversation():
                     needed.add(brought.conversation.preset_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -145,3 +146,31 @@ def test_a_transaction_that_is_done_twice_adds_nothing_twice(store: Store) -> No
     )
     importing.add_all(store._reader.submit, twice, [chat])
     assert store.read_whole("long").result() == chat
+
+
+def test_an_import_that_waits_for_a_full_disk_can_be_given_up(
+    store: Store, execute: Execute, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class GivenUpError(StoreError):
+        pass
+
+    tries: list[int] = []
+
+    def without_room(*_args: Any) -> bool:
+        if len(tries) < 3:
+            full = sqlite3.OperationalError("database or disk is full")
+            full.sqlite_errorcode = sqlite3.SQLITE_FULL
+            raise full
+        return False
+
+    def check() -> None:
+        tries.append(1)
+        if len(tries) == 3:
+            raise GivenUpError("Cancelled.")
+
+    monkeypatch.setattr(importing, "_is_there", without_room)
+    with pytest.raises(GivenUpError):
+        store.add_all([a_chat("short")], check=check)
+    assert (ids(store), count(execute), len(tries)) == ([], 0, 3)
+    store.add_all([a_chat("short")])
+    assert ids(store) == ["short"]

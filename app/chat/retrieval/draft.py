@@ -231,6 +231,8 @@ class DraftParts:
     def _choose_anew(self) -> None:
         """What the app chose: a server counts nothing that is not sent, and another model may have
         another window."""
+        if self._loader.loaded is None:
+            return
         for each in self._attachments.of_open:
             counted = whole_tokens(each)
             if is_open(each) and (counted is not None or self._loader.remote is not None):

@@ -373,6 +373,9 @@ def test_what_the_app_chose_is_chosen_anew_in_another_window(make_room: Any, ask
     assert (mode_of(document), document.details["chosen"]) == ("whole", "app")
     loaded = room.desk.loader.loaded
     state = room.desk.loader.state
+    room.desk.loader.state = dataclasses.replace(state, loaded=None)
+    room.desk.draft_parts._refresh()  # without a model nothing is another choice
+    assert mode_of(room.desk.attachments.of_open[0]) == "whole"
     small = msgspec.structs.replace(loaded, n_ctx=512)
     room.desk.loader.state = dataclasses.replace(state, loaded=small)
     room.desk.draft_parts.refresh_soon()

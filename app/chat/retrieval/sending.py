@@ -53,6 +53,7 @@ class PartsBeforeReply:
         self._search = search
         self._questions = questions
         self._hurried: set[str] = set()
+        self._find_anew: dict[str, Callable[[], None]] = {}
         self._running: dict[str, Message] = {}
 
     @property
@@ -75,11 +76,15 @@ class PartsBeforeReply:
         return [decided(each, n_ctx) if is_new else each for each in message.attachments]
 
     def hurry(self, conversation_id: str) -> None:
-        """Somebody would rather have it searched by words than wait."""
+        """Somebody would rather have it searched by words than wait; not even for the vectors that
+        are being made."""
         self._hurried.add(conversation_id)
+        if find := self._find_anew.get(conversation_id):
+            find()
 
     def stop(self, conversation_id: str) -> None:
         """Nobody waits for it any more."""
+        self._find_anew.pop(conversation_id, None)
         message = self._running.pop(conversation_id, None)
         if message is not None:
             self._around.emit(PartsSought(conversation_id, message.id))
@@ -96,7 +101,11 @@ class PartsBeforeReply:
         share = budget // max(1, len(work) + len(later))
         found: dict[str, Found] = {}
         queue = [*work, *later]
+        n_tries = 0
         self._hurried.discard(message.conversation_id)
+
+        def is_newest(number: int) -> bool:
+            return still() and number == n_tries
 
         def next_one() -> None:
             if queue:
@@ -122,20 +131,25 @@ class PartsBeforeReply:
                 return
             self._tell(message, SEARCHING.format(name=document.name), still)
 
-            self._search.find(
-                document,
-                question,
-                share,
-                take,
-                still=still,
-                told=lambda done, total: self._tell(
-                    message,
-                    READING.format(name=document.name, done=done, total=total),
-                    still,
-                    is_slow=True,
-                ),
-                by_words=lambda: message.conversation_id in self._hurried,
-            )
+            def tell(done: int, total: int) -> None:
+                sentence = READING.format(name=document.name, done=done, total=total)
+                self._tell(message, sentence, still, is_slow=True)
+
+            def find() -> None:
+                nonlocal n_tries
+                n_tries += 1
+                self._search.find(
+                    document,
+                    question,
+                    share,
+                    take,
+                    still=partial(is_newest, n_tries),
+                    told=tell,
+                    by_words=lambda: message.conversation_id in self._hurried,
+                )
+
+            self._find_anew[message.conversation_id] = find
+            find()
 
         next_one()
 

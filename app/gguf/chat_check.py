@@ -32,7 +32,7 @@ MAX_TENSOR_NAME_BYTES: Final = 63  # GGML_MAX_NAME, less the zero at its end
 
 _NOT_WEIGHTS: Final = {
     "adapter": "a LoRA adapter, which needs the model it was made for",
-    "mmproj": "an image projector, which needs its language model",
+    "mmproj": "a projector, which needs its language model",
     "imatrix": "an importance matrix, which is used for quantising models",
     "vocab": "a vocabulary without a model",
 }

@@ -68,7 +68,7 @@ JUDGING: Final = "Computing the memory it needs…"
 WITH_PROJECTOR: Final = "The file that lets the model see pictures or hear"
 WITHOUT: Final = "Without a projector"
 NO_PROJECTOR_HERE: Final = "This repository has no projector."
-PROJECTOR: Final = "An image projector: it works only together with its model."
+PROJECTOR: Final = "A projector lets its model see pictures or hear. It is never loaded alone."
 MISSING: Final = "Parts of this model are missing, so it can't be loaded. Choose another file."
 
 
@@ -276,10 +276,9 @@ class HubDetail(QStackedWidget):
         self.token_button.setVisible(needs_note)
         self.table.weights.show(page.files)
         self._projectors = tuple(each for each in page.files if each.is_projector)
+        self._judge_roughly()
         self.table.setVisible(bool(page.files))
         self.no_files.setVisible(not page.files)
-        for file in page.files:
-            self.table.weights.tell_fit(file, self._desk.fits.rough(self._rough_bytes(file)))
         self._size_table()
         self.tabs.setCurrentIndex(0)
         self.setCurrentWidget(self.body)
@@ -331,11 +330,18 @@ class HubDetail(QStackedWidget):
 
     def judge_again(self) -> None:
         """What is free has changed, or how weights would be loaded."""
+        self._judge_roughly()
+        self._judge_chosen()
+
+    def _judge_roughly(self) -> None:
+        """By size, with the projector that would come with each; not what is judged by its header,
+        nor projectors, which are never loaded alone."""
         weights = self.table.weights
         for file in weights.files:
-            if file is not self._file or not self._headers:
-                weights.tell_fit(file, self._desk.fits.rough(self._rough_bytes(file)))
-        self._judge_chosen()
+            if not file.is_projector and (file is not self._file or not self._headers):
+                beside = projectors_for(file.name, self._projectors)[:1]
+                size = file.size_bytes + sum(each.size_bytes for each in beside)
+                weights.tell_fit(file, self._desk.fits.rough(size))
 
     def _judge_chosen(self) -> None:
         """With the projector that comes with it."""
@@ -347,13 +353,6 @@ class HubDetail(QStackedWidget):
                 self._on_fit,
                 projector_bytes=beside.size_bytes if beside is not None else 0,
             )
-
-    def _rough_bytes(self, file: HubFile) -> int:
-        """With the projector that would come with it."""
-        if file.is_projector:
-            return file.size_bytes
-        beside = projectors_for(file.name, self._projectors)[:1]
-        return file.size_bytes + sum(each.size_bytes for each in beside)
 
     # --- the projector --------------------------------------------------------------------------
 

@@ -115,7 +115,7 @@ def file_line(file: HubFile, *, with_bits: bool = False) -> str:
         f"{bits_text(file.bits)} bits" if with_bits and file.bits else "",
         f"{n_missing} of {n_missing + len(file.names)} parts missing" if n_missing else "",
         f"{len(file.names)} parts" if len(file.names) > 1 else "",
-        "image projector" if file.is_projector else "",
+        "projector" if file.is_projector else "",
         f"in {folder}" if folder else "",
     ]
     return one_line(DOT.join(part for part in parts if part))

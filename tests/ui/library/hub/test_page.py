@@ -452,7 +452,8 @@ def test_the_fit_of_a_file_can_be_seen_in_full_once_its_header_is_there(page, de
 
 def test_fits_follow_the_memory_that_is_free(page, desk, bridge, qtbot):
     page.follow(bridge)
-    choose(qtbot, page, desk, SMALL, EYES)
+    other = replace(SMALL, names=("tiny-Q8_0.gguf",))
+    choose(qtbot, page, desk, SMALL, other, EYES)
     page.detail.table.choose(SMALL)
     desk.answer("hub.headers", (made_header(),))
     assert page.detail.file_line.text() == "Tiny · llama · 2 layers · no chat template"
@@ -460,10 +461,9 @@ def test_fits_follow_the_memory_that_is_free(page, desk, bridge, qtbot):
     desk.fits.rough = lambda _: fit("probably does not fit")
     bridge.emit_event(MemoryChanged())
     weights = page.detail.table.weights
-    assert [weights.fit_of(each).words for each in (SMALL, EYES)] == [
-        "fits",
-        "probably does not fit",
-    ]
+    assert weights.fit_of(SMALL).words == "fits"
+    assert weights.fit_of(other).words == "probably does not fit"
+    assert weights.fit_of(EYES) is None  # it is never loaded alone
     asked = desk.called("fits.headers")
     assert [(call[1], call[-1]) for call in asked] == [(SMALL.name, {"projector_bytes": 9})] * 2
 
@@ -523,7 +523,7 @@ def test_a_projector_that_is_here_is_not_loaded_alone(page, desk, qtbot):
     page.detail.table.choose(EYES_F16)
     button = page.detail.act_button
     assert button.text() == "Download"
-    assert "only together with its model" in page.detail.file_words.text()
+    assert "never loaded alone" in page.detail.file_words.text()
     desk.show_downloads(progress(EYES_F16, DownloadState.DONE))
     assert button.text() == "Show in downloads"
     with qtbot.waitSignal(page.detail.page_requested):

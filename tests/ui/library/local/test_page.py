@@ -127,7 +127,7 @@ def test_what_a_model_sees_by_and_what_a_projector_is_for(
     eyes = found(
         "mmproj",
         facts=facts(kind="projector", projector=sight),
-        trouble="It is an image projector, which needs its language model.",
+        trouble="It is a projector, which needs its language model.",
     )
     file = Projector(eyes.path, 900_000_000, sight, "F16")
     desk.projectors.used = lambda path: file if path == "/models/seeing.gguf" else None

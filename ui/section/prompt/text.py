@@ -365,7 +365,9 @@ class PromptText(QAbstractScrollArea):
         font = self._theme.font_small()
         metrics = QFontMetricsF(font)
         room = rect.right() - x - 2 * px(6)
-        words = metrics.elidedText(block.words, Qt.TextElideMode.ElideMiddle, room)
+        name, between, count = block.words.rpartition(" · ")
+        left = room - metrics.horizontalAdvance(between + count)  # how many they are is whole
+        words = metrics.elidedText(name, Qt.TextElideMode.ElideMiddle, left) + between + count
         label = QRectF(x, rect.top() + 2, metrics.horizontalAdvance(words) + 2 * px(6), px(24))
         painter.fillRect(label, QColor(self._theme.colors.card))
         painter.setFont(font)

@@ -337,7 +337,8 @@ def _with_file(seen: Seen, media: Media | None) -> Seen:
 
 def _size(seen: Sequence[Seen]) -> int:
     parts = [each.chunk for each in seen if isinstance(each.chunk, Chunk)]
-    files = {id(part.media): len(part.media.data) for part in parts if part.media is not None}
+    # The thread of the context lets go of a file meanwhile.
+    files = {id(media): len(media.data) for part in parts if (media := part.media) is not None}
     return sum(part.size_bytes for part in parts) + sum(files.values())
 
 

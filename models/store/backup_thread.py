@@ -54,7 +54,8 @@ class BackupThread(threading.Thread):
         return self._submit(lambda: self._stage(path))
 
     def delete_all(self) -> Future[int]:
-        """Delete all backups and whatever repairs have left; how many files that were."""
+        """Delete all backups, one that was to be restored too, and whatever repairs have left; how
+        many files that were."""
         return self._submit(self._delete_all)
 
     def _submit(self, work: Callable[[], T]) -> Future[T]:
@@ -158,10 +159,11 @@ class BackupThread(threading.Thread):
         return path
 
     def _delete_all(self) -> int:
-        from models.store import backup
+        from models.store import backup, restoring
 
         database = self._writable("The data folder is read-only, so nothing was deleted.")
         try:
+            restoring.unstage(database.place)  # or what is deleted would come back
             return backup.delete_all(database.backups) + database.place.delete_kept()
         except OSError as error:
             raise StoreError(f"Some backups couldn't be deleted: {error}") from error

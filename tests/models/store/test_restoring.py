@@ -399,3 +399,13 @@ def test_a_second_window_that_reads_does_not_hold_it_up(open_store: Any, data_di
     assert titles(open_store()) == {"old", "later"}
     found = [titles_in(each.path) for each in list_backups(StoreFiles(data_dir).backups)]
     assert {"old", "new", "in the log"} in found
+
+
+def test_where_all_backups_are_deleted_none_is_restored(open_store: Any, data_dir: Path) -> None:
+    store = open_store()
+    store.restore_at_start(two_states(store)).result(20)
+    assert store.delete_backups().result(20) == 1
+    assert store.list_backups().result(20).restores_at is None
+    assert not list((data_dir / "db").glob("*restoring*"))
+    store.close()
+    assert titles(open_store()) == {"old", "new"}

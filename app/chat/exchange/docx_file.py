@@ -93,6 +93,7 @@ class _Writer:
         self._choices = choices
         self.document: Docx = Document()
         self._ids: dict[str, str] = {}
+        self._links: dict[str, str] = {}
         self._numbers: dict[int, tuple[int, int]] = {}
         self._body = "Normal"
         body: Any = self.document.element.body
@@ -312,9 +313,13 @@ class _Writer:
 
     def _link(self, paragraph: Paragraph, run: Run, target: str) -> None:
         run.font.underline, run.font.color.rgb = True, _COLORS["code_type"]
-        part = self.document.part
+        target = _clean(target)
+        if target not in self._links:  # python-docx looks through all that there are
+            self._links[target] = f"rIdLink{len(self._links) + 1}"
+            kind = RELATIONSHIP_TYPE.HYPERLINK
+            self.document.part.rels.add_relationship(kind, target, self._links[target], True)
         made = OxmlElement("w:hyperlink")
-        made.set(qn("r:id"), part.relate_to(_clean(target), RELATIONSHIP_TYPE.HYPERLINK, True))
+        made.set(qn("r:id"), self._links[target])
         paragraph._p.replace(run._r, made)
         made.append(run._r)
 

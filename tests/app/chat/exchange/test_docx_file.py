@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import io
 import zipfile
+from dataclasses import replace
 from typing import Any
 
 import lxml.etree
 from docx import Document
-from exported_chats import NOON, rich_chat
+from docx.shared import Mm
+from exported_chats import NOON, png, rich_chat
 
 from app.chat.exchange import docx_file
 from app.chat.exchange.choices import Choices
 
+ID = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
 W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 
 
-def written(**options: Any) -> tuple[Any, bytes]:
+def written(chat: Any = None, **options: Any) -> tuple[Any, bytes]:
     file = io.BytesIO()
-    docx_file.write(file, rich_chat(), Choices("docx", **options), NOON)
+    docx_file.write(file, chat or rich_chat(), Choices("docx", **options), NOON)
     return Document(io.BytesIO(file.getvalue())), file.getvalue()
 
 
@@ -84,6 +87,30 @@ def test_text_that_runs_from_right_to_left_says_so() -> None:
     document, _ = written()
     arabic = next(each for each in document.paragraphs if "العربية" in each.text)
     assert arabic._p.pPr.find(f"{W}bidi") is not None
+
+
+def test_links_are_told_once_and_no_longer_than_word_takes_them() -> None:
+    chat = rich_chat()
+    long = "https://e.test/" + "y" * 3000
+    text = f"[a](https://e.test/1) [b](https://e.test/2) [c](https://e.test/1) [d]({long})"
+    reply = replace(chat.whole.messages[1], content=text)
+    chat.whole = replace(chat.whole, messages=(chat.whole.messages[0], reply))
+    document, _ = written(chat)
+    links = document.element.body.iter(f"{W}hyperlink")
+    shown = {link.xpath("string()"): document.part.rels[link.get(ID)].target_ref for link in links}
+    first, second = "https://e.test/1", "https://e.test/2"
+    assert shown == {"a": first, "b": second, "c": first}
+    assert any("d" in each.text for each in document.paragraphs)
+
+
+def test_a_picture_has_room_on_its_page() -> None:
+    chat = rich_chat()
+    (name,) = chat.store._files
+    for size in ((2, 3000), (3000, 2), (4, 3)):
+        chat.store._files[name] = png(*size)
+        (shape,) = written(chat)[0].inline_shapes
+        assert 0 < shape.width <= Mm(166)
+        assert 0 < shape.height <= docx_file.MOST_PICTURE
 
 
 def test_reasoning_can_be_left_out() -> None:

@@ -75,7 +75,7 @@ def attachments(
             message_id=message_id,
             tokens=draw(optional(numbers)),
             position=position,
-            kind=draw(st.sampled_from(["text", "document", "picture"])),
+            kind=draw(st.sampled_from(["text", "document", "picture", "audio"])),
             details=draw(settings),
         )
         for position in range(draw(st.integers(0, 2)))

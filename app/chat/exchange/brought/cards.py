@@ -14,6 +14,7 @@ import re
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import IO, Any, Final
 
 from app.chat.exchange.brought import shapes
@@ -80,7 +81,7 @@ def read(place: Place, names: Sequence[str]) -> Iterator[Brought]:
     for name in names:
         for value in _read(place, name):
             if isinstance(value, dict):
-                yield from _card(value, name)
+                yield from _card(value, name, place.changed_at(name))
             else:
                 yield NotUnderstood("Character cards that can't be read", name)
 
@@ -154,7 +155,7 @@ def _unpacked(text: bytes) -> bytes:
     return b"" if unpacker.unconsumed_tail else found
 
 
-def _card(value: dict[str, Any], where: str) -> Iterator[Brought]:
+def _card(value: dict[str, Any], where: str, written_at: datetime | None) -> Iterator[Brought]:
     data = shapes.mapping(value.get("data")) if value.get("spec") in _SPECS else value
     name = shapes.line(data.get("name") or data.get("char_name"))[:LONGEST_NAME].strip()
     name = name or "Character"
@@ -201,7 +202,7 @@ def _card(value: dict[str, Any], where: str) -> Iterator[Brought]:
         f"{name} {keys.of(prompt, *greetings)}",
         name,
         shapes.time(data.get("creation_date")),
-        shapes.time(data.get("modification_date")),
+        shapes.time(data.get("modification_date")) or written_at,
         prompt,
         tags=tags,
         leaf=nodes[0].key if nodes else "",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, Final
 
 from app.chat.exchange.brought import shapes
@@ -54,11 +55,13 @@ def read(place: Place, names: Sequence[str]) -> Iterator[Brought]:
                     told.of(value.why)
                     value = value.value
                 if isinstance(value, dict):
-                    yield from _session(value, name, told)
+                    yield from _session(value, name, place.changed_at(name), told)
         yield from told.all()
 
 
-def _session(value: dict[str, Any], name: str, told: Told) -> Iterator[Brought]:
+def _session(
+    value: dict[str, Any], name: str, written_at: datetime | None, told: Told
+) -> Iterator[Brought]:
     settings = shapes.mapping(value.get("savedsettings"))
     base = name.rpartition("/")[2].removesuffix(".json")
     for field, what in _DROPPED:
@@ -70,7 +73,7 @@ def _session(value: dict[str, Any], name: str, told: Told) -> Iterator[Brought]:
     told.of("Pictures of the session", n_pictures)
     title = shapes.line(settings.get("title")) or base
     memory = shapes.text(value.get("memory")).strip()
-    chat = Chat(APP, f"{base} {Keys().of(text[:2000])}", title, system_prompt=memory)
+    chat = Chat(APP, f"{base} {Keys().of(text[:2000])}", title, None, written_at, memory)
     keys = Keys()
     mode = shapes.number(settings.get("opmode"))
     turns: list[tuple[Role, str, str]] = []

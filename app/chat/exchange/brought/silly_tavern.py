@@ -93,7 +93,7 @@ def read(place: Place, names: Sequence[str]) -> Iterator[Brought]:
                     said.append(value)
                 elif not header:
                     header = value
-        yield from _chat(header, said, name, folder, told)
+        yield from _chat(header, said, name, place.changed_at(name), folder, told)
         yield from told.all()
 
 
@@ -104,7 +104,12 @@ def _folder(name: str) -> str:
 
 
 def _chat(
-    header: dict[str, Any], said: list[dict[str, Any]], name: str, folder: str, told: Told
+    header: dict[str, Any],
+    said: list[dict[str, Any]],
+    name: str,
+    written_at: datetime | None,
+    folder: str,
+    told: Told,
 ) -> Iterator[Brought]:
     about = shapes.mapping(header.get("chat_metadata"))
     base = name.rpartition("/")[2].rpartition(".")[0] or name
@@ -128,6 +133,7 @@ def _chat(
     for message in said:
         nodes += _versions(message, _shown(nodes), keys, told)
     chat.leaf = _shown(nodes) or ""
+    chat.tell_time(nodes, written_at)
     whole = assembled(chat, nodes, told.of)
     if whole is None:
         told.of("Chats without a message")

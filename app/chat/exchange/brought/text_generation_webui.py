@@ -60,11 +60,13 @@ def read(place: Place, names: Sequence[str]) -> Iterator[Brought]:
                     told.of(value.why)
                     value = value.value
                 if isinstance(value, dict):
-                    yield from _chat(value, name, folder, told)
+                    yield from _chat(value, name, place.changed_at(name), folder, told)
         yield from told.all()
 
 
-def _chat(value: dict[str, Any], name: str, folder: str, told: Told) -> Iterator[Brought]:
+def _chat(
+    value: dict[str, Any], name: str, written_at: datetime | None, folder: str, told: Told
+) -> Iterator[Brought]:
     base = name.rpartition("/")[2].removesuffix(".json")
     about = shapes.mapping(value.get("metadata"))
     created_at = _named_time(base)
@@ -88,6 +90,7 @@ def _chat(value: dict[str, Any], name: str, folder: str, told: Told) -> Iterator
             if shapes.text(text).strip() not in ("", GREETING) or of.get("attachments"):
                 nodes += _versions(shapes.text(text), role, of, folder, above, keys)
     chat.leaf = next((node.key for node in reversed(nodes) if node.is_shown), "")
+    chat.tell_time(nodes, written_at)
     whole = assembled(chat, nodes, told.of)
     if whole is None:
         told.of("Chats without a message")

@@ -100,6 +100,11 @@ class Chat:
     tags: tuple[str, ...] = ()
     leaf: str = ""
 
+    def tell_time(self, nodes: Sequence[Node], written_at: datetime | None) -> None:
+        """When its file was written, where nothing in it tells a time."""
+        if self.created_at is None and not any(node.created_at for node in nodes):
+            self.updated_at = written_at
+
 
 class Keys:
     """For messages that have no id of their own: known by what they say.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import os
 import struct
 import tracemalloc
 import zipfile
@@ -28,6 +29,7 @@ from role_player_exports import (
     NARRATED,
     PNG,
     QUESTION,
+    SESSION,
     WEBUI_LOG,
 )
 
@@ -371,3 +373,21 @@ def test_a_picture_with_a_card_in_it_is_an_import_and_others_are_not(tmp_path: P
         file.writestr("card.json", json.dumps(CARD))
         file.writestr("assets/icon.png", pictured())
     assert [is_import(str(path)) for path in (card, plain, archive)] == [True, False, True]
+
+
+def test_what_tells_no_time_has_its_files(read: Any, tmp_path: Path) -> None:
+    json_lines(tmp_path / "chat.jsonl", {"name": "Ada", "is_user": True, "mes": "Hi"})
+    for name, value in (
+        ("card", CARD),
+        ("session", SESSION),
+        ("log", {**WEBUI_LOG, "metadata": 0}),
+    ):
+        (tmp_path / f"{name}.json").write_text(json.dumps(value))
+    at = datetime(2024, 5, 6, tzinfo=UTC)
+    for path in tmp_path.iterdir():
+        os.utime(path, (at.timestamp(), at.timestamp()))
+    found = read(tmp_path)
+    assert [(c.conversation.created_at, c.conversation.updated_at) for c in found.chats] == 4 * [
+        (at, at)
+    ]
+    assert {message.created_at for chat in found.chats for message in chat.messages} == {at}

@@ -17,6 +17,7 @@ from typing import BinaryIO, Final, cast
 
 from app.amounts import bytes_words
 from app.chat.exchange import json_file, markdown_foreign, markdown_format
+from app.chat.exchange.brought import sampler_presets
 from app.chat.exchange.brought.formats import recognised
 from app.chat.exchange.brought.places import Place, Stamp, opened_place
 from app.chat.exchange.brought.told import Brought, NotUnderstood
@@ -215,6 +216,8 @@ def _contents(place: Place, now: datetime) -> Iterator[tuple[str, Brought]]:
             yield app.format.app, brought
     if claimed:
         yield from (("", each) for each in _unclaimed(place, claimed))
+    elif presets := sampler_presets.of_a_file(place):
+        yield from ((sampler_presets.APP, each) for each in presets)
     elif place.kind == "file":  # Markdown of anybody's, or what is refused in words
         yield from (("", each) for each in _own(place, place.entries[0].name, now))
     else:

@@ -17,6 +17,7 @@ from app.chat.settings import foreign_presets, preset_files
 from models.records import Preset
 
 APP: Final = "Sampler presets"
+JSON: Final = (".json", ".settings")
 LEAST_KNOWN: Final = 8
 """Names of samplers in a JSON file. A model's generation_config.json has up to five."""
 
@@ -30,7 +31,7 @@ def _is_preset(place: Place, entry: Entry) -> bool:
         head = place.head(entry.name, foreign_presets.MAX_YAML + 1).decode("utf-8", "replace")
         keys = foreign_presets.yaml_keys(head)
         return 2 * len(keys & foreign_presets.KNOWN) > len(keys) and foreign_presets.is_one(keys)
-    if entry.suffix not in (".json", ".settings"):
+    if entry.suffix not in JSON:
         return False
     look = place.look(entry.name)
     return not look.is_list and (
@@ -38,6 +39,14 @@ def _is_preset(place: Place, entry: Entry) -> bool:
         or len(look.keys & foreign_presets.KNOWN) >= LEAST_KNOWN
         or foreign_presets.is_one({key for above, key in look.inner if above == "preset"})
     )
+
+
+def of_a_file(place: Place) -> list[Brought]:
+    """Of one that was chosen, and that nobody else knows: fewer names will do."""
+    if place.kind != "file" or place.entries[0].suffix not in (*JSON, *YAML):
+        return []
+    found = list(read(place, [place.entries[0].name]))
+    return found if isinstance(found[0], Preset) else []
 
 
 def read(place: Place, names: Sequence[str]) -> Iterator[Brought]:

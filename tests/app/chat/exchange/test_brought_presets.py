@@ -67,6 +67,11 @@ def test_cutaways_own_preset_is_one_and_files_of_settings_are_none(
     told("1 preset was imported.")
     assert "Dry" in names(room)
 
+    chosen = tmp_path / "few.json"
+    chosen.write_text(json.dumps({"temp": 0.2, "top_p": 0.9, "top_k": 3}))
+    assert not is_import(str(chosen))  # dropped, it is attached
+    assert [chat.title for chat in looked(chosen).chats] == ["few"]
+
     def is_none(name: str, text: str) -> None:
         (tmp_path / name).write_text(text)
         assert not is_import(str(tmp_path / name))

@@ -88,6 +88,7 @@ class TemporaryChat:
         self._replies.forget(ended)
         self._attachments.forget(ended)
         self._edits.forget(ended)
+        self._shelf.files.forget(self._stores.ids_of(ended))
         self._shelf.drop_temporary()
         self._stores.end_temporary(ended)
         self._cache.forget(ended)
@@ -123,6 +124,10 @@ class Stores:
     def read_temporary(self, conversation_id: str) -> Future[WholeConversation]:
         """All of a temporary chat, to be stored."""
         return self._memories[conversation_id].read_whole(conversation_id)
+
+    def ids_of(self, conversation_id: str) -> list[str]:
+        """Of all that a temporary chat has or had."""
+        return [own for own, chat in list(self._chats.items()) if chat == conversation_id]
 
     def close(self, timeout: float) -> int:
         """Of the database; the memory has nothing to lose."""
@@ -161,6 +166,8 @@ class Stores:
                 chat = self._chats.get(value.conversation_id, "")
                 if chat:
                     self._chats[value.id] = chat
+                    if isinstance(value, Message):
+                        self._chat_of(value.attachments)
                 return chat
             case Mapping():
                 return self._chat_of(tuple(value))

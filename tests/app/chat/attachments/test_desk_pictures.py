@@ -172,7 +172,12 @@ def test_pixels_of_the_clipboard_and_a_picture_in_a_temporary_chat(
     room.ask("")
     media = prompts[0].messages[-1].media
     assert [m.at for m in media] == [0, 0]
+    question = room.desk.shelf.path[0]
+    assert room.desk.tree.edit_and_send(question.id, "And now?")
+    room.until(lambda: len(prompts) == 2 and room.ended_reply())
+    assert [m.data for m in prompts[1].messages[-1].media] == [m.data for m in media]
     room.desk.temporary.end()
+    assert not room.desk.media.is_held(question.attachments)
     held = [m.data[-200:] for m in media]
     on_disk = [path.read_bytes() for path in data_dir.rglob("*") if path.is_file()]
     assert not any(part in data for part in held for data in on_disk)

@@ -11,14 +11,14 @@ from typing import Final
 from app.chat.exchange.choices import Choices
 from app.chat.exchange.html_page import parts_sent
 from app.chat.exchange.pictures import type_of
-from app.chat.exchange.reading import Chat, who_said
+from app.chat.exchange.reading import Chat, trouble_of, who_said
 from app.chat.replies.calls import calls_of
 from app.markdown.blocks import Block, MathBlock, Span, TableBlock, TextBlock
 from app.markdown.document import Document
 from app.markdown.formula_drawings import Drawing
 from app.markdown.highlight import GroupHighlight, needs_group_highlight
 from app.markdown.segments import Segment
-from models.records import Attachment, Message, MessageState, Role
+from models.records import Attachment, Message, Role
 
 MARKED: Final = 60
 """Letters of a message in its bookmark."""
@@ -102,8 +102,8 @@ def parts_of_message(chat: Chat, message: Message, choices: Choices) -> Iterator
     for call in calls_of(message):
         yield Line(f"Called: {call.name}")
         yield from _texts(chat, Document(call.arguments, is_mono=True), Look.DIM)
-    if message.error and message.state is not MessageState.COMPLETE:
-        yield Line(message.error)
+    if trouble := trouble_of(message):
+        yield Line(trouble)
 
 
 def _texts(chat: Chat, document: Document, look: Look) -> Iterator[Text]:

@@ -28,7 +28,7 @@ from docx.text.run import Run
 
 from app.chat.exchange.choices import Choices
 from app.chat.exchange.html_page import parts_sent
-from app.chat.exchange.reading import Chat, who_said
+from app.chat.exchange.reading import Chat, trouble_of, who_said
 from app.chat.replies.calls import calls_of
 from app.markdown.blocks import (
     Block,
@@ -157,8 +157,8 @@ class _Writer:
         for call in calls_of(message):
             self._add(f"Called: {_line(call.name)}", "Dim")
             self._code(call.arguments, "json")
-        if message.error:
-            self._add(_line(message.error), "Dim")
+        if trouble := trouble_of(message):
+            self._add(_line(trouble), "Dim")
 
     def _attached(self, attachment: Attachment) -> None:
         data = self._chat.picture(attachment)

@@ -18,7 +18,7 @@ from app.chat.attachments.document_parts import sent_of
 from app.chat.exchange.choices import Choices
 from app.chat.exchange.html_blocks import BlockWriter, code_card
 from app.chat.exchange.pictures import type_of
-from app.chat.exchange.reading import Chat, Stretch, who_said
+from app.chat.exchange.reading import Chat, Stretch, trouble_of, who_said
 from app.chat.replies.calls import calls_of
 from app.engine.protocol.messages import TokenTrace
 from app.insight.tour.page.markup import Markup, escaped, tag
@@ -27,7 +27,7 @@ from app.insight.trace.text_places import TextPlaces
 from app.insight.trace.token_groups import Groups
 from app.insight.trace.tokens_shown import percent, strength
 from app.markdown.whole import whole_blocks
-from models.records import Attachment, Message, MessageState, Role
+from models.records import Attachment, Message, Role
 
 STYLE: Final = Path(__file__).parents[3] / "resources" / "export" / "page.css"
 
@@ -40,12 +40,6 @@ _CLASSES: Final = {
     Role.ASSISTANT: "reply",
     Role.SYSTEM: "system",
     Role.TOOL: "tool",
-}
-_TROUBLES: Final = {
-    MessageState.STOPPED: "Stopped.",
-    MessageState.INTERRUPTED: "Interrupted.",
-    MessageState.FAILED: "Failed.",
-    MessageState.UNREADABLE: "This message can't be read.",
 }
 
 
@@ -112,8 +106,8 @@ def _message(chat: Chat, message: Message, choices: Choices) -> Iterator[str]:
     for call in calls_of(message):
         name = tag("p", f"Called: {call.name}", class_="attached")
         yield name + code_card(call.arguments, "json")
-    if message.state in _TROUBLES:
-        yield tag("p", message.error or _TROUBLES[message.state], class_="trouble", dir="auto")
+    if trouble := trouble_of(message):
+        yield tag("p", trouble, class_="trouble", dir="auto")
     if message.counts.generated is not None and message.role is Role.ASSISTANT:
         yield tag("p", _figures(message), class_="figures")
     yield "</article>\n"

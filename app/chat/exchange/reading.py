@@ -24,6 +24,7 @@ from models.records import (
     Conversation,
     ConversationKind,
     Message,
+    MessageState,
     Role,
     WholeConversation,
 )
@@ -34,6 +35,14 @@ NAMES: Final = {
     Role.ASSISTANT: "Assistant",
     Role.SYSTEM: "System",
     Role.TOOL: "Tool",
+}
+
+_TROUBLES: Final = {
+    MessageState.STREAMING: "Still being written.",
+    MessageState.STOPPED: "Stopped.",
+    MessageState.INTERRUPTED: "Interrupted.",
+    MessageState.FAILED: "Failed.",
+    MessageState.UNREADABLE: "This message can't be read.",
 }
 
 
@@ -161,6 +170,12 @@ def who_said(message: Message) -> str:
         return _line(message.weights_name)
     called = answered_by(message).name
     return f"{name}: {_line(called)}" if called else name
+
+
+def trouble_of(message: Message) -> str:
+    """What stands below a message that isn't whole."""
+    usual = _TROUBLES.get(message.state, "")
+    return message.error or usual if usual else ""
 
 
 def _line(text: str) -> str:

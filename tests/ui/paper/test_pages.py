@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import html
+import io
 import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import docx
 import pypdf
 import pypdfium2
 import pytest
 from exported_chats import HOSTILE, NOON, message, rich_chat
 
+from app.chat.exchange import docx_file, html_page
 from app.chat.exchange.choices import Choices
 from app.chat.exchange.pdf_finish import finish
 from app.chat.exchange.reading import Chat
-from models.records import Conversation, Role, WholeConversation
+from models.records import Conversation, MessageState, Role, WholeConversation
 from ui.look.theme import Theme
 from ui.paper.pages import Pages, PdfPress
 from ui.paper.parts import parts_of_chat
@@ -75,6 +78,24 @@ def test_the_text_can_be_read_again_in_order(qapp: Any, tmp_path: Path) -> None:
     assert b"/JavaScript" not in raw
     assert set(addresses_of(tmp_path / "chat.pdf")) == {"https://example.org/sieve?a=1&b=2"}
     assert HOSTILE[:20] in text
+
+
+def test_a_reply_that_is_not_whole_says_so_wherever_it_is_read(qapp: Any, tmp_path: Path) -> None:
+    chat = rich_chat()
+    states = (MessageState.STOPPED, MessageState.STREAMING)
+    replies = tuple(
+        message(n, Role.ASSISTANT, "Half", n - 1 or None, state=state)
+        for n, state in enumerate(states, 1)
+    )
+    conversation = Conversation("c", "Cut", NOON, NOON, active_leaf_id="m2")
+    chat.whole = WholeConversation(conversation, replies)
+    file = io.BytesIO()
+    docx_file.write(file, chat, Choices("docx"), NOON)
+    paragraphs = "\n".join(each.text for each in docx.Document(file).paragraphs)
+    page = "".join(html_page.page(chat, Choices("html"), NOON))
+    (printed_page,) = texts_of(printed(chat, tmp_path / "cut.pdf"))
+    for text in (paragraphs, page, printed_page):
+        assert -1 < text.find("Stopped.") < text.find("Still being written.")
 
 
 def addresses_of(path: Path) -> list[str]:

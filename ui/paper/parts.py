@@ -11,7 +11,7 @@ from typing import Final
 from app.chat.exchange.choices import Choices
 from app.chat.exchange.html_page import parts_sent
 from app.chat.exchange.pictures import type_of
-from app.chat.exchange.reading import Chat, trouble_of, who_said
+from app.chat.exchange.reading import Chat, here, trouble_of, who_said
 from app.chat.replies.calls import calls_of
 from app.markdown.blocks import Block, MathBlock, Span, TableBlock, TextBlock
 from app.markdown.document import Document
@@ -81,7 +81,7 @@ def parts_of_chat(chat: Chat, choices: Choices) -> Iterator[Part]:
 
 
 def parts_of_message(chat: Chat, message: Message, choices: Choices) -> Iterator[Part]:
-    words = f"{message.created_at.astimezone():%Y-%m-%d %H:%M}"
+    words = f"{here(message.created_at):%Y-%m-%d %H:%M}"
     if message.sibling_count > 1:
         words += f" · version {message.sibling_index + 1} of {message.sibling_count}"
     who = who_said(message)

@@ -28,7 +28,7 @@ from docx.text.run import Run
 
 from app.chat.exchange.choices import Choices
 from app.chat.exchange.html_page import parts_sent
-from app.chat.exchange.reading import Chat, trouble_of, who_said
+from app.chat.exchange.reading import Chat, here, trouble_of, who_said
 from app.chat.replies.calls import calls_of
 from app.markdown.blocks import (
     Block,
@@ -137,7 +137,7 @@ class _Writer:
     # --- messages -------------------------------------------------------------------------------
 
     def _message(self, message: Message) -> None:
-        when = f"{message.created_at.astimezone():%Y-%m-%d %H:%M}"
+        when = f"{here(message.created_at):%Y-%m-%d %H:%M}"
         head = f"{who_said(message)} · {when}"
         if message.sibling_count > 1:
             head += f" · version {message.sibling_index + 1} of {message.sibling_count}"

@@ -18,7 +18,7 @@ from app.chat.attachments.document_parts import sent_of
 from app.chat.exchange.choices import Choices
 from app.chat.exchange.html_blocks import BlockWriter, code_card
 from app.chat.exchange.pictures import type_of
-from app.chat.exchange.reading import Chat, Stretch, trouble_of, who_said
+from app.chat.exchange.reading import Chat, Stretch, here, trouble_of, who_said
 from app.chat.replies.calls import calls_of
 from app.engine.protocol.messages import TokenTrace
 from app.insight.tour.page.markup import Markup, escaped, tag
@@ -73,7 +73,7 @@ def page(chat: Chat, choices: Choices, now: datetime) -> Iterator[str]:
 
 def _about(chat: Chat, stretches: Sequence[Stretch]) -> str:
     count = len(chat.numbers)
-    words = [f"{chat.conversation.created_at.astimezone():%Y-%m-%d}"]
+    words = [f"{here(chat.conversation.created_at):%Y-%m-%d}"]
     words.append("1 message" if count == 1 else f"{count:,} messages")
     if len(stretches) > 1:
         words.append("1 branch" if len(stretches) == 2 else f"{len(stretches) - 1:,} branches")
@@ -115,7 +115,7 @@ def _message(chat: Chat, message: Message, choices: Choices) -> Iterator[str]:
 
 def _head(chat: Chat, message: Message) -> Iterator[Markup]:
     yield tag("b", who_said(message), dir="auto")
-    yield escaped(f" · {message.created_at.astimezone():%Y-%m-%d %H:%M}")
+    yield escaped(f" · {here(message.created_at):%Y-%m-%d %H:%M}")
     if message.sibling_count > 1:
         yield escaped(f" · version {message.sibling_index + 1} of {message.sibling_count}")
     others = chat.branches_at.get(message.id, ())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import lxml.html
@@ -154,6 +155,17 @@ def test_reasoning_that_is_left_out_is_not_told_by_its_tokens() -> None:
             assert ("a sec ret" in said) is (reasoning and shown)
             assert ("It is 4" in said) is (shown or not reasoning)
             assert "something else" not in said or reasoning
+
+
+def test_times_that_are_none_here_are_told_as_they_are() -> None:
+    """Wherever the machine is that tests it: in one of two zones these are out of range."""
+    chat = rich_chat()
+    for zone in (timezone(timedelta(hours=-14)), timezone(timedelta(hours=14)), UTC):
+        for far in (datetime(9999, 12, 31, 23, 59, tzinfo=zone), datetime(1, 1, 1, tzinfo=zone)):
+            last = replace(chat.whole.messages[0], created_at=far)
+            chat.whole = replace(chat.whole, messages=(last, *chat.whole.messages[1:]))
+            text = "".join(html_page.page(chat, Choices("html"), NOON))
+            assert text.count("<article") == len(chat.stretches(all_versions=False)[0].messages)
 
 
 def test_colours_are_those_of_the_window() -> None:

@@ -227,7 +227,7 @@ class Exchange:
         def work() -> Imported | None:
             chats = preview.chats_again(self._check_wanted, chosen)
             try:
-                told, check = self._progress(total), self._check_wanted
+                told, check = self._progress(total), self._check_cancelled
                 return store.add_all(chats, folders, presets, told, wanted, check)
             except _CancelledError:
                 return None
@@ -250,7 +250,7 @@ class Exchange:
                 with opened(backup) as inside:
                     folders, presets = inside.belongings()
                     chats = map(inside.whole, ids)
-                    told, check = self._progress(n_messages), self._check_wanted
+                    told, check = self._progress(n_messages), self._check_cancelled
                     return store.add_all(chats, folders, presets, told, check=check)
             except _CancelledError:
                 return None
@@ -318,9 +318,13 @@ class Exchange:
 
     def _check_wanted(self) -> None:
         """Called on other threads, between two pieces."""
+        self._check_cancelled()
+        self._check()
+
+    def _check_cancelled(self) -> None:
+        """Called on the database's thread, too, which knows by itself when it closes."""
         if self._cancelled.is_set():
             raise _CancelledError("Cancelled.")
-        self._check()
 
     def _tell(self, imported: Imported | None) -> None:
         if imported is None:

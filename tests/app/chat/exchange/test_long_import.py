@@ -11,6 +11,7 @@ from whole_chats import a_chat
 
 from app.chat import events
 from app.chat.exchange import exchange, json_file
+from models.conversations import importing
 
 Told = Callable[[str], str]
 Looked = Callable[..., events.ImportPreviewed]
@@ -118,3 +119,19 @@ def test_what_a_kill_left_is_gone_after_the_next_start(
     again.until(lambda: again.store.staged_ids().result(20) == ())
     assert [c.title for c in again.desk.shelf.conversations] == ["What is the capital of France?"]
     assert again.store.whereabouts(LONG).result(20).value == "new"
+
+
+def test_a_piece_that_a_close_meets_is_no_change_that_was_lost(
+    room: Any, looked: Looked, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add = importing._add
+
+    def close(*args: Any, **named: Any) -> None:
+        room.desk.exchange._closing.set()
+        add(*args, **named)
+
+    monkeypatch.setattr(importing, "_add", close)
+    looked(file)
+    room.desk.exchange.import_previewed()
+    room.until(lambda: not room.desk.exchange._is_busy)
+    assert room.store._writer._unsaved == 0

@@ -11,8 +11,9 @@ from typing import Final
 from app.chat.exchange.choices import Choices
 from app.chat.exchange.html_page import parts_sent
 from app.chat.exchange.pictures import type_of
-from app.chat.exchange.reading import Chat, here, trouble_of, who_said
+from app.chat.exchange.reading import Chat, trouble_of, who_said
 from app.chat.replies.calls import calls_of
+from app.local_time import here
 from app.markdown.blocks import Block, MathBlock, Span, TableBlock, TextBlock
 from app.markdown.document import Document
 from app.markdown.formula_drawings import Drawing

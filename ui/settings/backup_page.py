@@ -19,6 +19,7 @@ from PySide6.QtWidgets import (
 from app.amounts import bytes_words
 from app.chat.exchange.backups import KEPT
 from app.chat.surroundings import ALWAYS
+from app.local_time import here
 from models.records import BackupFile, BackupList, BackupLooked, ChatInBackup
 from ui.look.theme import Theme
 from ui.settings.rows import Page
@@ -304,8 +305,8 @@ def _inside_words(current: BackupFile | None, looked: BackupLooked | None) -> st
 
 
 def _when(time: datetime) -> str:
-    return f"{time.astimezone():%d %B %Y, %H:%M}".lstrip("0")
+    return f"{here(time):%d %B %Y, %H:%M}".lstrip("0")
 
 
 def _day(time: datetime) -> str:
-    return f"{time.astimezone():%d %b %Y}".lstrip("0")
+    return f"{here(time):%d %b %Y}".lstrip("0")

@@ -8,6 +8,7 @@ from typing import Any
 from PySide6.QtCore import QAbstractListModel, QModelIndex, QObject, Qt, Signal
 
 from app.chat.events import SearchAnswered
+from app.local_time import here
 from models.records import Role, SearchHit
 from ui.sidebar.grouping import UNTITLED
 from ui.widgets.any_index import AnyIndex
@@ -98,12 +99,12 @@ def speaker_of(hit: SearchHit) -> str:
 
 
 def date_of(hit: SearchHit) -> str:
-    return f"{hit.created_at.astimezone():%Y-%m-%d}"
+    return f"{here(hit.created_at):%Y-%m-%d}"
 
 
 def short_date_of(hit: SearchHit, now: datetime | None = None) -> str:
     """The day without the year where it is this one."""
-    when = hit.created_at.astimezone()
+    when = here(hit.created_at)
     today = (now or datetime.now().astimezone()).date()
     if when.date() == today:
         return f"{when:%H:%M}"

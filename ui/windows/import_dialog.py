@@ -26,6 +26,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.chat.events import ChatLooked, ImportPreviewed, LeftOut
+from app.local_time import here
 from models.records import Whereabouts
 from ui.look.theme import Theme
 from ui.shell.dialogs import space_buttons
@@ -272,7 +273,7 @@ def _of_app(app: str, chats: Sequence[ChatLooked]) -> str:
     n_messages = sum(chat.n_messages for chat in chats)
     messages = "1 message" if n_messages == 1 else f"{n_messages:,} messages"
     first, last = min(map(_began, chats)), max(chat.updated_at for chat in chats)
-    days = [f"{time.astimezone():%Y-%m-%d}" for time in (first, last)]
+    days = [f"{here(time):%Y-%m-%d}" for time in (first, last)]
     when = days[0] if days[0] == days[1] else " to ".join(days)
     return f"{app}: {_chats(len(chats))}, {messages}, {when}"
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 from PySide6.QtCore import QModelIndex, QPersistentModelIndex, Qt, Signal
 
 from app.chat.events import ChatLooked
+from app.local_time import here
 from models.records import Whereabouts
 from ui.widgets.any_index import AnyIndex
 from ui.widgets.elided import tip_text
@@ -128,7 +129,7 @@ class ImportRows(TableModel):
                 return (
                     self._titles[number],
                     "Preset" if chat.is_preset else f"{chat.n_messages:,}",
-                    f"{chat.updated_at.astimezone():%Y-%m-%d}",
+                    f"{here(chat.updated_at):%Y-%m-%d}",
                     happens(chat),
                 )[column]
             case _Role.CheckStateRole if column == TITLE:
@@ -136,7 +137,7 @@ class ImportRows(TableModel):
             case _Role.TextAlignmentRole:
                 return self.alignment(column)
             case _Role.ToolTipRole:
-                when = f"{chat.updated_at.astimezone():%Y-%m-%d %H:%M}"
+                when = f"{here(chat.updated_at):%Y-%m-%d %H:%M}"
                 source = f"{chat.app}, {chat.file}" if chat.app else chat.file
                 trash = f"\n{TRASH_HINT}" if happens(chat) == IN_TRASH else ""
                 return tip_text(f"{self._titles[number]}\n{when}, from {source}{trash}")

@@ -27,6 +27,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.chat.events import SettingsChanged, TrashedBranchesListed, TrashListed
+from app.local_time import here
 from models.records import Conversation, TrashedBranch
 from ui.chat.plain_words import plain_words
 from ui.look.theme import Theme
@@ -199,7 +200,7 @@ class TrashWindow(WindowBeside):
     def _hint(self, what: Conversation | TrashedBranch) -> str:
         if what.trashed_at is None:
             return ""
-        thrown = f"Deleted on {what.trashed_at.astimezone():%Y-%m-%d %H:%M}"
+        thrown = f"Deleted on {here(what.trashed_at):%Y-%m-%d %H:%M}"
         days = self._desk.settings.now.trash_days
         if days == 0:
             return thrown

@@ -28,8 +28,9 @@ from docx.text.run import Run
 
 from app.chat.exchange.choices import Choices
 from app.chat.exchange.html_page import parts_sent
-from app.chat.exchange.reading import Chat, here, trouble_of, who_said
+from app.chat.exchange.reading import Chat, trouble_of, who_said
 from app.chat.replies.calls import calls_of
+from app.local_time import here
 from app.markdown.blocks import (
     Block,
     CodeBlock,

@@ -18,7 +18,7 @@ from app.chat.attachments.document_parts import sent_of
 from app.chat.exchange.choices import Choices
 from app.chat.exchange.html_blocks import BlockWriter, code_card
 from app.chat.exchange.pictures import type_of
-from app.chat.exchange.reading import Chat, Stretch, here, trouble_of, who_said
+from app.chat.exchange.reading import Chat, Stretch, trouble_of, who_said
 from app.chat.replies.calls import calls_of
 from app.engine.protocol.messages import TokenTrace
 from app.insight.tour.page.markup import Markup, escaped, tag
@@ -26,6 +26,7 @@ from app.insight.trace.message_tokens import MessageTokens
 from app.insight.trace.text_places import TextPlaces
 from app.insight.trace.token_groups import Groups
 from app.insight.trace.tokens_shown import percent, strength
+from app.local_time import here
 from app.markdown.whole import whole_blocks
 from models.records import Attachment, Message, Role
 

@@ -10,7 +10,6 @@ import contextlib
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import Final
 
 from app.chat.documents.text_document import document
@@ -171,15 +170,6 @@ def who_said(message: Message) -> str:
         return _line(message.weights_name)
     called = answered_by(message).name
     return f"{name}: {_line(called)}" if called else name
-
-
-def here(time: datetime) -> datetime:
-    """In this computer's time zone; one that was brought along may have no time there (the last
-    hours of the year 9999; on Windows those before 1970)."""
-    try:
-        return time.astimezone()
-    except (OverflowError, OSError, ValueError):
-        return time
 
 
 def trouble_of(message: Message) -> str:

@@ -233,8 +233,11 @@ class _GroupNames:
             if when >= begin:
                 return name
         if self._month is None or not self._month[0] <= when < self._month[1]:
-            day = when.astimezone(self._zone)
-            begin = datetime(day.year, day.month, 1, tzinfo=self._zone)
-            end = datetime(day.year + day.month // 12, day.month % 12 + 1, 1, tzinfo=self._zone)
+            try:
+                day = when.astimezone(self._zone)
+                begin = datetime(day.year, day.month, 1, tzinfo=self._zone)
+                end = datetime(day.year + day.month // 12, day.month % 12 + 1, 1, tzinfo=self._zone)
+            except (OverflowError, ValueError):  # of a chat brought along: the calendar's ends
+                return f"{MONTHS[when.month - 1]} {when.year}"
             self._month = (begin, end, f"{MONTHS[day.month - 1]} {day.year}")
         return self._month[2]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -38,6 +39,12 @@ def test_days_are_those_of_the_users_time_zone() -> None:
     after_midnight_there = just_before_midnight_there.astimezone(zone) + timedelta(minutes=20)
     one = conversation(1, "x", (NOON - just_before_midnight_there) / timedelta(days=1))
     assert name_of(one, after_midnight_there) == "Yesterday"
+
+
+def test_a_day_that_the_time_zone_does_not_have_is_named_all_the_same() -> None:
+    first_day = replace(conversation(1, "x", 0), updated_at=datetime.min.replace(tzinfo=UTC))
+    west = timezone(timedelta(hours=-9))
+    assert name_of(first_day, NOON.astimezone(west)) == "January 1"
 
 
 def name_of(one: Conversation, now: datetime) -> str:

@@ -38,7 +38,7 @@ class LeakGuard:
     def __init__(self) -> None:
         self._threads = set(threading.enumerate())
         self._children = set(_children())
-        self._n_native_threads = _n_native_threads()
+        self._native_threads = _native_threads()
         self._windows = {id(window) for window in _top_level_windows()}
 
     def leaks(self, patience_s: float = PATIENCE_S) -> list[str]:
@@ -79,14 +79,17 @@ class LeakGuard:
     def _has_more_threads(self) -> bool:
         """A thread that was joined is gone a moment later; looking for QThreads takes longer."""
         for _ in range(10):
-            if _n_native_threads() <= self._n_native_threads:
+            if _native_threads() <= self._native_threads:
                 return False
             time.sleep(0.0005)
         return True
 
 
-def _n_native_threads() -> int:
-    return sum(1 for _ in THREADS.iterdir()) if THREADS_TELL else psutil.Process().num_threads()
+def _native_threads() -> set[int]:
+    """By their numbers: where one of before ends as another begins, there are as many as before."""
+    if THREADS_TELL:
+        return {int(each.name) for each in THREADS.iterdir()}
+    return {each.id for each in psutil.Process().threads()}
 
 
 def _children() -> list[psutil.Process]:

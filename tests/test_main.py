@@ -226,7 +226,7 @@ print(json.dumps([seen, until[0]]))
         name
         for name in on_the_windows
         if name.partition(".")[0] in {*HEAVY, "models"} or name.startswith("app.")
-    } == {"app.bridge", "app.memory"}
+    } == {"app.bridge", "app.local_time", "app.memory"}
 
 
 def test_garbage_is_collected_on_the_windows_thread_alone(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import doctest
 import importlib
+import linecache
 from pathlib import Path
 
 from each import each
@@ -20,6 +21,8 @@ FILES = sorted(
 
 @each("path", FILES)
 def test_examples_are_true(path: Path) -> None:
+    # For each example doctest's debugger asks the disk about each file whose lines are cached.
+    linecache.clearcache()
     module = importlib.import_module(".".join(path.with_suffix("").parts))
     # Not doctest's own finder: for each object it looks through all modules that are imported,
     # which takes seconds where the other tests have imported thousands.

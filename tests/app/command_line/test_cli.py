@@ -157,7 +157,7 @@ def test_options_go_before_the_settings_file(script: Any, tmp_path: Path) -> Non
 
 def test_the_system_prompt_goes_first() -> None:
     options = cli._parse(["x", "--system", "Be kind."])
-    prompt = cli._prompt(options, cli._settings(options))
+    prompt = cli._prompt(options, cli._settings(options), [], [])
     assert [m.role for m in getattr(prompt, "messages", [])] == ["system", "user"]
 
 

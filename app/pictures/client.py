@@ -20,13 +20,12 @@ from typing import Any, Final, cast
 from app.engine.client.process import (
     BrokenFrames,
     ChildProcess,
-    ChildReport,
-    Events,
     Exited,
+    Reports,
     child_command,
+    reporting_child,
 )
-from app.engine.protocol.frames import ProtocolError, WireMessage
-from app.engine.protocol.wire import encode_frame
+from app.engine.protocol.frames import ProtocolError
 from app.pictures.messages import (
     DEADLINE_S,
     DrawPicture,
@@ -64,7 +63,7 @@ class Pictures:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._child: ChildProcess | None = None
-        self._reports: queue.SimpleQueue[WireMessage | ChildReport] = queue.SimpleQueue()
+        self._reports: Reports = queue.SimpleQueue()
         self._is_ready = self._is_closed = False
 
     def prepare(
@@ -164,12 +163,7 @@ class Pictures:
             reports = self._reports = queue.SimpleQueue()
             self._is_ready = False
             try:
-                self._child = ChildProcess(
-                    self._command,
-                    lambda _, report: _put(report, reports),
-                    decode=cast("Any", decode_reply),
-                    encode=encode_frame,
-                )
+                self._child = reporting_child(self._command, reports, cast("Any", decode_reply))
             except OSError as error:
                 sentence = f"can't be read: the process for pictures didn't start ({error})."
                 raise PictureRefused("failed", sentence) from error
@@ -181,8 +175,3 @@ class Pictures:
         if child is not None:
             child.kill()
             child.join()
-
-
-def _put(report: ChildReport, reports: queue.SimpleQueue[WireMessage | ChildReport]) -> None:
-    for one in report.messages if isinstance(report, Events) else [report]:
-        reports.put(one)

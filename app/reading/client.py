@@ -16,13 +16,11 @@ from typing import Final
 from app.engine.client.process import (
     BrokenFrames,
     ChildProcess,
-    ChildReport,
-    Events,
     Exited,
+    Reports,
     child_command,
+    reporting_child,
 )
-from app.engine.protocol.frames import WireMessage
-from app.engine.protocol.wire import encode_frame
 from app.reading.document import Document, DocumentRefused, Place, Progress
 from app.reading.files import shown_name
 from app.reading.messages import (
@@ -56,7 +54,7 @@ class Reading:
     def read(self, path: str, progress: Progress = lambda done, total: None) -> Document:
         """The text of a document, or DocumentRefused. Waits for it, `deadline_s` at most."""
         name = shown_name(path)
-        reports: queue.SimpleQueue[WireMessage | ChildReport] = queue.SimpleQueue()
+        reports: Reports = queue.SimpleQueue()
         child = self._start(name, reports)
         try:
             child.send(ReadDocument(path, name))
@@ -82,19 +80,12 @@ class Reading:
             for child in self._children:
                 child.kill()
 
-    def _start(
-        self, name: str, reports: queue.SimpleQueue[WireMessage | ChildReport]
-    ) -> ChildProcess:
+    def _start(self, name: str, reports: Reports) -> ChildProcess:
         with self._lock:
             if self._is_ended:
                 raise _failed(name)
             try:
-                child = ChildProcess(
-                    self._command,
-                    lambda _, report: _put(report, reports),
-                    decode=decode_reply,
-                    encode=encode_frame,
-                )
+                child = reporting_child(self._command, reports, decode_reply)
             except OSError as error:
                 sentence = f"The process that reads documents couldn't be started: {error}."
                 raise DocumentRefused("Not started", sentence) from error
@@ -104,7 +95,7 @@ class Reading:
     def _reply(
         self,
         name: str,
-        reports: queue.SimpleQueue[WireMessage | ChildReport],
+        reports: Reports,
         progress: Progress,
     ) -> DocumentRead | DocumentNotRead:
         until = time.monotonic() + self._deadline_s
@@ -138,8 +129,3 @@ def _failed(name: str) -> DocumentRefused:
     why = "it may be damaged, or need too much memory"
     sentence = f"“{name}” couldn't be read: {why}. Save it again or copy its text."
     return DocumentRefused("Damaged or too large", sentence)
-
-
-def _put(report: ChildReport, reports: queue.SimpleQueue[WireMessage | ChildReport]) -> None:
-    for one in report.messages if isinstance(report, Events) else [report]:
-        reports.put(one)

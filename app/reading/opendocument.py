@@ -6,7 +6,7 @@ and comments are left out, and a cell that is repeated a million times costs not
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO, Final
 
 from app.reading.archive import Archive, damaged, protected
@@ -55,25 +55,24 @@ def _content(archive: Archive, name: str) -> Element:
 
 
 def read_odt(file: BinaryIO, name: str) -> Document:
-    archive = Archive(file, name)
-    root = _content(archive, name)
-    text = child(root, "body", "text")
-    if text is None:
-        raise damaged(name)
-    writer = TextWriter(name)
-    _Reader(root, parsed(archive.read("styles.xml")), Flow(writer)).read(text)
-    return writer.document(ODT, file.seek(0, 2))
+    return _document(file, name, ODT, "text", _Reader.read)
 
 
 def read_odp(file: BinaryIO, name: str) -> Document:
+    return _document(file, name, ODP, "presentation", _Reader.read_slides)
+
+
+def _document(
+    file: BinaryIO, name: str, media_type: str, kind: str, read: Callable[[_Reader, Element], None]
+) -> Document:
     archive = Archive(file, name)
     root = _content(archive, name)
-    slides = child(root, "body", "presentation")
-    if slides is None:
+    body = child(root, "body", kind)
+    if body is None:
         raise damaged(name)
     writer = TextWriter(name)
-    _Reader(root, parsed(archive.read("styles.xml")), Flow(writer)).read_slides(slides)
-    return writer.document(ODP, file.seek(0, 2))
+    read(_Reader(root, parsed(archive.read("styles.xml")), Flow(writer)), body)
+    return writer.document(media_type, file.seek(0, 2))
 
 
 class _Reader:

@@ -209,3 +209,20 @@ class ChildProcess:
                 text = line.decode("utf-8", "replace").rstrip()
                 if text:
                     self._report(self, StderrLine(text))
+
+
+Reports = queue.SimpleQueue[WireMessage | ChildReport]
+"""What a child says, message by message, and how it ended."""
+
+
+def reporting_child(
+    command: list[str], reports: Reports, decode: Callable[[bytes], WireMessage]
+) -> ChildProcess:
+    """A child for one request at a time, whose owner waits at `reports`. Raises OSError if it
+    cannot be started."""
+
+    def put(_: ChildProcess, report: ChildReport) -> None:
+        for one in report.messages if isinstance(report, Events) else [report]:
+            reports.put(one)
+
+    return ChildProcess(command, put, decode=decode, encode=wire.encode_frame)

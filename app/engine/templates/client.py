@@ -21,12 +21,12 @@ from typing import Any, Final
 from app.engine.client.process import (
     BrokenFrames,
     ChildProcess,
-    ChildReport,
-    Events,
     Exited,
+    Reports,
     child_command,
+    reporting_child,
 )
-from app.engine.protocol.frames import ProtocolError, WireMessage
+from app.engine.protocol.frames import ProtocolError
 from app.engine.protocol.template_messages import (
     AT_FAULT,
     InspectTemplate,
@@ -39,7 +39,6 @@ from app.engine.protocol.template_messages import (
     decode_reply,
 )
 from app.engine.protocol.thinking_messages import TemplateInspected
-from app.engine.protocol.wire import encode_frame
 
 DEADLINE_S: Final = 5.0
 _START_S: Final = 30.0
@@ -59,7 +58,7 @@ class TemplateClient:
         self._command = command or child_command("templates")
         self._lock = threading.Lock()
         self._child: ChildProcess | None = None
-        self._reports: queue.SimpleQueue[WireMessage | ChildReport] = queue.SimpleQueue()
+        self._reports: Reports = queue.SimpleQueue()
         self._is_ready = False
         self._is_abandoned = False
         self._inspected: OrderedDict[tuple[object, ...], TemplateInspected] = OrderedDict()
@@ -163,12 +162,7 @@ class TemplateClient:
             self._reports = queue.SimpleQueue()
             reports = self._reports
             try:
-                self._child = ChildProcess(
-                    self._command,
-                    lambda _, report: _put(report, reports),
-                    decode=decode_reply,
-                    encode=encode_frame,
-                )
+                self._child = reporting_child(self._command, reports, decode_reply)
             except OSError as error:
                 sentence = f"The process for chat templates couldn't be started: {error}."
                 raise TemplateFailed("failed", sentence) from error
@@ -210,8 +204,3 @@ class TemplateClient:
         if child is not None:
             child.kill()
             child.join()
-
-
-def _put(report: ChildReport, reports: queue.SimpleQueue[WireMessage | ChildReport]) -> None:
-    for one in report.messages if isinstance(report, Events) else [report]:
-        reports.put(one)

@@ -16,6 +16,7 @@ from app.chat import events
 from app.chat.desk import Desk
 from app.engine.client.engine import Engine
 from app.engine.client.process import child_command
+from app.engine.protocol.prompt_messages import ChatPrompt
 from models.records import Message, Role
 from models.store.store import Store
 
@@ -145,6 +146,25 @@ def _at_once(script: dict[str, Any]) -> dict[str, Any]:
     load = {"ms": 0, "steps": 1, **script.get("load", {})}
     replies = [{"ms": 0, **reply} for reply in script["replies"]]
     return {"loop": True, **script, "load": load, "replies": replies}
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """What the engine is asked to generate from: the last message of each prompt."""
+
+    def watch(room: Any) -> list[str]:
+        prompts: list[str] = []
+        generate = room.desk._engine.generate
+
+        def spy(request: Any) -> int:
+            assert isinstance(request.prompt, ChatPrompt)
+            prompts.append(request.prompt.messages[-1].content)
+            return generate(request)
+
+        monkeypatch.setattr(room.desk._engine, "generate", spy)
+        return prompts
+
+    return watch
 
 
 @pytest.fixture

@@ -10,29 +10,9 @@ import pytest
 from app.chat import events
 from app.chat.attachments.attachments import MAX_ATTACHMENTS
 from app.chat.conversations.tree import EMPTY_SENTENCE
-from app.engine.protocol.prompt_messages import ChatPrompt
 
 LONG = "All happy families are alike. " * 200
 ENDLESS = {"replies": [{"tokens": [{"text": "a ", "ms": 5, "repeat": 4000}]}]}
-
-
-@pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """What the engine is asked to generate from."""
-
-    def watch(room: Any) -> list[str]:
-        prompts: list[str] = []
-        generate = room.desk._engine.generate
-
-        def spy(request: Any) -> int:
-            assert isinstance(request.prompt, ChatPrompt)
-            prompts.append(request.prompt.messages[-1].content)
-            return generate(request)
-
-        monkeypatch.setattr(room.desk._engine, "generate", spy)
-        return prompts
-
-    return watch
 
 
 def attach(room: Any, text: str = LONG) -> Any:

@@ -16,7 +16,6 @@ from app.chat.attachments.document_parts import mode_of, n_tokens_of, sent_of, s
 from app.chat.attachments.text_files import TextFile
 from app.chat.retrieval import search
 from app.chat.retrieval.search import budget_of
-from app.engine.protocol.prompt_messages import ChatPrompt
 from models.records import Attachment, Role
 
 SCRIPT: dict[str, Any] = {
@@ -26,25 +25,6 @@ SCRIPT: dict[str, Any] = {
 N_PAGES, PAGE = 60, 37
 QUESTION = f"How many metres deep is the harbour of {TOWNS[PAGE - 1]}?"
 FACT = f"The harbour of {TOWNS[PAGE - 1]} is {depth(PAGE)} metres deep."
-
-
-@pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """What the engine is asked to generate from: the last message of each prompt."""
-
-    def watch(room: Any) -> list[str]:
-        prompts: list[str] = []
-        generate = room.desk._engine.generate
-
-        def spy(request: Any) -> int:
-            assert isinstance(request.prompt, ChatPrompt)
-            prompts.append(request.prompt.messages[-1].content)
-            return generate(request)
-
-        monkeypatch.setattr(room.desk._engine, "generate", spy)
-        return prompts
-
-    return watch
 
 
 def attach(room: Any, n_pages: int = N_PAGES, name: str = "towns.pdf") -> Attachment:
